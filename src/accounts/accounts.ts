@@ -1,6 +1,7 @@
 import type { Account } from './account.ts';
 import type { DirectoryState, KeyDirectory } from './key-directory.ts';
 import type { PlainOperations } from './plain-operations.ts';
+import type { TrailState } from './store.ts';
 import type { Tally } from './tally.ts';
 import type { Vault } from './vault.ts';
 
@@ -14,8 +15,12 @@ export interface Accounts {
   readonly vault: Vault;
   /** Undefined if the accounts are in a file. */
   readonly database: AccountsDatabase | undefined;
+  /** The account as this sidecar serves it; undefined if there is none. @throws AccountsError */
+  find(id: string): Promise<Account | undefined>;
   /** Puts the accounts of a reloaded file in force. Not used with a database. */
   take(accounts: readonly Account[]): void;
+  /** Where the audit trail ends. @param seen a position whose hash is wanted; 0: none */
+  trailState(seen: number): Promise<TrailState>;
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
   tally(): Tally | undefined;
   close(): Promise<void>;

@@ -1,24 +1,15 @@
 import { generateCredentials, sameCredentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
-import { environmentNames, environmentOf, sha256Hex, kindOf, prefixOf, stateOf } from './api-key.ts';
-import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { environmentNames, type EnvironmentName } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
 import { rfc3339 } from '../input/value-types.ts';
 import { maxGrace } from './value-types.ts';
-import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { unwrapCredentials } from './unwrap-account.ts';
-import type {
-  IdempotencyKey,
-  StoredAccount,
-  StoredCredentials,
-  StoredEncryption,
-  StoredKey,
-  StoredPrevious,
-} from './store.ts';
+import type { IdempotencyKey, StoredAccount, StoredCredentials, StoredEncryption, StoredPrevious } from './store.ts';
 import type { Vault } from './vault.ts';
 
-// The rules of every change, for all stores: functions from the current account to the new one. All times are epoch
+// The rules of every change, for all stores (those of API keys are in key-changes.ts): functions from the current account to the new one. All times are epoch
 // milliseconds. A refused change throws an AccountsError.
 
 /** The account, if one was found by this id. @throws `account_unknown` */
@@ -39,78 +30,6 @@ export function newAccount(found: StoredAccount | undefined, id: string, name: s
   return { id, name, active: true, keys: [], encryption: {} };
 }
 
-/** One key of an account. @throws `key_unknown` */
-export function requireKey(account: StoredAccount, keyId: string): StoredKey {
-  const key = account.keys.find(({ id }) => id === keyId);
-  if (key === undefined) throw new AccountsError('key_unknown', `account ${account.id} has no key with this id`);
-  return key;
-}
-
-interface Issued {
-  readonly account: StoredAccount;
-  readonly key: StoredKey;
-  /** The key itself. It is not stored, so it can only be shown now. */
-  readonly secret: string;
-}
-
-/** Issues a key. @param expiresAt undefined: it does not expire */
-export function issueKey(
-  account: StoredAccount,
-  wanted: { readonly environment: EnvironmentName; readonly kind: KeyKind; readonly expiresAt: number | undefined },
-  now: number,
-  id: string = makeKeyId(),
-): Issued {
-  const secret = makeApiKey(wanted.environment, wanted.kind);
-  const key: StoredKey = {
-    id,
-    prefix: prefixOf(secret),
-    hash: sha256Hex(secret),
-    createdAt: now,
-    expiresAt: wanted.expiresAt,
-    revokedAt: undefined,
-    lastUsedAt: undefined,
-  };
-  return { account: { ...account, keys: [...account.keys, key] }, key, secret };
-}
-
-/**
- * Issues a successor of the same kind and lifetime; the old key lives for `overlap` milliseconds more, but not
- * longer than before. A key has one successor.
- *
- * @throws `key_unknown`, `key_revoked`, `key_expired`, `key_rotated`
- */
-export function rotateKey(
-  account: StoredAccount,
-  keyId: string,
-  overlap: number,
-  now: number,
-): Issued & { readonly oldEndsAt: number } {
-  const key = requireKey(account, keyId);
-  const { prefix, createdAt, expiresAt } = key;
-  const state = stateOf(key, now);
-  if (state === 'revoked') throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
-  if (state === 'expired') throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
-  const id = successorId(keyId);
-  if (account.keys.some((each) => each.id === id)) {
-    throw new AccountsError('key_rotated', `key ${keyId} was already rotated: its successor is ${id}`);
-  }
-  const oldEndsAt = Math.min(now + overlap, expiresAt ?? Infinity);
-  const lifetime = expiresAt === undefined ? undefined : expiresAt - createdAt;
-  const wanted = {
-    environment: environmentOf(prefix),
-    kind: kindOf(prefix),
-    expiresAt: lifetime === undefined ? undefined : now + lifetime,
-  };
-  return { ...issueKey(withKey(account, { ...key, expiresAt: oldEndsAt }), wanted, now, id), oldEndsAt };
-}
-
-/** Revokes a key at once. @throws `key_unknown`, `key_revoked` */
-export function revokeKey(account: StoredAccount, keyId: string, now: number): StoredAccount {
-  const key = requireKey(account, keyId);
-  if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is already revoked`);
-  return withKey(account, { ...key, revokedAt: now });
-}
-
 export interface EnableOptions {
   /** Undefined: unchanged, or hex. */
   readonly encoding: Encoding | undefined;
@@ -121,10 +40,11 @@ export interface EnableOptions {
 }
 
 /**
- * Switches encryption on with new credentials.
+ * Switches encryption on with new credentials. They are not compared with those of the other environment: two generated
+ * keys are never equal, and existing ones may be wrapped with a master key that was lost.
  *
  * @throws `encryption_enabled` if it is on without `replace`, `grace_running` if a grace is requested during another
- *   one (there is room for one set of previous credentials), `credentials_equal`
+ *   one (there is room for one set of previous credentials)
  */
 export function enableEncryption(
   account: StoredAccount,
@@ -154,7 +74,6 @@ export function enableEncryption(
     },
     previous: grace === undefined ? undefined : previousOf(before, now + grace),
   });
-  refuseEqual(after, vault);
   return { account: after, credentials: { key, iv } };
 }
 
@@ -212,6 +131,20 @@ export function disableEncryption(
   });
 }
 
+/**
+ * Refuses a change that lets an account send plaintext in live, or do so for longer, although its encryption is enabled.
+ *
+ * @throws `forbidden`
+ */
+export function refusePlaintextInLive(before: StoredAccount | undefined, after: StoredAccount): void {
+  const until = (account: StoredAccount | undefined): number => {
+    const { enabled, previous } = account?.encryption.live ?? {};
+    return enabled && previous !== undefined && previous.credentials === undefined ? previous.until : -Infinity;
+  };
+  if (until(after) <= until(before)) return;
+  throw new AccountsError('forbidden', 'a grace for plaintext in live needs the role admin: enable without a grace');
+}
+
 /** There is room for one set of previous credentials. */
 function refuseSecondGrace(before: StoredEncryption | undefined, now: number): void {
   if (before?.previous === undefined || !isInGrace(before, now)) return;
@@ -267,10 +200,6 @@ export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAc
 function previousOf(before: StoredEncryption | undefined, until: number): StoredPrevious {
   const credentials = before?.enabled ? before.credentials : undefined;
   return { credentials: credentials && { ...credentials, createdAt: undefined }, until, lastUsedAt: undefined };
-}
-
-function withKey(account: StoredAccount, key: StoredKey): StoredAccount {
-  return { ...account, keys: account.keys.map((each) => (each.id === key.id ? key : each)) };
 }
 
 function withEncryption(

@@ -1,8 +1,17 @@
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
+import * as keyChanges from './key-changes.ts';
 import { rfc3339 } from '../input/value-types.ts';
-import type { AuditAction, AuditEvent, Decision, IdempotencyKey, Store, StoredAccount } from './store.ts';
+import type {
+  AppendedEvent,
+  AuditAction,
+  AuditEvent,
+  Decision,
+  IdempotencyKey,
+  Store,
+  StoredAccount,
+} from './store.ts';
 import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';
 import { viewAccount, viewEncryption, viewKey } from './views.ts';
@@ -15,21 +24,36 @@ export interface OperationsOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Called after each change. */
-  readonly audit: (event: AuditEvent) => void;
+  readonly audit: (event: AppendedEvent) => void;
+  /** The longest lifetime of a new key, in milliseconds. Undefined: any. */
+  readonly maxKeyAge?: number | undefined;
 }
+
+/** Changes that take something away. */
+const urgentActions: ReadonlySet<AuditAction> = new Set([
+  'account_deactivated',
+  'key_revoked',
+  'encryption_disabled',
+  'grace_ended',
+]);
 
 /** The actor of a change, and its idempotency key. */
 export interface ChangeRequest {
   /** As in `AuditEvent`. */
   readonly actor: string;
+  readonly origin?: string | undefined;
+  readonly requestId?: string | undefined;
   readonly idempotencyKey?: IdempotencyKey | undefined;
+  /** Whether the actor may let an account that encrypts send plaintext in live for a time. Default: yes. */
+  readonly mayAcceptPlaintextInLive?: boolean;
 }
 
 export interface KeyOptions {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
-  /** Lifetime in milliseconds; undefined: the key does not expire. */
+  /** Lifetime in milliseconds; undefined: as long as is allowed. */
   readonly lifetime: number | undefined;
+  readonly name?: string | undefined;
 }
 
 /**
@@ -37,12 +61,14 @@ export interface KeyOptions {
  */
 export class Operations extends Queries {
   readonly #vault: Vault;
-  readonly #audit: (event: AuditEvent) => void;
+  readonly #audit: (event: AppendedEvent) => void;
+  readonly #maxKeyAge: number | undefined;
 
-  constructor({ store, vault, clock, audit }: OperationsOptions) {
+  constructor({ store, vault, clock, audit, maxKeyAge }: OperationsOptions) {
     super(store, clock);
     this.#vault = vault;
     this.#audit = audit;
+    this.#maxKeyAge = maxKeyAge;
   }
 
   async add(id: string, name: string, request: ChangeRequest): Promise<AccountView> {
@@ -73,32 +99,56 @@ export class Operations extends Queries {
 
   async issueKey(id: string, options: KeyOptions, request: ChangeRequest): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_issued', (found, viewing) => {
-      const { environment, kind, lifetime } = options;
-      const expiresAt = lifetime === undefined ? undefined : viewing.now + lifetime;
+      const { environment, kind, lifetime, name } = options;
+      const expiresAt = keyChanges.expiryOf(lifetime, this.#maxKeyAge, viewing.now);
       const before = changes.requireAccount(found, id);
-      const { account, key, secret } = changes.issueKey(before, { environment, kind, expiresAt }, viewing.now);
+      const wanted = { environment, kind, expiresAt, name };
+      const { account, key, secret } = keyChanges.issueKey(before, wanted, viewing.now);
       const view = { ...viewKey(id, key, viewing), secret_shown: false };
-      return { account, view, secret: { key: secret }, details: { key: key.id, environment, kind } };
+      return {
+        account,
+        view,
+        secret: { key: secret },
+        details: { key: key.id, environment, kind, ...(name !== undefined && { name }) },
+      };
     });
   }
 
   /** @param overlap how long the old key stays valid, in milliseconds */
   async rotateKey(id: string, keyId: string, overlap: number, request: ChangeRequest): Promise<IssuedKeyView> {
-    return this.#change(id, request, 'key_rotated', (found, viewing) => {
-      const before = changes.requireAccount(found, id);
-      const { account, key, secret, oldEndsAt } = changes.rotateKey(before, keyId, overlap, viewing.now);
-      const replaces = { id: keyId, expires_at: rfc3339(oldEndsAt) };
-      const view = { ...viewKey(id, key, viewing), replaces, secret_shown: false };
-      const details = { key: key.id, replaces: keyId, replaced_expires_at: replaces.expires_at };
-      return { account, view, secret: { key: secret }, details };
-    });
+    return this.#change(
+      id,
+      request,
+      'key_rotated',
+      (found, viewing) => {
+        const before = changes.requireAccount(found, id);
+        const { account, key, secret, oldEndsAt } = keyChanges.rotateKey(
+          before,
+          keyId,
+          overlap,
+          viewing.now,
+          this.#maxKeyAge,
+        );
+        const replaces = { id: keyId, expires_at: rfc3339(oldEndsAt) };
+        const view = { ...viewKey(id, key, viewing), replaces, secret_shown: false };
+        const details = { key: key.id, replaces: keyId, replaced_expires_at: replaces.expires_at };
+        return { account, view, secret: { key: secret }, details };
+      },
+      keyId,
+    );
   }
 
   async revokeKey(id: string, keyId: string, request: ChangeRequest): Promise<KeyView> {
-    return this.#change(id, request, 'key_revoked', (found, viewing) => {
-      const account = changes.revokeKey(changes.requireAccount(found, id), keyId, viewing.now);
-      return { account, view: viewKey(id, changes.requireKey(account, keyId), viewing), details: { key: keyId } };
-    });
+    return this.#change(
+      id,
+      request,
+      'key_revoked',
+      (found, viewing) => {
+        const account = keyChanges.revokeKey(changes.requireAccount(found, id), keyId, viewing.now);
+        return { account, view: viewKey(id, keyChanges.requireKey(account, keyId), viewing), details: { key: keyId } };
+      },
+      keyId,
+    );
   }
 
   async enableEncryption(
@@ -158,7 +208,7 @@ export class Operations extends Queries {
    *
    * @throws AccountsError `master_key_not_configured`
    */
-  async rekey(to: Vault, { actor }: ChangeRequest): Promise<number> {
+  async rekey(to: Vault, request: ChangeRequest): Promise<number> {
     if (this.#vault.holds(to) === 'none') {
       throw new AccountsError(
         'master_key_not_configured',
@@ -167,35 +217,62 @@ export class Operations extends Queries {
       );
     }
     const { now } = this.viewing();
-    const event: AuditEvent = { at: now, actor, action: 'master_key_changed', account: undefined, details: {} };
-    const count = await this.store.changeAll((account) => changes.rewrap(account, this.#vault, to), event);
-    this.#audit({ ...event, details: { accounts: count } });
-    return count;
+    const event: AuditEvent = {
+      ...sourceOf(request),
+      at: now,
+      action: 'master_key_changed',
+      account: undefined,
+      details: {},
+    };
+    const { accounts, appended } = await this.store.changeAll(
+      (account) => changes.rewrap(account, this.#vault, to),
+      event,
+    );
+    appended.forEach(this.#audit);
+    return accounts;
+  }
+
+  /** Adds an event to the trail that changes no account. */
+  async record(action: AuditAction, details: AuditEvent['details'], request: ChangeRequest): Promise<void> {
+    const { now } = this.viewing();
+    const event: AuditEvent = { ...sourceOf(request), at: now, action, account: undefined, details };
+    const recorded = await this.store.change([], () => ({ accounts: [], events: [event], result: undefined }));
+    if (recorded.outcome === 'changed') recorded.appended.forEach(this.#audit);
   }
 
   async #change<View extends object, Secret extends object = object>(
     id: string,
-    { actor, idempotencyKey }: ChangeRequest,
+    request: ChangeRequest,
     action: AuditAction,
     decide: (found: StoredAccount | undefined, viewing: Viewing) => Made<View, Secret>,
+    key?: string,
   ): Promise<View & Secret> {
     const viewing = this.viewing();
     const changed = await this.store.change(
       [id],
-      (accounts): Decision<{ shown: View & Secret; events: readonly AuditEvent[] }> => {
-        const { account, view, secret, details } = decide(accounts.get(id), viewing);
-        const event: AuditEvent = { at: viewing.now, actor, action, account: id, details };
+      (accounts): Decision<View & Secret> => {
+        const before = accounts.get(id);
+        const { account, view, secret, details } = decide(before, viewing);
+        if (request.mayAcceptPlaintextInLive === false && account !== undefined)
+          changes.refusePlaintextInLive(before, account);
+        const event: AuditEvent = { ...sourceOf(request), at: viewing.now, action, account: id, details };
         const events = account === undefined ? [] : [event];
         const receipt = JSON.stringify('secret_shown' in view ? { ...view, secret_shown: true } : view);
         const shown = { ...view, ...secret } as View & Secret;
-        return { accounts: account === undefined ? [] : [account], events, result: { shown, events }, receipt };
+        return { accounts: account === undefined ? [] : [account], events, result: shown, receipt };
       },
-      idempotencyKey,
+      request.idempotencyKey,
+      { urgent: urgentActions.has(action), key },
     );
     if (changed.outcome === 'repeated') return JSON.parse(changed.receipt) as View & Secret;
-    for (const event of changed.result.events) this.#audit(event);
-    return changed.result.shown;
+    changed.appended.forEach(this.#audit);
+    return changed.result;
   }
+}
+
+/** Who asked for a change, and from where, for its event. */
+function sourceOf({ actor, origin, requestId }: ChangeRequest): Pick<AuditEvent, 'actor' | 'origin' | 'requestId'> {
+  return { actor, origin, requestId };
 }
 
 /** A change that was decided on. */

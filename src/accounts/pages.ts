@@ -10,10 +10,32 @@ export interface Page<Item, Position> {
   readonly unreadable: readonly string[];
 }
 
+/** The size of a page in bytes of JSON beyond which it ends: several may be held at once, each in several copies. */
+const maxBytes = 1 << 20;
+
+/** The most problems of a page. */
+const maxProblems = 100;
+
+/** The problems of a page: the first ones, then how many more there are. */
+class Problems {
+  readonly #messages: string[] = [];
+  #more = 0;
+
+  readonly add: Unreadable = ({ message }) => {
+    if (this.#messages.length < maxProblems) this.#messages.push(message);
+    else this.#more += 1;
+  };
+
+  get list(): readonly string[] {
+    return this.#more === 0 ? this.#messages : [...this.#messages, `${this.#more} more cannot be read`];
+  }
+}
+
 /**
  * Reads a page of items that belong to accounts; `next` is the id of its last account. The items of one account are not split: a full
  * page grows until the next account begins.
  *
+ * @param size the most items; a page of large ones has fewer
  * @param account the member that has the id of an item's account
  */
 export async function accountsPage<Member extends string, Item extends Readonly<Record<Member, string>>>(
@@ -22,15 +44,18 @@ export async function accountsPage<Member extends string, Item extends Readonly<
   account: Member,
 ): Promise<Page<Item, string>> {
   const items: Item[] = [];
-  const unreadable: string[] = [];
-  for await (const item of list(({ message }) => void unreadable.push(message))) {
+  const problems = new Problems();
+  let bytes = 0;
+  for await (const item of list(problems.add)) {
     const last = items.at(-1);
-    if (last !== undefined && items.length >= size && last[account] !== item[account]) {
-      return { items, next: last[account], unreadable };
+    const isFull = items.length >= size || bytes >= maxBytes;
+    if (last !== undefined && isFull && last[account] !== item[account]) {
+      return { items, next: last[account], unreadable: problems.list };
     }
+    bytes += JSON.stringify(item).length;
     items.push(item);
   }
-  return { items, next: null, unreadable };
+  return { items, next: null, unreadable: problems.list };
 }
 
 /** Reads a page of the audit trail; `next` is the position of its last event. */
@@ -39,12 +64,12 @@ export async function trailPage(
   list: (unreadable: Unreadable) => AsyncIterable<RecordedEvent>,
 ): Promise<Page<AuditEventView, number>> {
   const items: AuditEventView[] = [];
-  const unreadable: string[] = [];
+  const problems = new Problems();
   let last = 0;
-  for await (const event of list(({ message }) => void unreadable.push(message))) {
-    if (items.length === size) return { items, next: last, unreadable };
+  for await (const event of list(problems.add)) {
+    if (items.length === size) return { items, next: last, unreadable: problems.list };
     items.push(viewEvent(event));
     last = event.position;
   }
-  return { items, next: null, unreadable };
+  return { items, next: null, unreadable: problems.list };
 }

@@ -13,12 +13,14 @@ const plainOperations = [
   'changeGrace',
   'stored',
   'show',
+  'keysPage',
   'showEncryption',
   'findKey',
   'listPage',
   'dueKeysPage',
   'gracesPage',
   'eventsPage',
+  'record',
 ] as const satisfies readonly (keyof Operations)[];
 
 type PlainOperation = (typeof plainOperations)[number];

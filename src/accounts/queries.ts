@@ -2,9 +2,10 @@ import { AccountsError } from './accounts-error.ts';
 import { environmentNames, type EnvironmentName } from './api-key.ts';
 import { requireAccount } from './changes.ts';
 import { isSelected } from './conditions.ts';
+import { requireKey } from './key-changes.ts';
 import { accountsPage, trailPage, type Page } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from './store.ts';
-import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
+import { maxShownKeys, viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
 import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, Viewing } from './views.ts';
 
 /** Which accounts are queried. */
@@ -41,7 +42,10 @@ export class Queries {
   async *dueKeys(query: Scope = {}): AsyncIterable<KeyView> {
     const viewing = this.viewing();
     for await (const { id, keys } of this.#select({ ...query, anyOf: ['due', 'expiring'] }, viewing)) {
-      yield* keys.map((key) => viewKey(id, key, viewing)).filter(({ warnings }) => warnings.length > 0);
+      yield* keys
+        .map((key) => viewKey(id, key, viewing))
+        .filter(({ warnings }) => warnings.length > 0)
+        .slice(0, maxShownKeys);
     }
   }
 
@@ -90,14 +94,31 @@ export class Queries {
     return trailPage(size, (unreadable) => this.store.events(filter, unreadable));
   }
 
-  /** The stored account; undefined if none has this id. */
+  /** The stored account, for a change or after one; undefined if none has this id. */
   async stored(id: string): Promise<StoredAccount | undefined> {
-    return this.store.read(id);
+    return this.store.read(id, { urgent: true });
   }
 
   async show(id: string): Promise<AccountView> {
     const account = requireAccount(await this.store.read(id), id);
     return viewAccount(account, this.viewing());
+  }
+
+  /** All keys of an account, oldest first. */
+  async keys(id: string): Promise<readonly KeyView[]> {
+    const account = requireAccount(await this.store.read(id), id);
+    const viewing = this.viewing();
+    return account.keys.map((key) => viewKey(id, key, viewing));
+  }
+
+  /** As `keys`, in pages. @param after starts after the key with this id */
+  async keysPage(id: string, size: number, after: string | undefined): Promise<Page<KeyView, string>> {
+    const account = requireAccount(await this.store.read(id), id);
+    const viewing = this.viewing();
+    const start = after === undefined ? 0 : account.keys.indexOf(requireKey(account, after)) + 1;
+    const items = account.keys.slice(start, start + size).map((key) => viewKey(id, key, viewing));
+    const next = start + size < account.keys.length ? (items.at(-1)?.id ?? null) : null;
+    return { items, next, unreadable: [] };
   }
 
   async showEncryption(id: string, environment: EnvironmentName): Promise<ShownEncryptionView> {

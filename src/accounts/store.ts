@@ -1,3 +1,4 @@
+import type { Link } from '../audit/chain.ts';
 import type { FormatName } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import type { AccountsError } from './accounts-error.ts';
@@ -9,14 +10,17 @@ import type { ApiKey, EnvironmentName } from './api-key.ts';
  * unwrapped outside (vault.ts).
  *
  * Every method rejects with an `AccountsError`: `store_unavailable`, `store_read_only`, `disk_full`, `store_locked`,
- * `store_changed`, `store_invalid`. If it rejects, nothing was changed.
+ * `store_changed`, `store_invalid`, and a change also with `audit_key_missing`. If it rejects, nothing was changed.
  */
 export interface Store {
   /** Whether `lastUsedAt` is kept. If not, only the log and the metrics show use. */
   readonly recordsUse: boolean;
 
-  /** The account with this id; undefined if there is none. */
-  read(id: string): Promise<StoredAccount | undefined>;
+  /**
+   * The account with this id; undefined if there is none. Of more keys than `maxKeysRead`, a database reads that many: valid ones
+   * first, then the newest. The others stay as they are in a change. `list` does so only with a selection.
+   */
+  read(id: string, hints?: Hints): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
   findByKey(hash: string): Promise<StoredAccount | undefined>;
@@ -36,7 +40,7 @@ export interface Store {
    *
    * `decide` gets the existing ones by id and returns whole accounts to be written. It may only return accounts with
    * these ids. An error that it throws aborts the change and is rethrown. It is pure except for randomness, and is
-   * called again if the attempt conflicts with another change. Only its last result counts.
+   * called again if the attempt conflicts with another change, also one by hand. Only its last result counts.
    *
    * A change that was made with the same idempotency key is not made again: its receipt is returned, and `decide` is not
    * called. Receipt and change are kept together or not at all.
@@ -44,13 +48,19 @@ export interface Store {
    * Rejects with `key_exists` if a key's id or hash already belongs to another account, and with
    * `idempotency_key_reused` if the idempotency key was used for another request.
    */
-  change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>>;
+  change<T>(
+    ids: readonly string[],
+    decide: Decide<T>,
+    idempotencyKey?: IdempotencyKey,
+    hints?: Hints,
+  ): Promise<Changed<T>>;
 
   /**
-   * Replaces every account with the result of `rewrite` atomically, for a new master key. Returns the number of changed
-   * accounts, which the event gets as `accounts`.
+   * Replaces every account with the result of `rewrite`, for a new master key, and none if one of them cannot be rewritten.
+   * In a database a few at a time, between other changes: an interrupted one is run again. `rewrite` may be called several
+   * times for an account. The event gets the number of changed accounts as `accounts`.
    */
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number>;
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten>;
 
   /**
    * The audit trail in the order of writing. Memory stays bounded.
@@ -59,11 +69,25 @@ export interface Store {
    */
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent>;
 
+  /** The lines of the trail, byte for byte and without newlines. @param torn called if the last one is incomplete, and left out */
+  trail(torn: () => void): AsyncIterable<Buffer>;
+
   /** When the account last sent an envelope in an environment in which it does not encrypt. Undefined: not on record. */
   lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined>;
 
   /** Releases connections and files. The store must not be used afterwards. */
   close(): Promise<void>;
+}
+
+/** The most keys of an account that a database reads at once, so that memory stays bounded. */
+export const maxKeysRead = 2_000;
+
+/** What a database need know of a change, or of the query before or after it. */
+export interface Hints {
+  /** Whether something is taken away, as from a key that leaked: it waits for no work that is not urgent. */
+  readonly urgent?: boolean | undefined;
+  /** The id of the key that it is about, which is read however many keys there are. */
+  readonly key?: string | undefined;
 }
 
 /** Selects events. */
@@ -122,7 +146,15 @@ export interface IdempotencyKey {
 
 /** A database keeps a receipt for at least 24 hours. A file store keeps 1,000 in a separate file. */
 export type Changed<T> =
-  { readonly outcome: 'changed'; readonly result: T } | { readonly outcome: 'repeated'; readonly receipt: string };
+  | { readonly outcome: 'changed'; readonly result: T; readonly appended: readonly AppendedEvent[] }
+  | { readonly outcome: 'repeated'; readonly receipt: string };
+
+/** The outcome of a change of all accounts. */
+export interface Rewritten {
+  /** The number of changed accounts. */
+  readonly accounts: number;
+  readonly appended: readonly AppendedEvent[];
+}
 
 /** An account as it is stored. All times are epoch milliseconds. */
 export interface StoredAccount {
@@ -138,6 +170,10 @@ export interface StoredAccount {
 }
 
 export interface StoredKey extends ApiKey {
+  /** What its owner calls it, with the characters of an account's name. */
+  readonly name?: string | undefined;
+  /** The last four characters of the key. Undefined for a key that was made before they were kept, or elsewhere. */
+  readonly lastFour?: string | undefined;
   /** Within a few minutes. Undefined: never, or the store does not record it. A store ignores it when it writes. */
   readonly lastUsedAt: number | undefined;
 }
@@ -200,6 +236,13 @@ export const auditActions = [
   'grace_changed',
   'grace_ended',
   'master_key_changed',
+  'trail_begun',
+  'audit_key_changed',
+  'change_failed',
+  'accounts_exported',
+  'operator_signed_in',
+  'operators_refused',
+  'configuration_changed',
 ] as const;
 export type AuditAction = (typeof auditActions)[number];
 
@@ -214,6 +257,12 @@ export interface AuditEvent {
   readonly account: string | undefined;
   /** Ids, the environment, ends of overlap and grace. Names in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
+  /** Where it came from: a client's address. Undefined: what the store was opened with. */
+  readonly origin?: string | undefined;
+  /** The id of the request to the operators' API. */
+  readonly requestId?: string | undefined;
+  /** The position of an event of the version before in its table. */
+  readonly older?: number | undefined;
 }
 
 /** An event of the trail. Events may have any order of time, because clocks are set back and differ between machines. */
@@ -221,3 +270,15 @@ export interface RecordedEvent extends AuditEvent {
   /** From 1, ascending in the order of writing, with gaps. */
   readonly position: number;
 }
+
+/** Where a trail ends. */
+export interface TrailState {
+  readonly last: Link;
+  /** Whether the last event is signed. */
+  readonly isSigned: boolean;
+  /** The hash of the event at the position that was asked for; undefined: there is none. */
+  readonly seenHash: string | undefined;
+}
+
+/** An event that was just added to the trail. */
+export type AppendedEvent = AuditEvent & Link;

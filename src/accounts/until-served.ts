@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Account } from './account.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { KeyDirectory } from './key-directory.ts';
-import { unwrapAccount } from './unwrap-account.ts';
+import { unwrapIfPossible } from './unwrap-account.ts';
 import type { PlainOperations } from './plain-operations.ts';
 import type { Vault } from './vault.ts';
 
@@ -57,7 +57,7 @@ async function served(id: string, dependencies: UntilServedDependencies, ended: 
 async function read(id: string, { operations, vault }: UntilServedDependencies): Promise<Account | undefined> {
   try {
     const stored = await operations.stored(id);
-    return stored && unwrapAccount(stored, vault);
+    return stored && unwrapIfPossible(stored, vault);
   } catch (error) {
     if (error instanceof AccountsError) return undefined;
     throw error;

@@ -1,4 +1,4 @@
-import { duration, within, type ValueType } from '../input/value-types.ts';
+import { duration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import { isWellFormed } from './api-key.ts';
 
 /** The ids of accounts and API keys, which are sent in headers and logged. Not `.` and `..`, which paths read as folders. */
@@ -9,11 +9,22 @@ export const identifier: ValueType<string> = {
   read: (text) => text,
 };
 
+/**
+ * Not lone surrogates, which databases refuse, nor characters that break a line or reorder the text around them, so that a name in
+ * a log or a table is not taken for something else.
+ */
+const nameCharacters = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]{1,200}$/u;
+
+/** The name of an account, or a text that names are searched for. */
 export const accountName: ValueType<string> = {
   name: 'text',
   expected: '1 to 200 characters without control characters',
   pattern: /./,
-  read: (text) => (/^\P{Cc}{1,200}$/u.test(text) ? text : undefined),
+  read: (text) => {
+    // The accounts' file would take it for a reference.
+    if (/^\$\{.*\}$/s.test(text)) throw new WrongValue('expected a name, not a reference to a variable');
+    return nameCharacters.test(text) ? text : undefined;
+  },
 };
 
 export const apiKey: ValueType<string> = {
@@ -27,6 +38,14 @@ export const sha256: ValueType<string> = {
   name: 'SHA-256',
   expected: '64 hex digits in lower case',
   pattern: /^[0-9a-f]{64}$/,
+  read: (text) => text,
+};
+
+/** The last characters of an API key, by which a person recognises it. */
+export const lastFour: ValueType<string> = {
+  name: 'end of a key',
+  expected: '4 letters, digits, "_" or "-"',
+  pattern: /^[A-Za-z0-9_-]{4}$/,
   read: (text) => text,
 };
 

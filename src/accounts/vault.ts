@@ -33,7 +33,15 @@ export function parseMasterKeys(text: string): readonly KeyObject[] | undefined 
     .trim()
     .split(/\s*\n\s*/)
     .map((line) => (/^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line)));
-  return keys.every((key) => key?.length === keyLength) ? keys.map((key) => createSecretKey(key as Buffer)) : undefined;
+  if (!keys.every((key) => key?.length === keyLength)) return undefined;
+  return keys.map((key) => clearedKey(key as Buffer));
+}
+
+/** A key of these bytes, which are overwritten: Node uses their memory again without clearing it. */
+function clearedKey(bytes: Buffer): KeyObject {
+  const key = createSecretKey(bytes);
+  bytes.fill(0);
+  return key;
 }
 
 /**
@@ -42,11 +50,19 @@ export function parseMasterKeys(text: string): readonly KeyObject[] | undefined 
  * random, which is safe for 2³² texts per master key (NIST SP 800-38D §8.3).
  */
 export class Vault {
-  readonly #keys: readonly KeyObject[];
+  readonly #masterKeys: readonly KeyObject[] | AccountsError;
 
-  /** @param masterKeys none: texts stay in the clear, which only a file store allows */
-  constructor(masterKeys: readonly KeyObject[]) {
-    this.#keys = masterKeys;
+  /**
+   * @param masterKeys none: texts stay in the clear, which only a file store allows; an error: they cannot be read, which
+   *   is thrown once one of them is needed
+   */
+  constructor(masterKeys: readonly KeyObject[] | AccountsError) {
+    this.#masterKeys = masterKeys;
+  }
+
+  get #keys(): readonly KeyObject[] {
+    if (this.#masterKeys instanceof AccountsError) throw this.#masterKeys;
+    return this.#masterKeys;
   }
 
   /** Whether the master key that `other` wraps with is one of these, and whether it is the first of them. */

@@ -26,6 +26,8 @@ const lastUsed = date
 export const keyView = z
   .object({
     id: z.string(),
+    name: z.string().nullable().describe('What its owner calls it.'),
+    hint: z.string().nullable().describe('The key with its middle left out, such as `sk_live_…oiTq`; null: not known.'),
     account: z.string().describe('The id of its account.'),
     environment: z.enum(environmentNames),
     kind: z.enum(keyKinds),
@@ -75,7 +77,7 @@ export const accountView = z
     id: z.string(),
     name: z.string(),
     active: z.boolean(),
-    keys: z.array(keyView),
+    keys: z.array(keyView).describe('At most the newest 1,000; `GET /accounts/{account}/keys` has all, by pages.'),
     encryption: z.object({ test: encryptionView, live: encryptionView }),
   })
   .describe('A merchant, with all API keys and both environments.');
@@ -125,12 +127,15 @@ export interface Viewing {
   readonly recordsUse: boolean;
 }
 
+/** The most keys of one account in a view: the rules allow more only if many of them ended long ago. */
+export const maxShownKeys = 1_000;
+
 export function viewAccount(account: StoredAccount, viewing: Viewing): AccountView {
   return {
     id: account.id,
     name: account.name,
     active: account.active,
-    keys: account.keys.map((key) => viewKey(account.id, key, viewing)),
+    keys: account.keys.slice(-maxShownKeys).map((key) => viewKey(account.id, key, viewing)),
     encryption: {
       test: viewEncryption(account, 'test', viewing),
       live: viewEncryption(account, 'live', viewing),
@@ -139,9 +144,11 @@ export function viewAccount(account: StoredAccount, viewing: Viewing): AccountVi
 }
 
 export function viewKey(account: string, key: StoredKey, { now, recordsUse }: Viewing): KeyView {
-  const { id, prefix, createdAt, expiresAt, revokedAt, lastUsedAt } = key;
+  const { id, name = null, prefix, lastFour, createdAt, expiresAt, revokedAt, lastUsedAt } = key;
   return {
     id,
+    name,
+    hint: lastFour === undefined ? null : `${prefix}…${lastFour}`,
     account,
     environment: environmentOf(prefix),
     kind: kindOf(prefix),

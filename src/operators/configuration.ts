@@ -10,7 +10,7 @@ import type {
   StoreSettings,
 } from '../config/config.ts';
 import type { Sources } from '../config/sources.ts';
-import { formatDuration, formatSize } from '../input/value-types.ts';
+import { formatDuration, formatShare, formatSize } from '../input/value-types.ts';
 import type { views } from './views.ts';
 
 /** Shown instead of a secret. */
@@ -43,6 +43,8 @@ export function configurationOf(settings: Settings): z.output<typeof views.Confi
     ...(operators === undefined ? [] : operatorsRows(operators, settings.sources)),
     ...environments.flatMap(environmentRows),
     ...storeRows(store),
+    secret('audit.key', store.auditKeys.length > 0),
+    { member: 'keys.maxAge', value: store.maxKeyAge === undefined ? undefined : formatDuration(store.maxKeyAge) },
     ...routes.flatMap(routeRows),
     { member: 'cipherTest.environments', value: list(settings.cipherTest.environments) },
     { member: 'trustedProxies', value: list(settings.trustedProxies) },
@@ -53,6 +55,7 @@ export function configurationOf(settings: Settings): z.output<typeof views.Confi
     { member: 'limits.connections', value: String(limits.connections) },
     { member: 'limits.inFlight', value: String(limits.inFlight) },
     { member: 'limits.failedKeys', value: `${limits.failedKeys.attempts}/${formatDuration(limits.failedKeys.window)}` },
+    { member: 'limits.account', value: formatShare(limits.account) },
     { member: 'timeouts.connect', value: formatDuration(timeouts.connect) },
     { member: 'timeouts.header', value: formatDuration(timeouts.header) },
     { member: 'timeouts.request', value: formatDuration(timeouts.request) },
@@ -113,13 +116,14 @@ function operatorsRows({ tokens, hosts, console, tls, ...address }: OperatorsLis
   return [
     ...addressRows('operators', address),
     ...tlsRows('operators', tls),
-    ...tokens.flatMap(({ name, role, account }, i): Row[] => {
+    ...tokens.flatMap(({ name, role, account, environment }, i): Row[] => {
       const member = `operators.tokens[${i}]`;
       const from = (name: string) => ({ writtenAt: isOneText ? 'operators.token' : `${member}.${name}` });
       return [
         { member: `${member}.name`, value: name, ...from('name') },
         { member: `${member}.role`, value: role, ...(!isOneText && from('role')) },
         { member: `${member}.account`, value: account },
+        { member: `${member}.environment`, value: environment },
         { ...secret(`${member}.token`), ...from('token') },
       ];
     }),

@@ -8,11 +8,12 @@ import { rfc3339 } from '../input/value-types.ts';
 import type { OperatorsToken, StoreSettings } from '../config/config.ts';
 import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { AccessEvents } from './access-events.ts';
 import { readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './origin.ts';
 import { ApiProblem } from './problems.ts';
-import { Sessions, type OpenSession } from './sessions.ts';
+import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
 import { findToken } from './tokens.ts';
 
 /** The folder of the built page. */
@@ -60,9 +61,13 @@ interface ConsoleDependencies {
   readonly clock: () => number;
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
+  readonly access: AccessEvents;
 }
 
-/** The operators' page: its files, and sessions that are opened with a token and carried by a cookie. */
+/** The header of the half of a session that its window keeps. */
+const keyHeader = 'session-key';
+
+/** The operators' page: its files, and sessions that are opened with a token and carried by a cookie and a header. */
 export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
@@ -73,10 +78,15 @@ export class Console {
   }
 
   /**
-   * The token of a request's session cookie; undefined without a session, or if another site's page sent the request.
+   * The token of a request's session; undefined without a session, or if another site's page sent the request.
    */
   tokenOf(request: FastifyRequest): OperatorsToken | undefined {
     return this.#sessionOf(request)?.token;
+  }
+
+  /** Ends the sessions of tokens that the configuration no longer has. Called after each change of it. */
+  configure(): void {
+    this.#sessions.keepOnly(this.#dependencies.state().tokens);
   }
 
   /** Adds the page and its sessions to the listener. Nothing here needs a token. */
@@ -102,7 +112,6 @@ export class Console {
     const url = `${consoleRoot}session`;
     page.get(url, { config: { operation: 'show_console_session' } }, async (request, reply) => {
       const session = this.#sessionOf(request);
-      // Signing out without a session is not an error.
       return session === undefined ? reply.code(204).send() : this.#viewOf(session);
     });
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
@@ -110,15 +119,16 @@ export class Console {
       const { token: sent } = readInput(signIn, {}, request.body) as z.output<typeof signIn>;
       const token = findToken(`Bearer ${sent}`, this.#dependencies.state().tokens);
       if (token === undefined) throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
+      if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');
       request.token = token;
-      // Its cookie is about to be replaced.
-      this.#sessions.end(this.#idOf(request));
-      const { id, expiresAt } = this.#sessions.begin(token);
-      this.#setCookie(request, reply, id, new Date(expiresAt));
-      return this.#viewOf({ token, expiresAt });
+      this.#dependencies.access.signedIn(token, { origin: request.ip, requestId: request.id });
+      const { browser, key, expiresAt } = this.#sessions.begin(token, this.#halvesOf(request).browser);
+      this.#setCookie(request, reply, browser, new Date(expiresAt));
+      return { ...(await this.#viewOf({ token, expiresAt })), session_key: key };
     });
     page.delete(url, { config: { operation: 'sign_out' }, onRequest }, async (request, reply) => {
-      this.#sessions.end(this.#idOf(request));
+      // Signing out without a session is not an error, but then ends none.
+      if (this.#sessionOf(request) !== undefined) this.#sessions.end(this.#halvesOf(request).browser);
       this.#setCookie(request, reply, '', new Date(0));
       return reply.code(204).send();
     });
@@ -127,7 +137,7 @@ export class Console {
   #sessionOf(request: FastifyRequest): OpenSession | undefined {
     const { console, tokens } = this.#dependencies.state();
     if (!console || !isFromOwnPage(request.method, request.headers, this.#dependencies.secure)) return undefined;
-    return this.#sessions.find(this.#idOf(request), tokens);
+    return this.#sessions.find(this.#halvesOf(request), tokens);
   }
 
   #expectOwnPage({ method, headers }: FastifyRequest): void {
@@ -135,8 +145,9 @@ export class Console {
     throw new ApiProblem('forbidden', 'Only the console may sign in and out.');
   }
 
-  #idOf(request: FastifyRequest): string {
-    return request.cookies[this.#cookieOf(request)] ?? '';
+  #halvesOf(request: FastifyRequest): SessionHalves {
+    const { [keyHeader]: key } = request.headers;
+    return { browser: request.cookies[this.#cookieOf(request)] ?? '', key: typeof key === 'string' ? key : '' };
   }
 
   #setCookie(request: FastifyRequest, reply: FastifyReply, value: string, expires: Date): void {

@@ -1,4 +1,6 @@
+import type { Readable } from 'node:stream';
 import { z } from 'zod';
+import type { Account } from '../accounts/account.ts';
 import { identifier } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { ChangeRequest } from '../accounts/operations.ts';
@@ -7,6 +9,7 @@ import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import { oneOf } from '../input/value-types.ts';
 import { textValue } from '../input/text-value.ts';
+import type { ByteBudget } from './byte-budget.ts';
 import type { SidecarState } from './overview.ts';
 import type { ViewName } from './views.ts';
 
@@ -15,15 +18,29 @@ export interface Parts {
   readonly operations: PlainOperations;
   /** Waits until this sidecar uses the account as stored; false if that takes too long. @param account its id */
   readonly isServed: (account: string) => Promise<boolean>;
+  /** The account as this sidecar serves it; undefined if there is none. */
+  readonly find: (account: string) => Promise<Account | undefined>;
+  /** The bytes of bodies that are being sealed. */
+  readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
 }
 
-/** The context of a request, without its input. */
+/** The context of a request, without its input. Plain data: a thread may get it. */
 export interface Caller extends ChangeRequest {
   /** The token it came with. */
   readonly token: OperatorsToken;
+}
+
+/** A request with a raw body. */
+export interface RawRequest {
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** Undefined if the request has none. */
+  readonly body: Readable | undefined;
+  /** Settles when the response was sent or the client has left. */
+  readonly closed: Promise<unknown>;
 }
 
 export interface Endpoint {
@@ -34,29 +51,33 @@ export interface Endpoint {
   readonly operation: string;
   readonly summary: string;
   /**
-   * The least role that may use it. An endpoint that needs more than `viewer` changes one account, named as `account` or `id` in
-   * the input, and its response has `in_force`.
+   * The least role that may use it. `operator` and `admin`: it changes one account, named as `account` or `id` in the input, and
+   * its response has `in_force`.
    */
   readonly role: OperatorRole;
+  /** The least role that may use it for `live`, if that is another one. */
+  readonly roleInLive?: OperatorRole;
   /**
-   * Whether a token of one account may use an endpoint without `{account}` in its path. `own`: yes, because `run` reads only the
-   * account of the token. Undefined: no.
+   * Whether a token of one account may use it. Undefined: for the account in the path. `own`: `run` reads only the account of the
+   * token. `none`: not at all, although the path names an account.
    */
-  readonly accountToken?: 'own';
+  readonly accountToken?: 'own' | 'none';
   /** Path, query and body in one: no name occurs twice. */
   readonly input: z.ZodObject;
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
   /** Whether it creates a secret, so that `Idempotency-Key` applies. */
   readonly makesSecret?: true;
+  /** Whether its body is of any type, and `run` results in a `SealedBody`, which is the response. */
+  readonly rawBody?: true;
   /** @param input of this endpoint's schema */
-  readonly run: (parts: Parts, input: never, caller: Caller) => Promise<object>;
+  readonly run: (parts: Parts, input: never, caller: Caller, raw: RawRequest) => Promise<object>;
 }
 
 /** Ties the type of `run` to the input schema. */
 export function endpoint<Input extends z.ZodObject>(
   row: Omit<Endpoint, 'input' | 'run'> & {
     readonly input: Input;
-    readonly run: (parts: Parts, input: z.output<Input>, caller: Caller) => Promise<object>;
+    readonly run: (parts: Parts, input: z.output<Input>, caller: Caller, raw: RawRequest) => Promise<object>;
   },
 ): Endpoint {
   return row;

@@ -4,6 +4,7 @@ import { auditEndpoints } from './endpoints/audit.ts';
 import { diagnosisEndpoints } from './endpoints/diagnosis.ts';
 import { encryptionEndpoints } from './endpoints/encryption.ts';
 import { keyEndpoints } from './endpoints/keys.ts';
+import { sealEndpoint } from './endpoints/seal.ts';
 import { sidecarEndpoints } from './endpoints/sidecar.ts';
 
 /** The path of the API. */
@@ -15,6 +16,7 @@ export const endpoints: readonly Endpoint[] = [
   ...accountEndpoints,
   ...keyEndpoints,
   ...encryptionEndpoints,
+  sealEndpoint,
   ...auditEndpoints,
   ...diagnosisEndpoints,
 ];

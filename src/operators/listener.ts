@@ -1,17 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import type { RequestListener, Server } from 'node:http';
+import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
 import fastifyCookie from '@fastify/cookie';
 import { fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { OperatorsToken } from '../config/config.ts';
+import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/sidecar-metrics.ts';
 import { https } from '../tls.ts';
+import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
-import type { Caller, Endpoint, Parts } from './endpoint.ts';
+import type { Caller, Endpoint, Parts, RawRequest } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
+import { SealedBody } from './endpoints/seal.ts';
 import { readBody, readInput, readIdempotencyKey } from './input.ts';
 import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
@@ -31,6 +35,7 @@ const limits = {
   // By default Node checks the two timeouts above only every 30 s.
   connectionsCheckingInterval: 1_000,
 };
+/** The most connections. Beyond that the oldest one that has not shown a good token is closed for a new one. */
 const maxConnections = 100;
 /** An idle connection is closed after this time, which is longer than any operation takes. */
 const idleTimeout = 60_000;
@@ -70,14 +75,22 @@ declare module 'fastify' {
   }
 }
 
-/** The listener of the operators' API, not opened yet. */
-export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<Server> {
+/** The operators' API. */
+export interface OperatorsApi {
+  /** Not opened yet. */
+  readonly listener: Server;
+  /** Called after each change of the configuration. */
+  readonly configure: () => void;
+}
+
+/** Creates the listener of the operators' API. */
+export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<OperatorsApi> {
   const { state, log, count, clock, tls } = dependencies;
   const page = (): string => problemsPageOf(state().documentation);
-  const unparsed = new UnparsedRequests(page, ({ code }, requestId) => {
+  const unparsed = new UnparsedRequests(page, ({ code }, requestId, address) => {
     const { status } = problems[code];
     count('none', status);
-    log.info({ request_id: requestId, operation: 'none', status, code }, 'operator request');
+    log.info({ request_id: requestId, address, operation: 'none', status, code }, 'operator request');
   });
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
     const problem = problemOf(error);
@@ -97,13 +110,15 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     // The router cannot decode the path.
     frameworkErrors: (_error, request, reply) => void fail(request, reply, noEndpoint()),
   });
+  const connections = new ConnectionLimit(app.server, maxConnections);
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) =>
     readBody(text),
   );
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
-  const console = new Console({ state, log, clock, secure: tls !== undefined });
+  const access = new AccessEvents(() => state().operations, log);
+  const console = new Console({ state, log, clock, secure: tls !== undefined, access });
   // Before the hooks that look for the session's cookie.
   await app.register(fastifyCookie);
   app.addHook('onRequest', async (request, reply) => {
@@ -117,23 +132,29 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     if (token === undefined && !isOfConsole(request.routeOptions.url))
       throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     request.token = token;
+    if (token !== undefined) connections.keep(request.raw.socket);
   });
   app.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config;
     count(operation, reply.statusCode);
-    const { id, token, account, code } = request;
-    const line = { request_id: id, operation, status: reply.statusCode, token: token?.name, account, code };
+    const { id, ip: address, token, account, code } = request;
+    if (code === 'unauthorized') access.refused({ origin: address, requestId: id });
+    const line = { request_id: id, address, operation, status: reply.statusCode, token: token?.name, account, code };
     log.info({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
   });
 
-  for (const endpoint of endpoints) app.route(routeOf(endpoint, state));
+  for (const endpoint of endpoints.filter(({ rawBody }) => !rawBody)) app.route(routeOf(endpoint, state, clock));
+  await app.register(async (raw) => {
+    raw.removeAllContentTypeParsers();
+    raw.addContentTypeParser('*', async (_request: unknown, body: Readable) => body);
+    for (const endpoint of endpoints.filter(({ rawBody }) => rawBody)) raw.route(routeOf(endpoint, state, clock));
+  });
   app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async () => openApi());
   await console.serve(app);
   await app.ready();
   stopAtDestroyed(app.server);
-  app.server.maxConnections = maxConnections;
   app.server.setTimeout(idleTimeout);
-  return app.server;
+  return { listener: app.server, configure: () => console.configure() };
 }
 
 function serverOf(handle: RequestListener, unparsed: UnparsedRequests, tls: TlsOptions | undefined): Server {
@@ -171,33 +192,42 @@ function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string): Fa
     .send(Buffer.from(JSON.stringify(problemBody(problem, page, reply.request.id))));
 }
 
-/** The parameter or query member that names the account. */
-interface Account {
+/** The parameters, or the members of a query, that permissions depend on. */
+interface Named {
   readonly account?: string;
+  readonly environment?: string;
 }
 
-function routeOf(endpoint: Endpoint, parts: () => Parts): RouteOptions {
+function routeOf(endpoint: Endpoint, parts: () => Parts, clock: () => number): RouteOptions {
   return {
     method: endpoint.method,
     url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
     config: { operation: endpoint.operation },
     // Before the body is read.
     onRequest: async (request) => {
-      const { account: inPath } = request.params as Account;
-      const { account: inQuery } = request.query as Account;
-      checkPermission(endpoint, signedIn(request), { inPath, inQuery });
+      const { account: accountInPath, environment } = request.params as Named;
+      const { account: accountInQuery } = request.query as Named;
+      checkPermission(endpoint, signedIn(request), { accountInPath, accountInQuery, environment });
     },
     handler: async (request, reply) => {
-      const result = await carryOut(endpoint, request, parts());
+      const result = await carryOut(endpoint, request, reply, parts(), clock());
       void reply.code(endpoint.response.status);
-      return result;
+      if (!(result instanceof SealedBody)) return result;
+      void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
+      return result.envelope;
     },
   };
 }
 
-async function carryOut(endpoint: Endpoint, request: FastifyRequest, parts: Parts): Promise<object> {
+async function carryOut(
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parts: Parts,
+  now: number,
+): Promise<object> {
   const { params, query, body, headers } = request;
-  const sent = endpoint.method === 'GET' ? query : (body ?? {});
+  const sent = endpoint.method === 'GET' ? query : endpoint.rawBody ? {} : (body ?? {});
   const input = readInput(endpoint.input, params as Readonly<Record<string, unknown>>, sent);
   const account = (input['account'] ?? input['id']) as string | undefined;
   request.account = account;
@@ -205,9 +235,21 @@ async function carryOut(endpoint: Endpoint, request: FastifyRequest, parts: Part
   const idempotencyKey = endpoint.makesSecret
     ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input, token.account)
     : undefined;
-  const caller: Caller = { actor: `token:${token.name}`, idempotencyKey, token };
-  const result = await endpoint.run(parts, input as never, caller);
-  if (endpoint.role === 'viewer') return result;
+  const caller: Caller = {
+    actor: `token:${token.name}`,
+    origin: request.ip,
+    requestId: request.id,
+    idempotencyKey,
+    mayAcceptPlaintextInLive: token.role === 'admin',
+    token,
+  };
+  const raw: RawRequest = {
+    now,
+    body: endpoint.rawBody ? (body as Readable | undefined) : undefined,
+    closed: new Promise((resolve) => reply.raw.once('close', resolve)),
+  };
+  const result = await endpoint.run(parts, input as never, caller, raw);
+  if (endpoint.role === 'viewer' || endpoint.rawBody) return result;
   return { ...result, in_force: await parts.isServed(account ?? '') };
 }
 

@@ -45,7 +45,7 @@ export function openApi(): Json {
   };
 }
 
-function operation({ path, method, operation, summary, input, response, makesSecret }: Endpoint): Json {
+function operation({ path, method, operation, summary, input, response, makesSecret, rawBody }: Endpoint): Json {
   const schema = z.toJSONSchema(input, { io: 'input' });
   const members = Object.entries(schema.properties ?? {});
   const inPath = new Set([...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name));
@@ -73,6 +73,9 @@ function operation({ path, method, operation, summary, input, response, makesSec
     ...(parameters.length > 0 && { parameters }),
     ...(hasBody && {
       requestBody: { required: required.length > 0, content: { 'application/json': { schema: body } } },
+    }),
+    ...(rawBody && {
+      requestBody: { required: true, content: { '*/*': { schema: { type: 'string', format: 'binary' } } } },
     }),
     responses: {
       [response.status]: {

@@ -1,15 +1,6 @@
 import { z } from 'zod';
 import { identifier } from '../accounts/value-types.ts';
-import type { ValueType } from '../input/value-types.ts';
 import { textValue } from '../input/text-value.ts';
-
-/** A text to search for. */
-export const searchText: ValueType<string> = {
-  name: 'text',
-  expected: '1 to 200 characters',
-  pattern: /./,
-  read: (text) => (text.length <= 200 ? text : undefined),
-};
 
 /** The start of a page. */
 export const after = textValue(identifier).optional().describe('Starts after the account with this id.');

@@ -8,7 +8,20 @@ const sessionLength = 8 * 3_600_000;
 /** The most sessions of one token. Beyond it the oldest session of that token ends. */
 const maxOfToken = 100;
 
+/**
+ * What a request of a session carries. Each half alone is worthless: browsers send cookies to every port of a host, so that other
+ * programs on it receive them, and a script that is injected into the page can read what the page can.
+ */
+export interface SessionHalves {
+  /** In the cookie, the same for all windows of a browser. */
+  readonly browser: string;
+  /** In a header, known only to the window that signed in. */
+  readonly key: string;
+}
+
 interface Session {
+  /** The hash of the browser's half. */
+  readonly browserHash: string;
   /** The hash of the session's token. The session ends with the token and has its role. */
   readonly tokenHash: string;
   /** Epoch milliseconds. */
@@ -24,7 +37,7 @@ export interface OpenSession {
 /** The console's sessions. They are in memory, so a restart ends them. */
 export class Sessions {
   readonly #clock: () => number;
-  /** By the hash of the id, so that a memory dump does not reveal valid ids. In order of creation. */
+  /** By the hash of the key, so that a memory dump does not reveal valid keys. In order of creation. */
   readonly #sessions = new Map<string, Session>();
 
   /** @param clock epoch milliseconds */
@@ -32,34 +45,55 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  /** Begins a session; returns the id that opens it. */
-  begin(token: OperatorsToken): { readonly id: string; readonly expiresAt: number } {
+  /**
+   * Begins a session; returns the halves that open it.
+   *
+   * @param browser of a request; kept if other sessions of this browser are open
+   */
+  begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: number } {
     const now = this.#clock();
-    for (const [hash, { expiresAt }] of this.#sessions) {
-      if (expiresAt > now) break;
-      this.#sessions.delete(hash);
-    }
+    this.#endIf(({ expiresAt }) => expiresAt <= now);
     const own = [...this.#sessions].filter(([, { tokenHash }]) => tokenHash === token.hash);
     if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
-    const id = randomBytes(32).toString('base64url');
+    const sent = sha256Hex(browser);
+    const isOpen = [...this.#sessions.values()].some(({ browserHash }) => browserHash === sent);
+    const halves = { browser: isOpen ? browser : secret(), key: secret() };
     const expiresAt = now + sessionLength;
-    this.#sessions.set(sha256Hex(id), { tokenHash: token.hash, expiresAt });
-    return { id, expiresAt };
+    const browserHash = sha256Hex(halves.browser);
+    this.#sessions.set(sha256Hex(halves.key), { browserHash, tokenHash: token.hash, expiresAt });
+    return { ...halves, expiresAt };
   }
 
   /**
-   * The session of an id; undefined if there is none.
+   * The session of a request; undefined if there is none.
    *
    * @param tokens the tokens of the running configuration
    */
-  find(id: string, tokens: readonly OperatorsToken[]): OpenSession | undefined {
-    const session = this.#sessions.get(sha256Hex(id));
+  find({ browser, key }: SessionHalves, tokens: readonly OperatorsToken[]): OpenSession | undefined {
+    const session = this.#sessions.get(sha256Hex(key));
     if (session === undefined || session.expiresAt <= this.#clock()) return undefined;
+    if (session.browserHash !== sha256Hex(browser)) return undefined;
     const token = tokens.find(({ hash }) => hash === session.tokenHash);
     return token && { token, expiresAt: session.expiresAt };
   }
 
-  end(id: string): void {
-    this.#sessions.delete(sha256Hex(id));
+  /** Ends all sessions of a browser. */
+  end(browser: string): void {
+    const ended = sha256Hex(browser);
+    this.#endIf(({ browserHash }) => browserHash === ended);
   }
+
+  /** Ends the sessions of all other tokens, which do not begin again if their token returns. */
+  keepOnly(tokens: readonly OperatorsToken[]): void {
+    const kept = new Set(tokens.map(({ hash }) => hash));
+    this.#endIf(({ tokenHash }) => !kept.has(tokenHash));
+  }
+
+  #endIf(isOver: (session: Session) => boolean): void {
+    for (const [hash, session] of this.#sessions) if (isOver(session)) this.#sessions.delete(hash);
+  }
+}
+
+function secret(): string {
+  return randomBytes(32).toString('base64url');
 }

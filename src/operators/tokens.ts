@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { sha256Hex } from '../accounts/api-key.ts';
-import { operatorRoles } from '../config/choices.ts';
-import type { OperatorsToken } from '../config/config.ts';
+import { rankedRoles } from '../config/choices.ts';
+import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import { bearerToken } from '../http.ts';
 import type { Endpoint } from './endpoint.ts';
 import { ApiProblem } from './problems.ts';
@@ -23,25 +23,40 @@ export function findToken(authorization: string, tokens: readonly OperatorsToken
  * Refuses a request that its token does not permit. A token of one account gets the same response for every other id,
  * so that it does not learn which accounts exist.
  *
- * @param account that the request names
+ * @param request the account and the environment that the request names
  * @throws ApiProblem `forbidden`
  */
 export function checkPermission(
-  { role, accountToken }: Pick<Endpoint, 'role' | 'accountToken'>,
+  { role, roleInLive = role, accountToken }: Pick<Endpoint, 'role' | 'roleInLive' | 'accountToken'>,
   token: OperatorsToken,
-  account: { readonly inPath: string | undefined; readonly inQuery: string | undefined },
+  request: {
+    readonly accountInPath: string | undefined;
+    readonly accountInQuery: string | undefined;
+    readonly environment: string | undefined;
+  },
 ): void {
-  // Roles are in the order of their permissions.
-  if (operatorRoles.indexOf(token.role) < operatorRoles.indexOf(role)) {
+  const needed = request.environment === 'live' ? roleInLive : role;
+  if (!includes(token.role, needed)) {
+    const where = needed === role ? '' : ' in live';
     throw new ApiProblem(
       'forbidden',
-      `The role of this token is ${token.role}; this operation needs the role ${role}.`,
+      `The role of this token is ${token.role}; this operation needs the role ${needed}${where}.`,
     );
+  }
+  if (token.environment !== undefined && request.environment !== token.environment) {
+    throw new ApiProblem('forbidden', `This token is for ${token.environment} only.`);
   }
   if (token.account === undefined) return;
   // The account of the query counts only if the endpoint reads the query. Otherwise a token could name its own account
   // and reach another.
-  const own = accountToken === 'own' ? (account.inQuery ?? token.account) : undefined;
-  if ((account.inPath ?? own) === token.account) return;
+  const own = accountToken === 'own' ? (request.accountInQuery ?? token.account) : undefined;
+  if (accountToken === 'none') throw new ApiProblem('forbidden', 'A token of one account may not use this operation.');
+  if ((request.accountInPath ?? own) === token.account) return;
   throw new ApiProblem('forbidden', `This token is for account ${token.account} only.`);
+}
+
+/** Whether a role may do what needs another one. */
+function includes(role: OperatorRole, needed: OperatorRole): boolean {
+  if (role === 'core' || needed === 'core') return role === needed || role === 'admin';
+  return rankedRoles.indexOf(role) >= rankedRoles.indexOf(needed);
 }

@@ -7,7 +7,7 @@ import { ApiProblem, problemBody, problems } from './problems.ts';
 /** Refuses what Node's parser rejects, with a problem document, and closes the connection. */
 export class UnparsedRequests {
   readonly #page: () => string;
-  readonly #refused: (problem: ApiProblem, requestId: string) => void;
+  readonly #refused: (problem: ApiProblem, requestId: string, address: string | undefined) => void;
   /** The response to the last parsed head of each connection. */
   readonly #last = new WeakMap<Socket, ServerResponse>();
 
@@ -15,7 +15,10 @@ export class UnparsedRequests {
    * @param page explains the codes
    * @param refused called for each refusal
    */
-  constructor(page: () => string, refused: (problem: ApiProblem, requestId: string) => void) {
+  constructor(
+    page: () => string,
+    refused: (problem: ApiProblem, requestId: string, address: string | undefined) => void,
+  ) {
     this.#page = page;
     this.#refused = refused;
   }
@@ -34,7 +37,7 @@ export class UnparsedRequests {
       socket.destroy();
     } else if (socket.writable) {
       const requestId = randomUUID();
-      this.#refused(problem, requestId);
+      this.#refused(problem, requestId, socket.remoteAddress);
       const body = JSON.stringify(problemBody(problem, this.#page(), requestId));
       endUnparsed(socket, { ...problems[problem.code], body, requestId });
     }

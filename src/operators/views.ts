@@ -25,7 +25,11 @@ const file = {
 /** The members of every page. */
 const page = {
   next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
-  unreadable: z.array(z.string()).describe('Accounts omitted because their rows are invalid, each with the reason.'),
+  unreadable: z
+    .array(z.string())
+    .describe(
+      'Accounts omitted because their rows are invalid, each with the reason; of more than 100, the number of the rest.',
+    ),
 };
 
 /** The members of every response to a change. */
@@ -110,7 +114,9 @@ export const views = {
     .describe('A page of accounts, in the order of their ids.'),
   Key: keyView,
   ChangedKey: keyView.extend(change).describe('The API key after a change.'),
-  Keys: z.object({ keys: z.array(keyView) }).describe('All keys of an account, oldest first.'),
+  Keys: z
+    .object({ keys: z.array(keyView), next: page.next })
+    .describe('A page of the keys of an account, oldest first.'),
   DueKeys: z.object({ keys: z.array(keyView), ...page }).describe('Keys with warnings, in the order of account ids.'),
   IssuedKey: issuedKeyView.extend(change).describe('A new API key.'),
   Encryption: encryptionView,
@@ -129,6 +135,9 @@ export const views = {
   ChangedEncryption: encryptionView.extend(change).describe('How an account encrypts after a change.'),
   Graces: z.object({ graces: z.array(encryptionView), ...page }).describe('Encryption with a running grace.'),
   EnabledEncryption: enabledView.extend(change).describe('New credentials.'),
+  Envelope: z
+    .object({ data: z.string() })
+    .describe('The envelope of the body. `Envelope-Credentials` is the fingerprint of its credentials.'),
   Events: z.object({ events: z.array(auditEventView), ...page }).describe('Changes, oldest first.'),
   Activity: z
     .object({

@@ -5,16 +5,14 @@ import {
   changeGrace,
   disableEncryption,
   enableEncryption,
-  issueKey,
   newAccount,
   refuseEqual,
   rewrap,
-  revokeKey,
-  rotateKey,
   type EnableOptions,
 } from '../../src/accounts/changes.ts';
+import { issueKey, revokeKey, rotateKey } from '../../src/accounts/key-changes.ts';
 import { hasChecksum } from '../../src/accounts/key-maker.ts';
-import type { StoredAccount, StoredCredentials, StoredEncryption } from '../../src/accounts/store.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../../src/accounts/store.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
@@ -43,6 +41,23 @@ describe('a new account', () => {
 });
 
 describe('an issued key', () => {
+  test('is refused beyond a thousand that are valid or ended within the last 30 days', () => {
+    const days = (count: number): number => now - count * 86_400_000;
+    const { key } = issueKey(plain, { environment: 'test', kind: 'secret', expiresAt: undefined }, days(100));
+    const of = (count: number, more: Partial<StoredKey> = {}): StoredKey[] =>
+      Array.from({ length: count }, (_, i) => ({ ...key, id: `${JSON.stringify(more)}${i}`, ...more }));
+    const issue = (keys: readonly StoredKey[]): unknown =>
+      issueKey({ ...plain, keys }, { environment: 'test', kind: 'secret', expiresAt: undefined }, now);
+    const recent = [...of(1, { revokedAt: days(30) + 1 }), ...of(1, { expiresAt: days(30) + 1 })];
+    const old = [...of(500, { revokedAt: days(30) }), ...of(500, { expiresAt: days(30), revokedAt: days(1) })];
+    issue([...of(997), ...recent, ...old]);
+    expect(() => issue([...of(998), ...recent])).toThrow(refusal('too_many_keys'));
+    expect(() => issue(of(1_000, { expiresAt: now + 1 }))).toThrow(refusal('too_many_keys'));
+    expect(() => rotateKey({ ...plain, keys: of(1_000) }, '{}0', 0, now)).toThrow(refusal('too_many_keys'));
+    // It can still be revoked.
+    revokeKey({ ...plain, keys: of(1_000) }, '{}0', now);
+  });
+
   test('is stored as its hash only', () => {
     const { account, key, secret } = issueKey(plain, { environment: 'test', kind: 'secret', expiresAt: 7 }, now);
     expect(secret).toMatch(/^sk_test_/);
@@ -167,14 +182,26 @@ describe('enabling encryption', () => {
     expect(again.account.encryption.test?.previous).toEqual(plaintext);
   });
 
-  test('is refused if test would accept the key of live', () => {
-    const shared = enabled.encryption.test as StoredEncryption;
-    const account: StoredAccount = { ...enabled, encryption: { test: shared, live: shared } };
-    expect(() => refuseEqual(account, clear)).toThrow(refusal('credentials_equal'));
-    const options = { ...usual, grace: 500, replace: true };
-    expect(() => enableEncryption(account, 'test', options, now, clear)).toThrow(refusal('credentials_equal'));
-    expect(() => enableEncryption(account, 'test', { ...options, grace: undefined }, now, clear)).not.toThrow();
+  test('of one environment opens no credentials, of either', () => {
+    const lost = 'sealed:v1:AAAA';
+    const { test } = enabled.encryption;
+    if (test?.enabled !== true) throw new Error('not enabled');
+    const credentials = { ...test.credentials, key: lost, iv: lost };
+    const account: StoredAccount = {
+      ...enabled,
+      encryption: { test: { ...test, credentials }, live: { ...test, credentials } },
+    };
+    const wrapping = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
+    const after = enableEncryption(account, 'test', { ...usual, grace: 500, replace: true }, now, wrapping).account;
+    expect(after.encryption.test?.credentials?.key).not.toBe(lost);
+    expect(after.encryption.test?.previous?.credentials?.key).toBe(lost);
   });
+});
+
+test('the same key in test and live is refused', () => {
+  const shared = enableEncryption(plain, 'test', usual, now, clear).account.encryption.test as StoredEncryption;
+  const account: StoredAccount = { ...plain, encryption: { test: shared, live: shared } };
+  expect(() => refuseEqual(account, clear)).toThrow(refusal('credentials_equal'));
 });
 
 describe('the end of a grace', () => {

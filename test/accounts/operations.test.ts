@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import { FileStore } from '../../src/accounts/file/store.ts';
-import { OperationsThread } from '../../src/accounts/file/thread.ts';
+import { OperationsThreads } from '../../src/accounts/file/thread.ts';
 import type { OperationsOptions } from '../../src/accounts/operations.ts';
 import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
 import { parseMasterKeys } from '../../src/accounts/vault.ts';
@@ -17,7 +17,7 @@ describeOperations('on a file', async () => {
 describeOperations('on a file, beside traffic', async () => {
   const file = onNewFile();
   const operations = ({ clock, audit }: OperationsOptions): PlainOperations => {
-    const thread = new OperationsThread({ ...file, clock, audit });
+    const thread = new OperationsThreads({ ...file, clock, audit });
     onTestFinished(() => thread.close());
     return thread.operations;
   };

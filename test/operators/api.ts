@@ -56,7 +56,7 @@ export async function startApi(
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' }, defer);
   const config = configOf('http://127.0.0.1:1', {
     operators: operatorsOf([dashboard]),
-    store: { type: 'file', file: folder.file('accounts.yaml'), masterKeys: [] },
+    store: { type: 'file', file: folder.file('accounts.yaml'), masterKeys: [], auditKeys: [] },
     ...more,
   });
   const sidecar = await startSidecar(config, clock, defer);
@@ -74,7 +74,14 @@ export async function startApi(
 
 /** A database with the tables. Its operations take milliseconds; those on a file start a thread. */
 export function storeAt(url: string): Config['store'] {
-  return { type: 'postgres', url, masterKeys: [createSecretKey(Buffer.alloc(32, 1))], cache: 100, staleFor: 60_000 };
+  return {
+    type: 'postgres',
+    url,
+    masterKeys: [createSecretKey(Buffer.alloc(32, 1))],
+    auditKeys: [],
+    cache: 100,
+    staleFor: 60_000,
+  };
 }
 
 /** Without the pause of `serve`, and on this thread, because the files of tests are small. */

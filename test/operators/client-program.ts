@@ -19,7 +19,7 @@ async function done<Data>(
 const account = { account: 'acme' };
 const live = { ...account, environment: 'live' as const };
 
-const { role }: { role: 'viewer' | 'operator' | 'admin' } = await done(api.GET('/api/v1/session'));
+const { role }: { role: 'viewer' | 'operator' | 'admin' | 'core' } = await done(api.GET('/api/v1/session'));
 if (role !== 'admin') throw new Error(role);
 
 await done(api.POST('/api/v1/accounts', { body: { id: 'acme', name: 'Acme' } }));
@@ -68,6 +68,10 @@ if (graces[0]?.previous?.accepts !== 'plaintext') throw new Error('no grace');
 await done(api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace/end', { params: { path: live } }));
 const shown = await done(api.GET('/api/v1/accounts/{account}/encryption/{environment}', { params: { path: live } }));
 if (!shown.enabled || shown.encoding !== 'base64') throw new Error('not enabled');
+const sealed = await done(
+  api.POST('/api/v1/accounts/{account}/encryption/{environment}/seal', { params: { path: live }, body: 'paid' }),
+);
+if (sealed.data.length === 0) throw new Error('not sealed');
 await done(api.POST('/api/v1/accounts/{account}/encryption/{environment}/disable', { params: { path: live } }));
 
 const { accounts, next } = await done(

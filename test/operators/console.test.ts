@@ -54,9 +54,11 @@ async function start(clock = () => now) {
   const api = await startApi({ operators: operatorsOf([dashboard]) }, clock);
   const port = api.sidecar.app.addresses.operators?.port ?? 0;
   const at = (line: string, asked?: Asked): Promise<Answered> => askAt(port, line, asked);
-  const signIn = async (headers: Asked['headers'] = ownPage): Promise<string> => {
-    const { headers: answered } = await at(session, { headers, body: { token } });
-    return answered['set-cookie']?.[0]?.split(';')[0] ?? '';
+  /** Returns the headers of the session. */
+  const signIn = async (headers: Asked['headers'] = ownPage) => {
+    const { headers: answered, body } = await at(session, { headers, body: { token } });
+    const { session_key = '' } = JSON.parse(body) as { session_key?: string };
+    return { cookie: answered['set-cookie']?.[0]?.split(';')[0] ?? '', 'session-key': session_key };
   };
   return { api, port, at, signIn };
 }
@@ -106,12 +108,12 @@ describe('the page', () => {
 
   test('is off as soon as a reload says so', async () => {
     const { api, at, signIn } = await start();
-    const cookie = await signIn();
+    const halves = await signIn();
     api.sidecar.app.apply({ ...api.config, operators: { ...operatorsOf([dashboard]), console: false } });
     for (const line of ['GET /console/', 'GET /console/session', session]) {
       expect((await at(line, { headers: ownPage })).status).toBe(404);
     }
-    expect((await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status).toBe(401);
+    expect((await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status).toBe(401);
   });
 
   test('is served for no other host', async () => {
@@ -123,11 +125,13 @@ describe('the page', () => {
 });
 
 describe('a session', () => {
-  test('is created with a token, and the API accepts its cookie', async () => {
+  test('is created with a token, and the API accepts its cookie together with its key', async () => {
     const { port, at } = await start();
     const { status, headers, body } = await at(session, { headers: ownPage, body: { token } });
     expect(status).toBe(200);
-    expect(JSON.parse(body)).toEqual({
+    const { session_key: key = '', ...shown } = JSON.parse(body) as { session_key?: string };
+    expect(key).toMatch(/^[A-Za-z0-9_-]{43}$/);
+    expect(shown).toEqual({
       name: 'dashboard',
       role: 'admin',
       account: null,
@@ -143,10 +147,33 @@ describe('a session', () => {
       'SameSite=Strict',
     ]);
     expect(headers).toMatchObject({ 'cache-control': 'no-store' });
-    const accounts = await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } });
+    const halves = { cookie, 'session-key': key };
+    const accounts = await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } });
     expect(accounts.status).toBe(200);
     expect(JSON.parse(accounts.body)).toMatchObject({ accounts: [], next: null });
-    expect((await at('GET /console/session', { headers: { ...ownPage, cookie } })).body).toBe(body);
+    const again = await at('GET /console/session', { headers: { ...ownPage, ...halves } });
+    expect(JSON.parse(again.body)).toEqual(shown);
+  });
+
+  test('needs both its halves: another program on the host gets the cookie, which knows no ports', async () => {
+    const { api, at, signIn } = await start();
+    const [halves, other] = [await signIn(), await signIn()];
+    const incomplete: readonly Readonly<Record<string, string>>[] = [
+      { cookie: halves.cookie },
+      { 'session-key': halves['session-key'] },
+      { cookie: halves.cookie, 'session-key': '' },
+      { cookie: halves.cookie, 'session-key': other['session-key'] },
+      { cookie: halves.cookie, 'session-key': halves.cookie.split('=')[1] ?? '' },
+    ];
+    for (const headers of incomplete) {
+      const sent = { headers: { ...ownPage, ...headers } };
+      expect((await at('GET /api/v1/accounts', sent)).status).toBe(401);
+      expect((await at('POST /api/v1/accounts', { ...sent, body: { id: 'a', name: 'A' } })).status).toBe(401);
+      expect((await at('GET /console/session', sent)).status).toBe(204);
+      await at('DELETE /console/session', sent);
+    }
+    expect(api.file()).toBe('accounts: []\n');
+    expect((await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status).toBe(200);
   });
 
   test('has a Secure cookie on a listener with TLS', async () => {
@@ -182,44 +209,49 @@ describe('a session', () => {
     const eightHours = 8 * 3_600_000;
     let time = now;
     const { at, signIn } = await start(() => time);
-    const cookie = await signIn();
-    const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status;
+    const halves = await signIn();
+    const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
     time = now + eightHours - 1;
     expect(await status()).toBe(200);
     time = now + eightHours;
     expect(await status()).toBe(401);
-    expect((await at('GET /console/session', { headers: { ...ownPage, cookie } })).status).toBe(204);
+    expect((await at('GET /console/session', { headers: { ...ownPage, ...halves } })).status).toBe(204);
   });
 
-  test('ends on sign-out, and no other with it', async () => {
+  test('ends on sign-out with those of other windows of its browser, and no other with it', async () => {
     const { at, signIn } = await start();
-    const [cookie, other] = [await signIn(), await signIn()];
-    const out = await at('DELETE /console/session', { headers: { ...ownPage, cookie } });
+    const [halves, other] = [await signIn(), await signIn()];
+    const beside = await signIn({ ...ownPage, cookie: halves.cookie });
+    expect(beside.cookie).toBe(halves.cookie);
+    const statuses = () =>
+      Promise.all(
+        [halves, beside, other].map(
+          async (each) => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...each } })).status,
+        ),
+      );
+    expect(await statuses()).toEqual([200, 200, 200]);
+    const out = await at('DELETE /console/session', { headers: { ...ownPage, ...halves } });
     expect(out).toMatchObject({ status: 204 });
     expect(out.headers['set-cookie']?.[0]).toContain('Expires=Thu, 01 Jan 1970');
-    const status = async (cookie: string) =>
-      (await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status;
-    expect([await status(cookie), await status(other)]).toEqual([401, 200]);
+    expect(await statuses()).toEqual([401, 401, 200]);
   });
 
-  test('ends when its browser signs in again, but not when that fails', async () => {
+  test('has a new cookie unless its browser has an open session', async () => {
     const { at, signIn } = await start();
-    const [cookie, other] = [await signIn(), await signIn()];
-    const status = async (cookie: string) =>
-      (await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status;
-    await at(session, { headers: { ...ownPage, cookie }, body: { token: 'wrong' } });
-    expect(await status(cookie)).toBe(200);
-    const next = await signIn({ ...ownPage, cookie });
-    expect([await status(cookie), await status(next), await status(other)]).toEqual([401, 200, 200]);
+    const made = `${(await signIn()).cookie.split('=')[0]}=${'a'.repeat(43)}`;
+    expect((await signIn({ ...ownPage, cookie: made })).cookie).not.toBe(made);
+    const halves = await signIn();
+    await at('DELETE /console/session', { headers: { ...ownPage, ...halves } });
+    expect((await signIn({ ...ownPage, cookie: halves.cookie })).cookie).not.toBe(halves.cookie);
   });
 
   test('ends with its token, and follows the role of its token', async () => {
     const { api, at, signIn } = await start();
-    const cookie = await signIn();
+    const halves = await signIn();
     const status = async (line: string) =>
       (
         await at(line, {
-          headers: { ...ownPage, cookie },
+          headers: { ...ownPage, ...halves },
           ...(line.startsWith('POST') && { body: { id: 'a', name: 'A' } }),
         })
       ).status;
@@ -233,22 +265,36 @@ describe('a session', () => {
     expect(await status('GET /api/v1/accounts')).toBe(401);
   });
 
+  test('does not begin again if its token was removed and returns', async () => {
+    const { api, at, signIn } = await start();
+    const halves = await signIn();
+    const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
+    const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
+    api.sidecar.app.apply({ ...api.config, operators: operatorsOf([dashboard, other]) });
+    expect(await status()).toBe(200);
+    // Without a request in between.
+    api.sidecar.app.apply({ ...api.config, operators: operatorsOf([other]) });
+    api.sidecar.app.apply(api.config);
+    expect(await status()).toBe(401);
+  });
+
   test('is logged at its beginning and end, with the name of the token and without the token', async () => {
     const { api, signIn } = await start();
-    const cookie = await signIn();
+    const halves = await signIn();
     expect(api.sidecar.log).toContainEqual(
       expect.objectContaining({ operation: 'sign_in', status: 200, token: 'dashboard' }),
     );
     const text = JSON.stringify(api.sidecar.log);
     expect(text).not.toContain(token);
-    expect(text).not.toContain(cookie.split('=')[1]);
+    expect(text).not.toContain(halves.cookie.split('=')[1]);
+    expect(text).not.toContain(halves['session-key']);
   });
 
   test('beyond a hundred of one token ends the oldest of that token, and none of others', () => {
     const sessions = new Sessions(() => now);
     const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
-    const session = sessions.begin(other).id;
-    const ids = Array.from({ length: 101 }, () => sessions.begin(dashboard).id);
+    const session = sessions.begin(other, '');
+    const ids = Array.from({ length: 101 }, () => sessions.begin(dashboard, ''));
     const found = ids.map((id) => sessions.find(id, [dashboard])?.token);
     expect(found).toEqual([undefined, ...Array.from({ length: 100 }, () => dashboard)]);
     expect(sessions.find(session, [dashboard, other])?.token).toBe(other);
@@ -267,13 +313,13 @@ describe('a request from a page of another site', () => {
 
   test.each(foreign)('%s: its cookie is ignored', async (_name, headers) => {
     const { api, at, signIn } = await start();
-    const cookie = await signIn();
+    const halves = await signIn();
     for (const line of ['GET /api/v1/accounts', 'POST /api/v1/accounts']) {
-      expect((await at(line, { headers: { ...headers, cookie } })).status).toBe(401);
+      expect((await at(line, { headers: { ...headers, ...halves } })).status).toBe(401);
     }
     for (const line of [session, 'DELETE /console/session']) {
       const { status, headers: answered } = await at(line, {
-        headers: { ...headers, cookie },
+        headers: { ...headers, ...halves },
         ...(line === session && { body: { token } }),
       });
       expect(status).toBe(403);
@@ -284,16 +330,16 @@ describe('a request from a page of another site', () => {
 
   test('without either header is refused for a change and accepted for a read', async () => {
     const { at, signIn } = await start();
-    const cookie = await signIn();
-    expect((await at('POST /api/v1/accounts', { headers: { cookie }, body: { id: 'a', name: 'A' } })).status).toBe(401);
-    expect((await at('GET /api/v1/accounts', { headers: { cookie } })).status).toBe(200);
+    const halves = await signIn();
+    expect((await at('POST /api/v1/accounts', { headers: halves, body: { id: 'a', name: 'A' } })).status).toBe(401);
+    expect((await at('GET /api/v1/accounts', { headers: halves })).status).toBe(200);
   });
 
   test('without Sec-Fetch-Site is accepted if the Origin is that of the page', async () => {
     const { port, at, signIn } = await start();
-    const cookie = await signIn();
+    const halves = await signIn();
     const asked = { body: { id: 'a', name: 'A' } };
-    const from = (origin: string) => at('POST /api/v1/accounts', { ...asked, headers: { cookie, origin } });
+    const from = (origin: string) => at('POST /api/v1/accounts', { ...asked, headers: { ...halves, origin } });
     expect((await from(`http://127.0.0.1:${port + 1}`)).status).toBe(401);
     expect((await from(`https://127.0.0.1:${port}`)).status).toBe(401);
     expect((await from(`http://127.0.0.1:${port}`)).status).toBe(201);
@@ -301,9 +347,9 @@ describe('a request from a page of another site', () => {
 
   test('is accepted with a token in Authorization, and no cookie helps a wrong token', async () => {
     const { at, signIn } = await start();
-    const cookie = await signIn();
+    const halves = await signIn();
     const with_ = (authorization: string) =>
-      at('GET /api/v1/accounts', { headers: { ...ownPage, cookie, authorization } });
+      at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves, authorization } });
     expect((await with_('Bearer wrong')).status).toBe(401);
     expect((await with_(`Bearer ${token}`)).status).toBe(200);
   });

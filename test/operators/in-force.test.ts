@@ -73,7 +73,14 @@ describeWithPostgres('with accounts in a database', () => {
     ];
 
     const proxy = await postgres.proxy(direct);
-    const store = { type: 'postgres', url: proxy.url, masterKeys: [masterKey], cache: 10, staleFor: 60_000 } as const;
+    const store = {
+      type: 'postgres',
+      url: proxy.url,
+      masterKeys: [masterKey],
+      auditKeys: [],
+      cache: 10,
+      staleFor: 60_000,
+    } as const;
     const sidecar = await startSidecar(configOf(origin, { accounts: [], store, operators: operatorsOf([dashboard]) }));
     const url = `http://127.0.0.1:${String(sidecar.app.addresses.operators?.port)}/api/v1`;
     for (const { key } of [one, two]) expect((await send(sidecar, 'GET /', { key: key ?? '' })).status).toBe(200);

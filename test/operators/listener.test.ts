@@ -1,17 +1,21 @@
+import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { describe, expect, test, vi } from 'vitest';
+import { connect as connectTls } from 'node:tls';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
 import { isKnownHost } from '../../src/operators/origin.ts';
 import { createOperatorsListener } from '../../src/operators/listener.ts';
+import { ByteBudget } from '../../src/operators/byte-budget.ts';
 import { findToken } from '../../src/operators/tokens.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { listen } from '../support/listen.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
@@ -116,10 +120,12 @@ async function startListener(
   operations: Partial<Operations>,
   write: (line: string) => void = () => {},
 ): Promise<{ readonly listener: Server; readonly port: number }> {
-  const listener = await createOperatorsListener({
+  const { listener } = await createOperatorsListener({
     state: () => ({
       operations: operations as unknown as Operations,
       isServed: () => Promise.reject(new Error('not asked')),
+      find: async () => undefined,
+      sealing: new ByteBudget(() => 0),
       recent: new RecentTraffic(Date.now),
       sidecar: () => {
         throw new Error('not asked');
@@ -306,17 +312,54 @@ describe('a stalled connection', () => {
     await Promise.all(heads.map((head) => expectEnd(connect(port, '127.0.0.1'), Buffer.from(head), seconds)));
   });
 
-  test('counts towards a maximum of a hundred', async () => {
-    const { sidecar, ask } = await startApi();
-    const port = sidecar.app.addresses.operators?.port ?? 0;
-    const sockets = Array.from({ length: 110 }, () => connect(port, '127.0.0.1').on('error', () => {}));
-    let closed = 0;
-    for (const socket of sockets) socket.on('close', () => closed++);
-    await expect.poll(() => closed).toBe(10);
-    for (const socket of sockets) socket.destroy();
-    await expect
-      .poll(async () => (await ask('GET /session').catch(() => undefined))?.status, { timeout: 5_000 })
-      .toBe(200);
+  describe.each(['without TLS', 'over TLS'])('%s', (tls) => {
+    const { cert, key } = createAuthority().issue('DNS:localhost');
+
+    async function start() {
+      const secured = { tls: { cert, key, clientCa: undefined } };
+      const api = await startApi({ operators: operatorsOf([dashboard], tls === 'over TLS' ? secured : {}) });
+      const port = api.sidecar.app.addresses.operators?.port ?? 0;
+      const open = (): Socket =>
+        tls === 'over TLS'
+          ? connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
+          : connect(port, '127.0.0.1');
+      return { port, open };
+    }
+
+    /** Sends a request on a connection. @returns the status of the response */
+    async function askOn(socket: Socket, authorization: string): Promise<string> {
+      socket.write(`GET /api/v1/session HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`);
+      const [head] = (await once(socket, 'data')) as [Buffer];
+      return head.toString().slice(9, 12);
+    }
+
+    test('makes room, beyond a hundred, for new ones, but not one that has shown a good token', async () => {
+      const { port, open } = await start();
+      const [operators, guessing] = [open(), open()];
+      expect(await askOn(operators, `Bearer ${token}`)).toBe('200');
+      expect(await askOn(guessing, 'Bearer wrong')).toBe('401');
+      const strangers = Array.from({ length: 150 }, () => connect(port, '127.0.0.1').on('error', () => {}));
+      onTestFinished(() => [operators, ...strangers].forEach((socket) => socket.destroy()));
+      let remaining = strangers.length;
+      for (const socket of strangers) socket.on('close', () => (remaining -= 1));
+      await eventually('the connections beyond the limit are closed', () => remaining === 99);
+      expect(guessing.destroyed).toBe(true);
+      expect(await askOn(operators, `Bearer ${token}`)).toBe('200');
+      const next = open();
+      expect(await askOn(next, `Bearer ${token}`)).toBe('200');
+      next.destroy();
+    });
+
+    test('gives way to nobody, and a new one is closed, if a hundred have shown a good token', async () => {
+      const { open } = await start();
+      const operators = Array.from({ length: 100 }, open);
+      onTestFinished(() => operators.forEach((socket) => socket.destroy()));
+      const statuses = await Promise.all(operators.map((socket) => askOn(socket, `Bearer ${token}`)));
+      expect(new Set(statuses)).toEqual(new Set(['200']));
+      const extra = open().on('error', () => {});
+      await new Promise((resolve) => void extra.resume().once('close', resolve));
+      expect(await askOn(operators[0] ?? extra, `Bearer ${token}`)).toBe('200');
+    });
   });
 });
 

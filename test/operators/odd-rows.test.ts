@@ -24,6 +24,7 @@ describeWithPostgres('a row that cannot be read', () => {
       type: 'postgres',
       url: database,
       masterKeys: [masterKey],
+      auditKeys: [],
       cache: 10,
       staleFor: 60_000,
     } as const;

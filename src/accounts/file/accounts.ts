@@ -1,11 +1,14 @@
+import { realpathSync } from 'node:fs';
 import type { Account } from '../account.ts';
 import type { KeyDirectory } from '../key-directory.ts';
 import type { Accounts } from '../accounts.ts';
 import type { PlainOperations } from '../plain-operations.ts';
+import type { TrailState } from '../store.ts';
 import { tallyOf, type Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
 import { memoryDirectory } from './directory.ts';
-import { OperationsThread, type OperationsThreadOptions } from './thread.ts';
+import { OperationsThreads, type OperationsThreadOptions } from './thread.ts';
+import { Trail } from './trail.ts';
 import { UnexpectedEnvelopesFile } from './unexpected-envelopes.ts';
 
 /** The accounts of a file that has been read, and is read again whenever it changes. */
@@ -14,17 +17,19 @@ export class FileAccounts implements Accounts {
   readonly database = undefined;
   directory: KeyDirectory;
   readonly operations: PlainOperations;
-  readonly #thread: OperationsThread;
+  readonly #threads: OperationsThreads;
   readonly #clock: () => number;
+  readonly #file: string;
   readonly #unexpected: UnexpectedEnvelopesFile;
   #accounts: readonly Account[];
 
   /** @param unrecorded called the first time that unexpected envelopes cannot be recorded */
   constructor(options: OperationsThreadOptions, accounts: readonly Account[], unrecorded: (error: unknown) => void) {
-    this.#thread = new OperationsThread(options);
-    this.operations = this.#thread.operations;
+    this.#threads = new OperationsThreads(options);
+    this.operations = this.#threads.operations;
     this.vault = new Vault(options.masterKeys);
     this.#clock = options.clock;
+    this.#file = options.file;
     this.#unexpected = new UnexpectedEnvelopesFile(options.file, unrecorded);
     this.#accounts = accounts;
     this.directory = memoryDirectory(accounts, this.#unexpected);
@@ -35,11 +40,19 @@ export class FileAccounts implements Accounts {
     this.directory = memoryDirectory(accounts, this.#unexpected);
   }
 
+  async find(id: string): Promise<Account | undefined> {
+    return this.#accounts.find((account) => account.id === id);
+  }
+
+  async trailState(seen: number): Promise<TrailState> {
+    return new Trail(realpathSync(this.#file)).state(seen);
+  }
+
   tally(): Tally {
     return tallyOf(this.#accounts, this.#clock());
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#unexpected.write(), this.#thread.close()]);
+    await Promise.all([this.#unexpected.write(), this.#threads.close()]);
   }
 }

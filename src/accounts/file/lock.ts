@@ -1,4 +1,14 @@
-import { accessSync, closeSync, constants, lstatSync, openSync, rmSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  lstatSync,
+  openSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -62,6 +72,20 @@ function taken(database: DatabaseSync): boolean {
   }
 }
 
+/** Those who may read a lock can hold it, and keep a key from being revoked: only those who may write the file may do either. */
+function modeOf(path: string): number {
+  const writers = statSync(path).mode & 0o222;
+  return writers | (writers << 1);
+}
+
+/** Corrects the mode of an existing lock. Only its owner can. */
+function closeToReaders(lock: string, path: string): void {
+  const stats = lstatSync(lock);
+  const mode = modeOf(path);
+  if (!stats.isFile() || (stats.mode & 0o777) === mode || stats.uid !== process.geteuid?.()) return;
+  chmodSync(lock, mode);
+}
+
 /** Creates a lock that only users who may write the file can take. */
 function makeLock(lock: string, path: string): void {
   // Without write access to the file, a user with write access to its folder could still replace it.
@@ -70,11 +94,13 @@ function makeLock(lock: string, path: string): void {
   try {
     file = openSync(lock, 'wx', 0o600);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-    throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    closeToReaders(lock, path);
+    return;
   }
   try {
     copyRights(path, file);
+    fchmodSync(file, modeOf(path));
   } catch (error) {
     // A lock with the wrong rights would keep out users who may write the file.
     rmSync(lock);

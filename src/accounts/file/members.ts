@@ -29,10 +29,12 @@ export function membersOf(account: StoredAccount): Members {
     id: account.id,
     name: account.name,
     active: account.active,
-    keys: account.keys.map(({ id, prefix, hash, createdAt, expiresAt, revokedAt }) => ({
+    keys: account.keys.map(({ id, name, prefix, hash, lastFour, createdAt, expiresAt, revokedAt }) => ({
       id,
+      name,
       prefix,
       sha256: hash,
+      lastFour,
       createdAt: rfc3339(createdAt),
       expiresAt: dateOf(expiresAt),
       revokedAt: dateOf(revokedAt),

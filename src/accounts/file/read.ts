@@ -30,16 +30,10 @@ interface Placed {
  *
  * If some texts can be unwrapped and others cannot, the latter are warnings, because each affects only its own account.
  *
- * @param vault     unwraps texts to check them; undefined: they are not checked
- * @param unwrapped all of them, or only one, which shows that the master key is right
+ * @param vault unwraps texts to check them; undefined: they are not checked
  */
-export function readAccounts(
-  file: YamlFile,
-  env: Env,
-  vault: Vault | undefined,
-  unwrapped: 'all' | 'one' = 'all',
-): StoredAccount[] {
-  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning', unwrapped);
+export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined): StoredAccount[] {
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning');
 }
 
 /** Reads accounts from any input with the members of their file; see `readAccounts`. @param failures how a text that cannot be unwrapped is reported */
@@ -48,10 +42,9 @@ export function accountsIn(
   schema: ReturnType<typeof accountsSchema>,
   vault: Vault | undefined,
   failures: 'warning' | 'problem' = 'problem',
-  unwrapped: 'all' | 'one' = 'all',
 ): StoredAccount[] {
   const content = validate(file, schema);
-  const reader = new AccountsReader(file, vault, unwrapped);
+  const reader = new AccountsReader(file, vault);
   const accounts: StoredAccount[] = [];
   for (const [i, entry] of (content?.accounts ?? []).entries()) {
     const account = entry && reader.account(entry, ['accounts', i]);
@@ -71,18 +64,15 @@ interface Owner {
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
-  readonly #unwrapsOne: boolean;
-  #hasUnwrapped = false;
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
   readonly #keyHashes = new Map<string, MemberPath>();
   readonly #credentialKeys = new Map<string, MemberPath>();
   readonly #wrapped: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: AccountsSource, vault: Vault | undefined, unwrapped: 'all' | 'one') {
+  constructor(file: AccountsSource, vault: Vault | undefined) {
     this.#file = file;
     this.#vault = vault;
-    this.#unwrapsOne = unwrapped === 'one';
   }
 
   account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
@@ -131,7 +121,7 @@ class AccountsReader {
     const { id, key, sha256, createdAt } = entry;
     this.#once(this.#keyIds, id, [...path, 'id'], 'id');
     if (key !== undefined) {
-      for (const member of ['prefix', 'sha256'] as const) {
+      for (const member of ['prefix', 'sha256', 'lastFour'] as const) {
         if (entry[member] !== undefined)
           this.#file.report([...path, member], 'not together with "key": remove one of them');
       }
@@ -145,8 +135,10 @@ class AccountsReader {
     this.#once(this.#keyHashes, hash, [...path, key === undefined ? 'sha256' : 'key'], 'key');
 
     if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;
-    const { expiresAt, revokedAt } = entry;
-    return { id, prefix, hash, createdAt, expiresAt, revokedAt, lastUsedAt: undefined };
+    const { name, expiresAt, revokedAt } = entry;
+    // Of a key in the clear it is seen; with `key` the member would only repeat it.
+    const lastFour = key === undefined ? entry.lastFour : undefined;
+    return { id, name, prefix, hash, lastFour, createdAt, expiresAt, revokedAt, lastUsedAt: undefined };
   }
 
   #encryption(
@@ -208,11 +200,9 @@ class AccountsReader {
     { account = '', ...place }: Owner & Pick<Place, 'member'>,
   ): string | undefined {
     if (!isWrapped(text)) return text;
-    if (this.#unwrapsOne && this.#hasUnwrapped) return undefined;
     try {
       const plain = this.#vault?.unwrap(text, { account, ...place });
       this.#wrapped.push({ path, error: undefined });
-      this.#hasUnwrapped = true;
       return plain;
     } catch (error) {
       if (!(error instanceof AccountsError)) throw error;

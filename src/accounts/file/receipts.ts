@@ -4,7 +4,7 @@ import { displayName, readRegularFile } from '../../yaml/files.ts';
 import { WrongValue } from '../../input/value-types.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { refuseReuse } from '../changes.ts';
-import type { Companion } from './replace.ts';
+import { versionOf, type Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
 /** The most receipts that are kept. Beyond it, the account with the most loses its oldest, so that no token displaces others'. */
@@ -16,14 +16,17 @@ type ReceiptsByKey = Map<string, { request: string; receipt: string }>;
 
 /**
  * Receipts of changes that must be made only once. They are in a file next to the accounts' file, so that all programs
- * that change it know them, even after a restart. The caller holds the file's lock.
+ * that change it know them, even after a restart.
  */
 export class Receipts {
   readonly #path: string;
+  readonly #version: string;
 
   /** @param accounts the path of the accounts' file, not of a symbolic link to it */
   constructor(accounts: string) {
     this.#path = join(dirname(accounts), `.${basename(accounts)}.receipts`);
+    // Before they are read, so that a change in between is noticed when they are replaced.
+    this.#version = versionOf(this.#path);
   }
 
   /** The receipt of a request that was carried out. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
@@ -38,7 +41,7 @@ export class Receipts {
   with({ key, request }: IdempotencyKey, receipt: string): Companion {
     const receipts = this.#read().set(key, { request, receipt });
     while (receipts.size > maxReceipts) receipts.delete(oldestOfLargest(receipts));
-    return { path: this.#path, text: `${JSON.stringify([...receipts])}\n` };
+    return { path: this.#path, version: this.#version, text: `${JSON.stringify([...receipts])}\n` };
   }
 
   #read(): ReceiptsByKey {

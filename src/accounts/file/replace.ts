@@ -12,9 +12,11 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** A version of a file, which differs after any change by any program. */
+/** A version of a file, which differs after any change by any program; empty if there is no file. */
 export function versionOf(path: string): string {
-  const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  if (stats === undefined) return '';
+  const { dev, ino, size, mtimeNs, ctimeNs } = stats;
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
@@ -30,6 +32,8 @@ export function copyRights(model: string, file: number): void {
 export interface Companion {
   readonly path: string;
   readonly text: string;
+  /** The version that the new text was made from; empty if there was no file. */
+  readonly version: string;
 }
 
 /**
@@ -38,30 +42,22 @@ export interface Companion {
  *
  * @param path    not a symbolic link: that would be replaced itself
  * @param version the version that the new text was made from
- * @param check   checks the new file before it replaces the old one; throws to abort
  * @param companion replaced, or created, with it; it keeps its old text only if the process is
  *   killed, or the disk fails, between the two
- * @returns false, with nothing changed, if the file is no longer that version
+ * @returns false, with nothing changed, if one of the files is no longer that version
  * @throws the file system's error, with nothing changed
  */
-export function replaceFile(
-  path: string,
-  text: string,
-  version: string,
-  check: (written: string) => void,
-  companion?: Companion,
-): boolean {
-  const files = [{ path, text }, ...(companion === undefined ? [] : [companion])];
+export function replaceFile(path: string, text: string, version: string, companion?: Companion): boolean {
+  const files = [{ path, text, version }, ...(companion === undefined ? [] : [companion])];
   try {
     // Everything that needs disk space is written before anything is replaced.
     for (const file of files) writeNew(newNameOf(file.path), file.text, path);
-    check(newNameOf(path));
-    if (versionOf(path) !== version) return false;
+    if (files.some((file) => versionOf(file.path) !== file.version)) return false;
     for (const file of files) renameSync(newNameOf(file.path), file.path);
   } finally {
     for (const file of files) rmSync(newNameOf(file.path), { force: true });
   }
-  sync(dirname(path));
+  syncFolder(dirname(path));
   return true;
 }
 
@@ -82,8 +78,8 @@ function writeNew(written: string, text: string, model: string): void {
   }
 }
 
-/** A rename lasts through a power failure only once its folder is written. */
-function sync(folder: string): void {
+/** A new or renamed file lasts through a power failure only once its folder is written. */
+export function syncFolder(folder: string): void {
   const file = openSync(folder, 'r');
   try {
     fsyncSync(file);

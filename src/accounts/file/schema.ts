@@ -4,7 +4,7 @@ import { encodings } from '../../envelope/encoding.ts';
 import { instant, oneOf, text } from '../../input/value-types.ts';
 import type { Values } from '../../yaml/values.ts';
 import { keyPrefixes } from '../api-key.ts';
-import { accountName, apiKey, identifier, sha256 } from '../value-types.ts';
+import { accountName, apiKey, identifier, lastFour, sha256 } from '../value-types.ts';
 
 /** The accounts' file as written. Its documentation is generated from the descriptions. */
 export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
@@ -12,11 +12,13 @@ export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
 export function accountsSchema({ value }: Values) {
   const key = z.strictObject({
     id: value(identifier).describe('Names the key in logs and to the upstream. Unique in the file.'),
+    name: value(accountName).optional().describe('What its owner calls the key, for lists.'),
     key: value(apiKey).optional().describe('The key itself. For development: a key in use is better kept as `sha256`.'),
     prefix: value(oneOf(keyPrefixes)).optional().describe('Kind and environment of a key kept as `sha256`.'),
     sha256: value(sha256)
       .optional()
       .describe('Hash of the whole key, in place of `key`: `printf %s "$KEY" | sha256sum`.'),
+    lastFour: value(lastFour).optional().describe('Its last four characters, for lists of keys kept as `sha256`.'),
     createdAt: value(instant).describe('When the key was made. Its age is watched, for rotation.'),
     expiresAt: value(instant).optional().describe('The key is refused from then on.'),
     revokedAt: value(instant).optional().describe('When it was revoked. The key is refused, whatever the date.'),

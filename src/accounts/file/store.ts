@@ -1,25 +1,27 @@
-import type { KeyObject } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { Files, displayName } from '../../yaml/files.ts';
+import { Files, displayName, permissionDenied } from '../../yaml/files.ts';
 import { formatFileProblem, type FileProblem } from '../../yaml/file-problem.ts';
 import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/value-types.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
+import type { TrailOptions } from '../chained-events.ts';
 import { isSelected } from '../conditions.ts';
 import { readAccounts } from './read.ts';
 import { changedText } from './edit.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
 import { membersOf } from './members.ts';
+import { refuseDuplicates, refuseInTheClear } from './conflicts.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, versionOf, type Companion } from './replace.ts';
 import { Trail } from './trail.ts';
 import { lastUnexpectedEnvelope } from './unexpected-envelopes.ts';
 import type { EnvironmentName } from '../api-key.ts';
 import type {
+  AppendedEvent,
   AuditEvent,
   Changed,
   Decide,
@@ -27,26 +29,23 @@ import type {
   EventFilter,
   IdempotencyKey,
   RecordedEvent,
+  Rewritten,
   Selection,
   Store,
   StoredAccount,
-  StoredKey,
   Unreadable,
 } from '../store.ts';
-import { Vault } from '../vault.ts';
 
 /** How long to wait for another writer, in milliseconds. */
 const patience = 10_000;
 /** The most attempts at a change that conflicts with another program's. */
 const attempts = 3;
 
-export interface FileStoreOptions {
+export interface FileStoreOptions extends TrailOptions {
   /** The path of the accounts' file. If it is a symbolic link, its target is rewritten. */
   readonly file: string;
   /** For references in the file. */
   readonly env: Env;
-  /** If they unwrap none of the file's wrapped texts, the file is not changed. */
-  readonly masterKeys: readonly KeyObject[];
 }
 
 /**
@@ -57,14 +56,14 @@ export class FileStore implements Store {
   readonly recordsUse = false;
   readonly #file: string;
   readonly #env: Env;
-  readonly #vault: Vault;
+  readonly #trailOptions: TrailOptions;
   /** The text that was read or written last, and its accounts. Undefined if they depend on other files. */
   #known: Content | undefined;
 
-  constructor({ file, env, masterKeys }: FileStoreOptions) {
+  constructor({ file, env, ...trail }: FileStoreOptions) {
     this.#file = file;
     this.#env = env;
-    this.#vault = new Vault(masterKeys);
+    this.#trailOptions = trail;
   }
 
   async read(id: string): Promise<StoredAccount | undefined> {
@@ -83,38 +82,46 @@ export class FileStore implements Store {
   }
 
   async change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>> {
-    return this.#locked((path): Changed<T> => {
+    const { result, appended } = await this.#rewrite((read, path): Rewrite<Outcome<T>> => {
       const receipts = new Receipts(path);
       const receipt = idempotencyKey && receipts.find(idempotencyKey);
-      if (receipt !== undefined) return { outcome: 'repeated', receipt };
+      if (receipt !== undefined) return { ...nothing, result: { outcome: 'repeated', receipt } };
       const wanted = new Set(ids);
-      const result = this.#rewrite(path, ({ accounts }) => {
-        const existing = accounts.filter(({ id }) => wanted.has(id));
-        const decision = decide(new Map(existing.map((account) => [account.id, account])));
-        const isKept = idempotencyKey !== undefined && decision.receipt !== undefined;
-        return { ...decision, receipts: isKept ? receipts.with(idempotencyKey, decision.receipt) : undefined };
-      });
-      return { outcome: 'changed', result };
+      const existing = read.accounts.filter(({ id }) => wanted.has(id));
+      const { result, ...decision } = decide(new Map(existing.map((account) => [account.id, account])));
+      const kept =
+        idempotencyKey === undefined || decision.receipt === undefined
+          ? undefined
+          : receipts.with(idempotencyKey, decision.receipt);
+      return { ...decision, receipts: kept, result: { outcome: 'changed', result } };
     });
+    return result.outcome === 'repeated' ? result : { ...result, appended };
   }
 
-  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
-    return this.#locked((path) =>
-      this.#rewrite(path, (read) => {
-        const different = read.accounts
-          .map((account) => [account, rewrite(account)] as const)
-          .filter(([before, after]) => !isDeepStrictEqual(before, after));
-        const accounts = different.map(([, after]) => after);
-        const result = accounts.length;
-        const events = [{ ...event, details: { ...event.details, accounts: result } }];
-        return { accounts, events, receipts: undefined, result };
-      }),
-    );
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten> {
+    const { result: accounts, appended } = await this.#rewrite((read) => {
+      const different = read.accounts
+        .map((account) => [account, rewrite(account)] as const)
+        .filter(([before, after]) => !isDeepStrictEqual(before, after));
+      const accounts = different.map(([, after]) => after);
+      const result = accounts.length;
+      const events = [{ ...event, details: { ...event.details, accounts: result } }];
+      return { accounts, events, receipts: undefined, result };
+    });
+    return { accounts, appended };
   }
 
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
     try {
       yield* new Trail(this.#target()).read(filter, unreadable);
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  async *trail(torn: () => void): AsyncIterable<Buffer> {
+    try {
+      yield* new Trail(this.#target()).lines(torn);
     } catch (error) {
       throw this.#failure(error);
     }
@@ -137,21 +144,7 @@ export class FileStore implements Store {
     } catch (error) {
       // Without the right to search its folder, the file cannot even be read.
       const isHidden = isSystemError(error) && error.code === 'EACCES';
-      throw this.#failure(isHidden ? new WrongValue('cannot read the file: permission denied') : error);
-    }
-  }
-
-  /** @param work is synchronous: the lock is released when it returns */
-  async #locked<T>(work: (path: string) => T): Promise<T> {
-    const path = this.#target();
-    let release: (() => void) | undefined;
-    try {
-      release = await lockFile(path, patience);
-      return work(path);
-    } catch (error) {
-      throw this.#failure(error);
-    } finally {
-      release?.();
+      throw this.#failure(isHidden ? new WrongValue(`cannot read the file: ${permissionDenied()}`) : error);
     }
   }
 
@@ -162,8 +155,7 @@ export class FileStore implements Store {
       const files = new Files();
       const text = files.read(path);
       if (text === this.#known?.text) return { version, ...this.#known };
-      // The store needs no credentials: one that is unwrapped shows that it has the right master key.
-      const { accounts, problems } = this.#parse(path, files, text, this.#vault);
+      const { accounts, problems } = this.#parse(path, files, text);
       const [first] = problems;
       if (first === undefined) {
         const readsOthers = files.seen.size > 1;
@@ -177,56 +169,85 @@ export class FileStore implements Store {
     }
   }
 
-  /** Reads a text as the file's. @param vault undefined: no text is unwrapped */
-  #parse(path: string, files: Files, text: string, vault?: Vault): Parsed {
+  /** Reads a text as the file's. Nothing is unwrapped, so that a key can be revoked without the master key. */
+  #parse(path: string, files: Files, text: string): Parsed {
     const file = new YamlFile(path, files, dirname(this.#file), text);
-    const accounts = readAccounts(file, this.#env, vault, 'one');
+    const accounts = readAccounts(file, this.#env, undefined);
     return { accounts, problems: file.problems };
   }
 
-  /** Applies `decide` and writes the result; retries if another program changed the file. */
-  #rewrite<T>(path: string, decide: (read: Read) => Rewrite<T>): T {
-    for (let attempt = 1; attempt <= attempts; attempt++) {
-      const read = this.#read(path);
-      const rewrite = decide(read);
-      if (this.#write(path, read, rewrite)) return rewrite.result;
+  /**
+   * Applies `decide` and writes the result; retries if another program changed the file. The lock is held only to write, so that
+   * no change waits while another reads and decides; the last attempt holds it throughout, so that it comes to an end.
+   */
+  async #rewrite<T>(decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
+    const path = this.#target();
+    let release: (() => void) | undefined;
+    try {
+      for (let attempt = 1; attempt <= attempts; attempt++) {
+        if (attempt === attempts) release = await lockFile(path, patience);
+        const read = this.#read(path);
+        const rewrite = decide(read, path);
+        const { result } = rewrite;
+        const write = this.#prepare(path, read, rewrite);
+        if (write === undefined) return { result, appended: [] };
+        release ??= await lockFile(path, patience);
+        const appended = write();
+        if (appended !== undefined) return { result, appended };
+        release();
+        release = undefined;
+      }
+      throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
+    } catch (error) {
+      throw this.#failure(error);
+    } finally {
+      release?.();
     }
-    throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
   }
 
-  /** Returns false, with nothing changed, if another program changed the file. */
-  #write(path: string, read: Read, { accounts: changed, events, receipts }: Rewrite<unknown>): boolean {
-    if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
+  /**
+   * Makes and checks the new text. Returns undefined if nothing changes, or a function that writes it under the lock. That one
+   * returns the events, or undefined, with nothing changed, if another program has changed the file.
+   */
+  #prepare(
+    path: string,
+    read: Read,
+    { accounts: changed, events, receipts }: Rewrite<unknown>,
+  ): (() => readonly AppendedEvent[] | undefined) | undefined {
+    const trail = new Trail(path, this.#trailOptions);
+    if (changed.length === 0 && receipts === undefined) {
+      return events.length === 0 ? undefined : () => trail.append(events);
+    }
     const ids = new Set(changed.map(({ id }) => id));
     refuseDuplicates(
       read.accounts.filter(({ id }) => !ids.has(id)),
       changed,
     );
+    refuseInTheClear(read.accounts, changed);
     const { text, part, accounts } =
       changed.length === 0
         ? { text: read.text, part: 'accounts: []', accounts: [] }
         : changedText(read.text, read.accounts, changed);
-    let rewritten: readonly StoredAccount[] = [];
-    const check = (candidate: string): void => {
-      // Nothing is unwrapped: the texts may be wrapped with another master key from now on.
-      const { accounts: parsed, problems } = this.#parse(candidate, new Files(), part);
-      rewritten = parsed;
-      const isRight = isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf));
-      if (problems.length === 0 && isRight) return;
+    const { accounts: rewritten, problems } = this.#parse(path, new Files(), part);
+    if (problems.length > 0 || !isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf))) {
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
-    };
-    const rollBack = new Trail(path).append(events);
-    let written: boolean;
-    try {
-      written = replaceFile(path, text, read.version, check, receipts);
-    } catch (error) {
-      // If only the final sync failed, the change is in place and its event stays.
-      if (versionOf(path) === read.version) rollBack();
-      throw error;
     }
-    if (!written) rollBack();
-    else if (this.#known !== undefined) this.#known = { text, accounts: replaced(read.accounts, rewritten) };
-    return written;
+    return () => {
+      if (versionOf(path) !== read.version) return undefined;
+      const appended = trail.append(events);
+      let written: boolean;
+      try {
+        written = replaceFile(path, text, read.version, receipts);
+      } catch (error) {
+        // If only the final sync failed, the change is in place.
+        if (versionOf(path) === read.version) trail.appendFailure(appended);
+        throw error;
+      }
+      if (!written) trail.appendFailure(appended);
+      if (!written) return undefined;
+      if (this.#known !== undefined) this.#known = { text, accounts: replaced(read.accounts, rewritten) };
+      return appended;
+    };
   }
 
   #failure(error: unknown): unknown {
@@ -237,6 +258,16 @@ export class FileStore implements Store {
 /** A decision, and the receipts to be written with it. */
 interface Rewrite<T> extends Decision<T> {
   readonly receipts: Companion | undefined;
+}
+
+/** What `change` decides, before it is written. */
+type Outcome<T> =
+  { readonly outcome: 'changed'; readonly result: T } | { readonly outcome: 'repeated'; readonly receipt: string };
+
+/** A result, and the events that were added to the trail. */
+interface Written<T> {
+  readonly result: T;
+  readonly appended: readonly AppendedEvent[];
 }
 
 /** A valid text and its accounts. */
@@ -255,24 +286,11 @@ interface Parsed {
   readonly problems: readonly FileProblem[];
 }
 
+const nothing = { accounts: [], events: [], receipts: undefined } as const;
+
 const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';
 
 /** Accounts with the new versions of some in their places, and with new ones at the end. */
 function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {
   return [...new Map([...accounts, ...changed].map((account) => [account.id, account])).values()];
-}
-
-/** @throws AccountsError `key_exists` if a changed account has a key with the id or the hash of another key */
-function refuseDuplicates(others: readonly StoredAccount[], changed: readonly StoredAccount[]): void {
-  const [ids, hashes] = [new Set<string>(), new Set<string>()];
-  const add = ({ id, hash }: StoredKey): void => void (ids.add(id), hashes.add(hash));
-  for (const { keys } of others) keys.forEach(add);
-  for (const account of changed) {
-    for (const key of account.keys) {
-      if (ids.has(key.id) || hashes.has(key.hash)) {
-        throw new AccountsError('key_exists', `a key of account ${account.id} is already in the store: ${key.id}`);
-      }
-      add(key);
-    }
-  }
 }

@@ -1,7 +1,8 @@
+import type { KeyObject } from 'node:crypto';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import { remoteOperations, type OperationCall } from '../plain-operations.ts';
-import type { AuditEvent } from '../store.ts';
+import type { AppendedEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
 
 /**
@@ -18,23 +19,50 @@ export interface OperationRequest extends OperationCall {
 
 /** The result of an operation and the changes to be logged, or its `AccountsError`. */
 export type OperationReply =
-  | { readonly result: unknown; readonly events: readonly AuditEvent[] }
+  | { readonly result: unknown; readonly events: readonly AppendedEvent[] }
   | { readonly code: AccountsErrorCode; readonly message: string };
 
-export interface OperationsThreadOptions extends FileStoreOptions {
+/** What the thread is started with. */
+export interface OperationsWorkerData extends FileStoreOptions {
+  readonly masterKeys: readonly KeyObject[];
+  /** As of `OperationsOptions`. */
+  readonly maxKeyAge?: number | undefined;
+}
+
+export interface OperationsThreadOptions extends OperationsWorkerData {
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Called after each change. */
-  readonly audit: (event: AuditEvent) => void;
+  readonly audit: (event: AppendedEvent) => void;
 }
 
+/** Operations that do not wait for others: they end what a leaked key can do. `stored` tells whether they are in force. */
+const urgent: ReadonlySet<OperationCall['name']> = new Set(['revokeKey', 'setActive', 'disableEncryption', 'stored']);
+
 /**
- * Carries out operations on an accounts' file, one at a time, on a separate thread, because reading and writing the
- * file takes up to a second. The thread starts with the first operation and ends when it is idle, which saves the
- * memory of its parsers.
+ * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second: urgent
+ * ones on a thread of their own, each thread one at a time.
  */
-export class OperationsThread {
-  readonly operations = remoteOperations((call) => this.#inTurn(() => this.#ask(call)));
+export class OperationsThreads {
+  readonly operations = remoteOperations((call) =>
+    (urgent.has(call.name) ? this.#urgent : this.#others).carryOut(call),
+  );
+  readonly #urgent: OperationsThread;
+  readonly #others: OperationsThread;
+
+  constructor(options: OperationsThreadOptions) {
+    this.#urgent = new OperationsThread(options);
+    this.#others = new OperationsThread(options);
+  }
+
+  /** Ends the threads after the requested operations. */
+  async close(): Promise<void> {
+    await Promise.all([this.#urgent.close(), this.#others.close()]);
+  }
+}
+
+/** The thread starts with the first operation and ends when it is idle, which saves the memory of its parsers. */
+class OperationsThread {
   readonly #options: OperationsThreadOptions;
   /** Settles when the previous operation is over. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -45,7 +73,10 @@ export class OperationsThread {
     this.#options = options;
   }
 
-  /** Ends the thread after the requested operations. */
+  carryOut(call: OperationCall): Promise<unknown> {
+    return this.#inTurn(() => this.#ask(call));
+  }
+
   async close(): Promise<void> {
     await this.#inTurn(async () => {
       clearTimeout(this.#idle);
@@ -61,9 +92,9 @@ export class OperationsThread {
 
   async #ask(call: OperationCall): Promise<unknown> {
     clearTimeout(this.#idle);
-    const { clock, audit, file, env, masterKeys } = this.#options;
+    const { clock, audit, file, env, masterKeys, origin, auditKeys, maxKeyAge } = this.#options;
     if (this.#thread?.hasEnded !== false) {
-      const data: FileStoreOptions = { file, env: { ...env }, masterKeys };
+      const data: OperationsWorkerData = { file, env: { ...env }, masterKeys, origin, auditKeys, maxKeyAge };
       this.#thread = new Thread('worker', import.meta.url, data);
     }
     const thread = this.#thread;

@@ -6,28 +6,27 @@ import {
   fsyncSync,
   ftruncateSync,
   openSync,
-  readSync,
   statSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { z } from 'zod';
+import { beginning } from '../../audit/chain.ts';
+import { linesOf } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { auditActions, endList, type AuditEvent, type EventFilter, type RecordedEvent } from '../store.ts';
-import { copyRights } from './replace.ts';
-
-/** An event as a line of JSON; the time in RFC 3339. */
-const lineForm = z.strictObject({
-  at: z.iso.datetime(),
-  actor: z.string(),
-  action: z.enum(auditActions),
-  account: z.string().optional(),
-  details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
-});
-
-const newline = 10;
+import { chainEvents, type TrailOptions } from '../chained-events.ts';
+import { eventOf } from '../event-line.ts';
+import {
+  endList,
+  type AppendedEvent,
+  type AuditEvent,
+  type EventFilter,
+  type RecordedEvent,
+  type TrailState,
+} from '../store.ts';
+import { copyRights, syncFolder } from './replace.ts';
+import { endOf, setTornLineAside, stateOf } from './trail-end.ts';
 
 /**
  * The audit trail of an accounts' file, in an append-only file next to it. The caller holds the lock of the accounts'
@@ -36,39 +35,63 @@ const newline = 10;
 export class Trail {
   readonly #path: string;
   readonly #model: string;
+  readonly #options: TrailOptions;
 
   /** @param accounts the path of the accounts' file, not of a symbolic link to it */
-  constructor(accounts: string) {
+  constructor(accounts: string, options: TrailOptions = {}) {
     this.#model = accounts;
     this.#path = join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
+    this.#options = options;
   }
 
   /**
    * Adds events, which are on the disk when it returns. An event is written before its change: a crash may leave an
    * event without its change, but no change without its event.
    *
-   * @returns a function that removes them
-   * @throws AccountsError `store_invalid` if the path is not a regular file; the file system's error, with nothing added
+   * @throws AccountsError `store_invalid` if the path is not a regular file, `audit_key_missing`; the file system's error,
+   *   with nothing added
    */
-  append(events: readonly AuditEvent[]): () => void {
-    if (events.length === 0) return () => {};
-    const lines = events.map(({ at, ...event }) => `${JSON.stringify({ at: new Date(at).toISOString(), ...event })}\n`);
+  append(events: readonly AuditEvent[]): readonly AppendedEvent[] {
+    const [first] = events;
+    if (first === undefined) return [];
     const file = this.#open();
     try {
+      setTornLineAside(file, `${this.#path}.torn`, this.#model);
       const { size } = fstatSync(file);
-      const rollBack = (): void => this.#truncate(size);
+      const { older, ...end } = endOf(file, size);
+      const begun: AuditEvent = { ...first, action: 'trail_begun', account: undefined, details: older ?? {} };
+      const { lines, appended } = chainEvents(end, older === undefined ? events : [begun, ...events], this.#options);
       try {
-        // A crash may have left an incomplete last line.
-        writeSync(file, `${endsLine(file, size) ? '' : '\n'}${lines.join('')}`);
+        // `writeSync` would return after a part if the disk is almost full.
+        writeFileSync(file, lines.map((line) => `${line.toString()}\n`).join(''));
         fsyncSync(file);
+        if (size === 0) syncFolder(dirname(this.#path));
       } catch (error) {
-        rollBack();
+        ftruncateSync(file, size);
+        fsyncSync(file);
         throw error;
       }
-      return rollBack;
+      return appended;
     } finally {
       closeSync(file);
     }
+  }
+
+  /** Adds that the change of these events was not made. If that fails too, they stay as after a crash. */
+  appendFailure(appended: readonly AppendedEvent[]): void {
+    const [first] = appended;
+    if (first === undefined) return;
+    const details = { first: first.position, events: appended.length };
+    try {
+      this.append([{ ...first, action: 'change_failed', account: undefined, details }]);
+    } catch {
+      // The caller throws the error of the change.
+    }
+  }
+
+  /** The lines, without newlines. @param torn called if the last one is incomplete, and left out */
+  async *lines(torn: () => void): AsyncIterable<Buffer> {
+    if (this.#isThere()) yield* linesOf(createReadStream(this.#path), torn);
   }
 
   /** The events in the order of writing, their lines as positions. @param unreadable gets an error for each line that is not an event */
@@ -76,60 +99,47 @@ export class Trail {
     { account, since = -Infinity, after = 0 }: EventFilter,
     unreadable = endList,
   ): AsyncIterable<RecordedEvent> {
-    const stats = statSync(this.#path, { throwIfNoEntry: false });
-    if (stats === undefined) return;
-    if (!stats.isFile()) throw this.#odd();
+    if (!this.#isThere()) return;
     let position = 0;
     for await (const line of createInterface({ input: createReadStream(this.#path), crlfDelay: Infinity })) {
       position += 1;
       if (position <= after || line === '') continue;
-      const event = eventOf(line);
+      const event = eventOf(line, position);
       if (event === undefined) {
         unreadable(new AccountsError('store_invalid', `${displayName(this.#path)}:${position} is not an audit event`));
       } else if (event.at >= since && (account === undefined || event.account === account)) {
-        yield { ...event, position };
+        yield event;
       }
     }
   }
 
-  #open(): number {
-    const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR } = constants;
-    const before = statSync(this.#path, { throwIfNoEntry: false });
-    // Opening a FIFO would block, or write into it.
-    if (before !== undefined && !before.isFile()) throw this.#odd();
-    const file = openSync(this.#path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
-    if (before !== undefined) return file;
-    copyRights(this.#model, file);
-    return file;
-  }
-
-  #truncate(size: number): void {
-    const file = openSync(this.#path, 'r+');
+  /** Where the trail ends. @param seen a position whose hash is wanted */
+  state(seen: number): TrailState {
+    if (!this.#isThere()) return { last: beginning, isSigned: false, seenHash: undefined };
+    const file = openSync(this.#path, 'r');
     try {
-      ftruncateSync(file, size);
-      fsyncSync(file);
+      return stateOf(file, fstatSync(file).size, seen);
     } finally {
       closeSync(file);
     }
   }
 
+  #isThere(): boolean {
+    const stats = statSync(this.#path, { throwIfNoEntry: false });
+    if (stats?.isFile() === false) throw this.#odd();
+    return stats !== undefined;
+  }
+
+  #open(): number {
+    const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR } = constants;
+    // Opening a FIFO would block, or write into it.
+    const isThere = this.#isThere();
+    const file = openSync(this.#path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
+    if (!isThere) copyRights(this.#model, file);
+    return file;
+  }
+
   #odd(): AccountsError {
     return new AccountsError('store_invalid', `${displayName(this.#path)} is not a regular file: remove it`);
-  }
-}
-
-function endsLine(file: number, size: number): boolean {
-  if (size === 0) return true;
-  const last = Buffer.alloc(1);
-  readSync(file, last, 0, 1, size - 1);
-  return last[0] === newline;
-}
-
-function eventOf(line: string): AuditEvent | undefined {
-  try {
-    const { at, account, ...event } = lineForm.parse(JSON.parse(line));
-    return { ...event, at: Date.parse(at), account };
-  } catch {
-    return undefined;
   }
 }

@@ -3,18 +3,20 @@ import { replyWith } from '../../thread.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { Operations } from '../operations.ts';
 import { dispatch } from '../plain-operations.ts';
-import type { AuditEvent } from '../store.ts';
+import type { AppendedEvent } from '../store.ts';
 import { Vault } from '../vault.ts';
-import { FileStore, type FileStoreOptions } from './store.ts';
-import type { OperationReply, OperationRequest } from './thread.ts';
+import { FileStore } from './store.ts';
+import type { OperationReply, OperationRequest, OperationsWorkerData } from './thread.ts';
 
-const options = workerData as FileStoreOptions;
+const options = workerData as OperationsWorkerData;
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 
 replyWith(async ({ now, ...call }: OperationRequest): Promise<OperationReply> => {
-  const events: AuditEvent[] = [];
-  const operations = new Operations({ store, vault, clock: () => now, audit: (event) => events.push(event) });
+  const events: AppendedEvent[] = [];
+  const { maxKeyAge } = options;
+  const audit = (event: AppendedEvent): void => void events.push(event);
+  const operations = new Operations({ store, vault, clock: () => now, audit, maxKeyAge });
   try {
     return { result: await dispatch(operations, call), events };
   } catch (error) {

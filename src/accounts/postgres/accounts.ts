@@ -5,15 +5,19 @@ import type { Account } from '../account.ts';
 import type { DirectoryState } from '../key-directory.ts';
 import type { AccountsDatabase, Accounts, CredentialsSample } from '../accounts.ts';
 import { dispatch, remoteOperations, type PlainOperations } from '../plain-operations.ts';
-import type { AuditEvent } from '../store.ts';
+import type { AppendedEvent } from '../store.ts';
+import type { TrailState } from '../store.ts';
 import type { Tally } from '../tally.ts';
+import { unwrapIfPossible } from '../unwrap-account.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { PostgresDirectory } from './directory.ts';
 import { inspect, unwrapSample } from './inspect.ts';
 import type { Monitor } from './monitor.ts';
+import { Revocations } from './revocations.ts';
 import { PostgresStore } from './store.ts';
 import { TallyKeeper } from './tally-keeper.ts';
+import { trailState } from './trail.ts';
 import { UseRecorder } from './use-recorder.ts';
 
 /** How long closing waits for the last write of uses. Milliseconds. */
@@ -28,10 +32,14 @@ export interface PostgresSettings {
   readonly url: string;
   /** The keys that wrap credentials: the first wraps, each unwraps. At least one. */
   readonly masterKeys: readonly KeyObject[];
+  /** Sign the audit trail, see `TrailOptions`. */
+  readonly auditKeys: readonly KeyObject[];
   /** The most API keys that are cached. */
   readonly cache: number;
   /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
+  /** As of `OperationsOptions`. */
+  readonly maxKeyAge?: number | undefined;
 }
 
 /** The accounts in a database. The directory has its own connection, and less urgent work another. */
@@ -52,26 +60,40 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
    * @param audit called after each change by an operator
    */
   constructor(
-    { url, masterKeys, cache, staleFor }: PostgresSettings,
+    { url, masterKeys, auditKeys, cache, staleFor, maxKeyAge }: PostgresSettings,
     clock: () => number,
     monotonic: () => number,
     monitor: Monitor,
-    audit: (event: AuditEvent) => void,
+    audit: (event: AppendedEvent) => void,
   ) {
     const pool = (): Promise<Pool> => (this.#pool ??= changePool(url, 1));
     this.#uses = new UseRecorder(pool);
     this.#tally = new TallyKeeper(pool, clock, monotonic);
     this.#url = url;
     const vault = new Vault(masterKeys);
-    const store = new PostgresStore(url);
+    const store = new PostgresStore(url, { auditKeys });
     this.vault = vault;
     this.#store = store;
     this.operations = remoteOperations(async (call) => {
       // Loaded on demand, to save memory in a sidecar without the operators' API.
       const { Operations } = await import('../operations.ts');
-      return dispatch(new Operations({ store, vault, clock, audit }), call);
+      return dispatch(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
     });
-    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, monotonic, monitor });
+    const revocations = new Revocations(pool, clock, (found) => monitor.changed(found));
+    this.directory = new PostgresDirectory({
+      url,
+      vault,
+      cache,
+      staleFor,
+      uses: this.#uses,
+      monotonic,
+      monitor: {
+        ...monitor,
+        // Revocations are reported for all keys, not only for cached ones.
+        changed: (found) => monitor.changed(found.filter(({ change }) => change !== 'key_revoked')),
+      },
+      heard: (account) => revocations.heard(account),
+    });
   }
 
   get state(): DirectoryState {
@@ -83,10 +105,19 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     await this.directory.open();
   }
 
+  async find(id: string): Promise<Account | undefined> {
+    const stored = await this.#store.read(id);
+    return stored && unwrapIfPossible(stored, this.vault);
+  }
+
   take(_accounts: readonly Account[]): void {}
 
   async sampleCredentials(): Promise<CredentialsSample> {
     return unwrapSample(await inspect(this.#url, sampleSize), this.vault);
+  }
+
+  async trailState(seen: number): Promise<TrailState> {
+    return trailState(await (this.#pool ??= changePool(this.#url, 1)), seen);
   }
 
   /** The latest counts of accounts, keys and credentials; undefined before the first. */

@@ -21,6 +21,12 @@ const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 
 /** How long a change waits for another one to the same accounts. Milliseconds. */
 const lockTimeout = 5_000;
 
+/**
+ * How long a transaction may do nothing. Shorter than `lockTimeout`: a sidecar that hangs in a change must not keep others
+ * from revoking a key of the same account. Milliseconds.
+ */
+const idleInTransaction = 3_000;
+
 /*
  * The driver takes 12 MB and 60 ms, so it is loaded with the first connection: a sidecar with an accounts' file never loads it.
  */
@@ -52,8 +58,7 @@ export async function changePool(url: string, size: number): Promise<Pool> {
   const pool = new pg.Pool({
     ...optionsFor(url, changes),
     lock_timeout: lockTimeout,
-    // A sidecar that hangs must not block changes by others.
-    idle_in_transaction_session_timeout: changes.statement,
+    idle_in_transaction_session_timeout: idleInTransaction,
     max: size,
     idleTimeoutMillis: 30_000,
     // Open connections do not keep a finished command alive.

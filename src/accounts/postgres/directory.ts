@@ -5,12 +5,15 @@ import type { Vault } from '../vault.ts';
 import { Batches } from './batches.ts';
 import { Connection } from './connection.ts';
 import { accountsError } from './failures.ts';
-import { KeyCache, type Entry, type KeyCacheOptions, type Span } from './key-cache.ts';
+import { KeyCache, type Entry, type KeyCacheOptions, type Reading } from './key-cache.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
 import { accountOf, selectHolders, type HolderRow } from './rows.ts';
 
 /** The interval of heartbeats if there are no other queries. Milliseconds. */
 const heartbeat = 1_000;
+
+/** The number of the last change is read this often, in heartbeats, besides after each notification. */
+const beatsBetweenNumbers = 10;
 
 /** A hash that no key has. A heartbeat looks it up. */
 const noHash = '';
@@ -20,6 +23,8 @@ export interface PostgresDirectoryOptions extends KeyCacheOptions {
   readonly vault: Vault;
   readonly uses: Uses;
   readonly monitor: Monitor;
+  /** Called for each account that has changed; undefined: any account may have. */
+  readonly heard: (account: string | undefined) => void;
 }
 
 /** Looks up API keys in PostgreSQL and caches those in use. Decision 0006 has the reasons for the design. */
@@ -29,23 +34,29 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #monotonic: () => number;
   readonly #monitor: Monitor;
   readonly #connection: Connection;
+  readonly #announce: (account: string | undefined) => void;
   readonly #batches = new Batches<Entry>((hashes) => this.#query(hashes));
   readonly #cache: KeyCache;
   /** Counts notifications. */
   #changes = 0;
   /** Notifications that are not handled yet. */
   readonly #heard = new Set<string>();
+  /** The number of the last change that was seen, and whether to read it with the next query. */
+  #lastChange = 0;
+  #numberDue = false;
+  #beats = 0;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;
   #closed = false;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  constructor({ url, vault, uses, monitor, ...cache }: PostgresDirectoryOptions) {
+  constructor({ url, vault, uses, monitor, heard, ...cache }: PostgresDirectoryOptions) {
     this.uses = uses;
     this.#vault = vault;
     this.#monotonic = cache.monotonic;
     this.#monitor = monitor;
+    this.#announce = heard;
     this.#cache = new KeyCache(cache);
     this.#connection = new Connection(url, {
       connected: () => this.#connected(),
@@ -74,6 +85,7 @@ export class PostgresDirectory implements KeyDirectory {
     const cached = this.#cache.get(hash);
     if (cached === undefined) return this.#ask(hash);
     if (cached === 'unknown') return this.#answered('cached_unknown', undefined);
+    if (this.#cache.isAgeing(cached)) this.#refresh(hash);
     return this.#answered(this.#cache.span === undefined ? 'stale' : 'cached', cached.found);
   }
 
@@ -97,6 +109,11 @@ export class PostgresDirectory implements KeyDirectory {
     }
   }
 
+  /** Looks a key up again for later uses. A failure is reported by the query. */
+  #refresh(hash: string): void {
+    this.#batches.ask(hash).catch(() => {});
+  }
+
   #answered(outcome: LookupOutcome, found: LookupResult): LookupResult {
     this.#monitor.lookup(found === 'unavailable' ? 'unavailable' : outcome);
     return found;
@@ -106,6 +123,7 @@ export class PostgresDirectory implements KeyDirectory {
     await this.#connection.ready();
     const { span } = this.#cache;
     const changes = this.#changes;
+    const asked = this.#monotonic();
     if (span === undefined) throw new Error('not connected to the database');
     const done = this.#monitor.query();
     const rows = await this.#connection
@@ -118,30 +136,50 @@ export class PostgresDirectory implements KeyDirectory {
       .finally(done);
     this.#failing = false;
     span.heardAt = this.#monotonic();
-    const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, span)] as const));
+    const read = { span, at: asked };
+    const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, read)] as const));
     // After a change was notified, the rows may be out of date. They serve the waiting look-ups but are not cached.
     if (span === this.#cache.span && changes === this.#changes) {
-      for (const hash of hashes) this.#keep(hash, entries.get(hash), span);
+      for (const hash of hashes) this.#keep(hash, entries.get(hash), read);
     }
+    if (this.#numberDue) await this.#readNumber();
     return entries;
   }
 
-  #entryOf(row: HolderRow, span: Span): Entry {
+  /** Reads the number of the last change: a lower one than before means that changes were lost. */
+  async #readNumber(): Promise<void> {
+    this.#numberDue = false;
+    const [row] = await this.#connection
+      .query<{ number: string }>({ name: 'last-change', text: 'SELECT envelope_sidecar.last_change() AS number' })
+      .catch((error: unknown) => {
+        this.#numberDue = true;
+        return this.#failed(error);
+      });
+    const number = Number(row?.number);
+    if (number < this.#lastChange) {
+      this.#monitor.lost(this.#lastChange - number);
+      // The connection may have lived on.
+      this.#cache.beginSpan();
+    }
+    this.#lastChange = number;
+  }
+
+  #entryOf(row: HolderRow, read: Reading): Entry {
     const account = row.account_id;
     try {
       const stored = accountOf({ ...row, keys: [row.key] });
       const [key] = stored.keys;
       if (key === undefined) throw new Error('a look-up by key returned none');
-      return { account, found: { account: unwrapAccount(stored, this.#vault), key }, span };
+      return { account, found: { account: unwrapAccount(stored, this.#vault), key }, read };
     } catch (error) {
       // Other accounts are not affected. This one must not be treated as one that does not encrypt.
       this.#monitor.failed(error);
-      return { account, found: 'unavailable', span };
+      return { account, found: 'unavailable', read };
     }
   }
 
-  #keep(hash: string, entry: Entry | undefined, span: Span): void {
-    if (entry === undefined) this.#cache.keepUnknown(hash, span);
+  #keep(hash: string, entry: Entry | undefined, read: Reading): void {
+    if (entry === undefined) this.#cache.keepUnknown(hash, read);
     else this.#monitor.changed(this.#cache.keep(hash, entry));
   }
 
@@ -149,7 +187,9 @@ export class PostgresDirectory implements KeyDirectory {
     // Notifications since the last connection may have been missed.
     this.#cache.beginSpan();
     this.#unconnected = false;
+    this.#numberDue = true;
     this.#monitor.connected();
+    this.#announce(undefined);
   }
 
   #lost(error: unknown): void {
@@ -160,6 +200,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   #changed(accounts: string): void {
     this.#changes += 1;
+    this.#numberDue = true;
     this.#batches.outdate();
     // All notifications of one socket read are handled together: any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
@@ -170,7 +211,10 @@ export class PostgresDirectory implements KeyDirectory {
     this.#cache.dropUnknown();
     if (this.#heard.has('*')) this.#cache.beginSpan();
     for (const accounts of this.#heard) {
-      for (const account of accounts.split(' ')) this.#cache.drop(account);
+      for (const account of accounts.split(' ')) {
+        this.#cache.drop(account);
+        this.#announce(account === '*' ? undefined : account);
+      }
     }
     this.#heard.clear();
   }
@@ -185,8 +229,9 @@ export class PostgresDirectory implements KeyDirectory {
   /** Sends a heartbeat if the database has been silent for a while. Without a response the connection counts as lost. */
   #listen(): void {
     const { span } = this.#cache;
-    if (span === undefined || this.#monotonic() - span.heardAt < heartbeat) return;
-    // The query itself reports its failure.
-    this.#batches.ask(noHash).catch(() => {});
+    if (span === undefined) return;
+    this.#beats += 1;
+    if (this.#beats % beatsBetweenNumbers === 0) this.#numberDue = true;
+    if (this.#numberDue || this.#monotonic() - span.heardAt >= heartbeat) this.#refresh(noHash);
   }
 }

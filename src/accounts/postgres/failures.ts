@@ -18,7 +18,8 @@ export function isConnectionLost(error: unknown): boolean {
 export function isLostRace(error: unknown): boolean {
   const state = sqlState(error);
   // 40: deadlock or serialization failure.
-  return state?.startsWith('40') === true || violatedConstraint(error) === 'accounts_pkey';
+  const constraint = violatedConstraint(error);
+  return state?.startsWith('40') === true || constraint === 'accounts_pkey' || constraint === 'encryption_pkey';
 }
 
 const migrate = 'run "accounts migrate"';
@@ -31,6 +32,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['55P03', 'store_locked', 'another transaction is changing the accounts: try again'],
   ['42P01', 'store_invalid', `the database lacks a table of this version: ${migrate}`],
   ['42703', 'store_invalid', `the database lacks a column of this version: ${migrate}`],
+  ['42883', 'store_invalid', `the database lacks a function of this version: ${migrate}`],
   ['3F000', 'store_invalid', `the database lacks the schema envelope_sidecar: ${migrate}`],
   ['23', 'store_invalid', 'the database refuses what was to be stored'],
   ['22', 'store_invalid', 'the database refuses what was to be stored'],
@@ -38,8 +40,12 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['3D000', 'store_unavailable', 'there is no database of this name'],
   ['53300', 'store_unavailable', 'the database has no connection left'],
   ['57014', 'store_unavailable', 'the database did not respond in time'],
-  ['40', 'store_locked', 'the accounts are being changed by others all the time: try again'],
 ];
+
+/** The failure of a change that lost the race against others each time. */
+export function contended(cause: unknown): AccountsError {
+  return new AccountsError('store_locked', 'the accounts are being changed by others all the time: try again', cause);
+}
 
 /** The failure of a statement, as an error for the caller. */
 export function accountsError(error: unknown): AccountsError {
@@ -52,6 +58,7 @@ export function accountsError(error: unknown): AccountsError {
     return new AccountsError('store_unavailable', `the database cannot be reached (${reason(error)})`, error);
   }
   const state = sqlState(error) ?? '';
+  if (state.startsWith('40')) return contended(error);
   const [, code, message] = meanings.find(([known]) => state.startsWith(known)) ?? [
     '',
     'store_unavailable',

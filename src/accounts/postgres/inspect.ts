@@ -8,12 +8,13 @@ import type { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
+import { missingRights } from './rights.ts';
 import { query } from './transaction.ts';
 
-/** The state of the tables, and a sample of accounts. */
+/** A sample of accounts in a database that has the tables of this version. */
 export interface Inspection {
-  /** Migrations of this version that the database lacks. */
-  readonly pending: readonly string[];
+  /** Rights that the user of the database lacks, such as `SELECT on receipts`. */
+  readonly missingRights: readonly string[];
   /** Accounts that have credentials, chosen at random. */
   readonly sample: readonly StoredAccount[];
   /** Rows of the sample that cannot be read. */
@@ -42,14 +43,19 @@ export function unwrapSample({ sample, unreadable }: Inspection, vault: Vault): 
  * Inspects a database without changing it.
  *
  * @param maxSample the most accounts in the sample
- * @throws AccountsError the database cannot be reached, or lacks tables or columns
+ * @throws AccountsError the database cannot be reached, or lacks a migration of this version
  */
 export async function inspect(url: string, maxSample: number): Promise<Inspection> {
   const pool = await changePool(url, 1);
   try {
+    const schema = await schemaOf(pool);
+    if (schema.at < schema.needed) {
+      const message = `schema is at ${schema.at}, needs ${schema.needed}: run accounts migrate`;
+      throw new AccountsError('store_invalid', message);
+    }
     const rows = await query<AccountRow>(
       pool,
-      `${selectAccounts} WHERE a.account_id IN (
+      `${selectAccounts()} WHERE a.account_id IN (
         SELECT account_id FROM envelope_sidecar.encryption WHERE key IS NOT NULL OR previous_key IS NOT NULL
         GROUP BY account_id ORDER BY random() LIMIT $1)`,
       [maxSample],
@@ -57,22 +63,29 @@ export async function inspect(url: string, maxSample: number): Promise<Inspectio
     const unreadable: AccountsError[] = [];
     const report = (error: AccountsError): void => void unreadable.push(error);
     const sample = rows.map((row) => accountIfReadable(row, report)).filter((account) => account !== undefined);
-    const done = await migrationsDone(pool);
-    const pending = done === undefined ? [] : ownMigrations().filter((name) => !done.has(name));
-    return { pending, sample, unreadable };
+    return { missingRights: await missingRights(pool), sample, unreadable };
   } finally {
     await pool.end();
   }
 }
 
-function ownMigrations(): string[] {
-  return readdirSync(migrationsFolder)
-    .map((file) => file.replace(/\.\w+$/, ''))
-    .toSorted();
+/**
+ * The number of the last migration that the database has, and the one that this version needs. Migrations of later versions do not
+ * count.
+ */
+async function schemaOf(pool: Pool): Promise<{ readonly at: number; readonly needed: number }> {
+  const own = readdirSync(migrationsFolder).map((file) => file.replace(/\.\w+$/, ''));
+  const done = await migrationsDone(pool);
+  return { at: done === undefined ? own.length : own.filter((name) => done.has(name)).length, needed: own.length };
 }
 
-/** Undefined if this database user may not read the table, which a sidecar does not need. */
+/** Undefined if the user of the database may not read them. Then the queries tell whether the tables are missing. */
 async function migrationsDone(pool: Pool): Promise<ReadonlySet<string> | undefined> {
+  const [found] = await query<{ exists: boolean }>(
+    pool,
+    `SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = 'envelope_sidecar' AND tablename = 'migrations')`,
+  );
+  if (found?.exists !== true) return new Set();
   try {
     const rows = await query<{ name: string }>(pool, 'SELECT name FROM envelope_sidecar.migrations');
     return new Set(rows.map(({ name }) => name));

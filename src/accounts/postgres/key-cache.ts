@@ -13,13 +13,25 @@ export interface Span {
   heardAt: number;
 }
 
+/** The reading of a key. */
+export interface Reading {
+  readonly span: Span;
+  /** When it was read, monotonic milliseconds. */
+  readonly at: number;
+}
+
+/**
+ * A key is looked up again after `maxAge`, in case that a change was not notified, as without triggers; a key in use already after
+ * half of it, while requests still use the entry. Milliseconds.
+ */
+const maxAge = 60_000;
+
 /** A key that exists. */
 export interface Entry {
   readonly account: string;
   /** `unavailable`: the key exists, but the database's row of its account cannot be used. */
   readonly found: KeyHolder | 'unavailable';
-  /** When it was read. */
-  readonly span: Span;
+  readonly read: Reading;
 }
 
 export interface KeyCacheOptions {
@@ -37,7 +49,7 @@ export class KeyCache {
   readonly #monotonic: () => number;
   readonly #known: LRUCache<string, Entry>;
   /** Unknown keys have a separate cache, so that guesses do not evict known keys. */
-  readonly #unknown: LRUCache<string, Span>;
+  readonly #unknown: LRUCache<string, Reading>;
   readonly #lastKnown = new LastKnown();
   /** The hashes in `#known`, by account. */
   readonly #hashes = new Map<string, Set<string>>();
@@ -77,8 +89,13 @@ export class KeyCache {
   get(hash: string): Entry | 'unknown' | undefined {
     if (this.#span === undefined) return this.getStale(hash);
     const entry = this.#known.get(hash);
-    if (entry?.span === this.#span) return entry;
-    return this.#unknown.get(hash) === this.#span ? 'unknown' : undefined;
+    if (this.#isValid(entry?.read)) return entry;
+    return this.#isValid(this.#unknown.get(hash)) ? 'unknown' : undefined;
+  }
+
+  /** Whether a valid entry should be looked up again, so that the key's next use need not wait for it. */
+  isAgeing({ read }: Entry): boolean {
+    return this.#span !== undefined && this.#monotonic() - read.at >= maxAge / 2;
   }
 
   /** The entry of a key that the database cannot confirm, unless it is too old. */
@@ -91,17 +108,16 @@ export class KeyCache {
   has(hash: string): boolean {
     const entry = this.#known.peek(hash);
     if (this.#span === undefined) return this.#isUsable(entry);
-    return entry?.span === this.#span || this.#unknown.peek(hash) === this.#span;
+    return this.#isValid(entry?.read) || this.#isValid(this.#unknown.peek(hash));
   }
 
   /** Whether no key is cached with another version of its account. Without a connection no newer version can be read. */
   serves(account: Account): boolean {
-    const span = this.#span;
-    if (span === undefined) return false;
-    if (account.keys.some(({ hash }) => this.#unknown.peek(hash) === span)) return false;
+    if (this.#span === undefined) return false;
+    if (account.keys.some(({ hash }) => this.#isValid(this.#unknown.peek(hash)))) return false;
     return [...(this.#hashes.get(account.id) ?? [])].every((hash) => {
       const entry = this.#known.peek(hash);
-      if (entry?.span !== span) return true;
+      if (entry === undefined || !this.#isValid(entry.read)) return true;
       if (entry.found === 'unavailable') return false;
       const key = account.keys.find((each) => each.hash === hash);
       const different = [
@@ -123,9 +139,9 @@ export class KeyCache {
   }
 
   /** Caches that a key does not exist. */
-  keepUnknown(hash: string, span: Span): void {
+  keepUnknown(hash: string, read: Reading): void {
     this.#known.delete(hash);
-    this.#unknown.set(hash, span);
+    this.#unknown.set(hash, read);
   }
 
   /** Drops the keys of a changed account. */
@@ -142,9 +158,14 @@ export class KeyCache {
     if (this.#unknown.size > 0) this.#unknown.clear();
   }
 
+  /** Whether what was read holds without asking the database. */
+  #isValid(read: Reading | undefined): boolean {
+    return read !== undefined && read.span === this.#span && this.#monotonic() - read.at < maxAge;
+  }
+
   /** Whether an entry may be used although the database cannot confirm it. */
   #isUsable(entry: Entry | undefined): entry is Entry {
-    return entry !== undefined && this.#monotonic() - entry.span.heardAt < this.#staleFor;
+    return entry !== undefined && this.#monotonic() - entry.read.span.heardAt < this.#staleFor;
   }
 
   #remember(hash: string): void {

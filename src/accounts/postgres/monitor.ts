@@ -25,6 +25,8 @@ export interface Monitor {
   disconnected(error: AccountsError): void;
   /** A cached account was read again and has changed. */
   changed(differences: readonly Difference[]): void;
+  /** The database has an older state than it had before. @param changes the least number of changes that are lost */
+  lost(changes: number): void;
   /** Another failure, which an operator must correct. Contains no secret. */
   failed(error: unknown): void;
 }

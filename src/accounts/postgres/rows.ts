@@ -2,11 +2,15 @@ import { formatNames, type FormatName } from '../../envelope/credentials.ts';
 import { encodings, type Encoding } from '../../envelope/encoding.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { environmentNames, keyPrefixes, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
+import { maxKeysRead } from '../store.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, Unreadable } from '../store.ts';
+import { rowName, type Versions } from './write.ts';
 
 /** An account as one row: keys and encryption as JSON, times in epoch milliseconds. */
 export interface AccountRow {
   readonly account_id: string;
+  /** Another one after each change of the row. Keys and encryption have their own. */
+  readonly version: string;
   readonly name: string;
   readonly active: boolean;
   readonly keys: readonly KeyJson[];
@@ -15,8 +19,11 @@ export interface AccountRow {
 
 interface KeyJson {
   readonly key_id: string;
+  readonly version: string;
   readonly prefix: KeyPrefix;
   readonly hash: string;
+  readonly name: string | null;
+  readonly last_four: string | null;
   readonly created_at: number;
   readonly expires_at: number | 'Infinity' | null;
   readonly revoked_at: number | null;
@@ -25,6 +32,7 @@ interface KeyJson {
 
 interface EncryptionJson {
   readonly environment: EnvironmentName;
+  readonly version: string;
   readonly enabled: boolean;
   readonly encoding: Encoding;
   readonly key: string | null;
@@ -44,14 +52,15 @@ function milliseconds(column: string): string {
 
 /** A key of `k`, last used as `u` says, as `KeyJson`. */
 const keyJson = `json_build_object(
-  'key_id', k.key_id, 'prefix', k.prefix, 'hash', encode(k.hash, 'hex'),
+  'key_id', k.key_id, 'version', k.xmin::text, 'prefix', k.prefix, 'hash', encode(k.hash, 'hex'),
+  'name', k.name, 'last_four', k.last_four,
   'created_at', ${milliseconds('k.created_at')}, 'expires_at', ${milliseconds('k.expires_at')},
   'revoked_at', ${milliseconds('k.revoked_at')}, 'used_at', ${milliseconds('u.used_at')})`;
 
 /** The encryption of the account `a`, as `EncryptionJson[]`. */
 const encryptionJson = `(
   SELECT coalesce(json_agg(json_build_object(
-    'environment', e.environment, 'enabled', e.enabled, 'encoding', e.encoding,
+    'environment', e.environment, 'version', e.xmin::text, 'enabled', e.enabled, 'encoding', e.encoding,
     'key', e.key, 'iv', e.iv, 'format', e.format, 'created_at', ${milliseconds('e.created_at')},
     'previous_key', e.previous_key, 'previous_iv', e.previous_iv, 'previous_format', e.previous_format,
     'previous_until', ${milliseconds('e.previous_until')}, 'used_at', ${milliseconds('p.used_at')})), '[]')
@@ -60,16 +69,30 @@ const encryptionJson = `(
     ON p.account_id = e.account_id AND p.environment = e.environment AND p.until = e.previous_until
   WHERE e.account_id = a.account_id)`;
 
-/** Whole accounts, as `AccountRow`, read in one statement, so that they are consistent. */
-export const selectAccounts = `
-  SELECT a.account_id, a.name, a.active, (
-    SELECT coalesce(json_agg(${keyJson} ORDER BY k.position), '[]')
-    FROM envelope_sidecar.api_keys k LEFT JOIN envelope_sidecar.key_uses u USING (key_id)
-    WHERE k.account_id = a.account_id) AS keys, ${encryptionJson} AS encryption
-  FROM envelope_sidecar.accounts a`;
+/** Which keys of an account are read. */
+interface KeyChoice {
+  /** The most of them: valid ones first, then the newest. Undefined: all. */
+  readonly limit?: number;
+  /** A condition on a key `k`, which is then among them. */
+  readonly named?: string;
+}
+
+/** Accounts, as `AccountRow`, read in one statement, so that they are consistent. */
+export function selectAccounts({ limit, named }: KeyChoice = { limit: maxKeysRead }): string {
+  const first = named === undefined ? '' : `${named} DESC, `;
+  const chosen =
+    limit === undefined ? '' : `ORDER BY ${first}k.revoked_at IS NULL DESC, k.position DESC LIMIT ${limit}`;
+  return `
+    SELECT a.account_id, a.xmin::text AS version, a.name, a.active, (
+      SELECT coalesce(json_agg(${keyJson} ORDER BY k.position), '[]')
+      FROM (
+        SELECT k.*, k.xmin FROM envelope_sidecar.api_keys k WHERE k.account_id = a.account_id ${chosen}
+      ) AS k LEFT JOIN envelope_sidecar.key_uses u USING (key_id)) AS keys, ${encryptionJson} AS encryption
+    FROM envelope_sidecar.accounts a`;
+}
 
 /** A key and its account, as `AccountRow` without the other keys. */
-export type HolderRow = Omit<AccountRow, 'keys'> & { readonly key: KeyJson };
+export type HolderRow = Omit<AccountRow, 'keys' | 'version'> & { readonly key: KeyJson };
 
 /** The keys with the hashes in $1, as `HolderRow`. */
 export const selectHolders = `
@@ -85,7 +108,13 @@ export const selectHolders = `
  *
  * @throws AccountsError `store_invalid`, with the account's id
  */
-export function accountOf({ account_id: id, name, active, keys, encryption }: AccountRow): StoredAccount {
+export function accountOf({
+  account_id: id,
+  name,
+  active,
+  keys,
+  encryption,
+}: Omit<AccountRow, 'version'>): StoredAccount {
   const account = new Owner(id);
   const byEnvironment: Partial<Record<EnvironmentName, StoredEncryption>> = {};
   for (const row of encryption) {
@@ -99,6 +128,17 @@ export function accountOf({ account_id: id, name, active, keys, encryption }: Ac
     keys: keys.map((row) => keyOf(row, account)),
     encryption: byEnvironment,
   };
+}
+
+/** The versions of the rows of accounts. */
+export function versionsOf(rows: readonly AccountRow[]): Versions {
+  return new Map(
+    rows.flatMap(({ account_id: id, version, keys, encryption }) => [
+      [rowName('accounts', id), version],
+      ...keys.map((key) => [rowName('api_keys', key.key_id), key.version] as const),
+      ...encryption.map((each) => [rowName('encryption', `${id} ${each.environment}`), each.version] as const),
+    ]),
+  );
 }
 
 /** As `accountOf`; undefined if the row cannot be read, which is reported to `unreadable`. */
@@ -119,6 +159,8 @@ function keyOf(row: KeyJson, account: Owner): StoredKey {
     id: row.key_id,
     prefix: account.oneOf(keyPrefixes, row.prefix, `prefix of key ${row.key_id}`),
     hash: row.hash,
+    name: row.name ?? undefined,
+    lastFour: row.last_four ?? undefined,
     createdAt: time(row.created_at, 'created_at') ?? account.refuse(`created_at of key ${row.key_id}`),
     // Written by hand, in place of null.
     expiresAt: row.expires_at === 'Infinity' ? undefined : time(row.expires_at, 'expires_at'),

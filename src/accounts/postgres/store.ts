@@ -1,58 +1,78 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
+import type { TrailOptions } from '../chained-events.ts';
 import { refuseReuse } from '../changes.ts';
-import { endList } from '../store.ts';
+import { endList, maxKeysRead } from '../store.ts';
 import type {
   AuditEvent,
   Changed,
   Decide,
   EventFilter,
+  Hints,
   IdempotencyKey,
   RecordedEvent,
+  Rewritten,
   Selection,
   Store,
   StoredAccount,
   Unreadable,
 } from '../store.ts';
 import { changePool } from './clients.ts';
-import { conditionsOf } from './conditions.ts';
-import { accountIfReadable, accountOf, selectAccounts, type AccountRow } from './rows.ts';
-import { readTrail, record } from './trail.ts';
+import { pages } from './pages.ts';
+import { accountIfReadable, accountOf, selectAccounts, versionsOf, type AccountRow } from './rows.ts';
+import { readLines, readTrail, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
-import { writeAccounts } from './write.ts';
+import { writeAccounts, type Versions } from './write.ts';
 
-/** Accounts in one query when all are read. */
-const page = 500;
+/**
+ * The most connections of one process for each purpose. Work waits only for other work of the same purpose, so that
+ * viewers who search and a long import never delay the revocation of a key.
+ */
+const poolSizes = {
+  /** Changes that take something away. */
+  urgent: 2,
+  /** Other changes of one account, and queries for one. */
+  single: 2,
+  /** All that concerns many accounts or the trail. */
+  bulk: 2,
+};
+type Purpose = keyof typeof poolSizes;
 
-/** The most connections of one process. Changes are rare, so others wait. */
-const poolSize = 4;
+/** Accounts that are rewritten in one transaction, which locks them. */
+const rewrittenAtOnce = 20;
 
 /** Accounts in PostgreSQL, see migrations/ for the tables. */
 export class PostgresStore implements Store {
   readonly recordsUse = true;
   readonly #url: string;
-  #pool: Promise<Pool> | undefined;
+  readonly #trail: TrailOptions;
+  readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
 
   /** @param url `postgres://…`; connections are opened on demand */
-  constructor(url: string) {
+  constructor(url: string, trail: TrailOptions = {}) {
     this.#url = url;
+    this.#trail = trail;
   }
 
-  async read(id: string): Promise<StoredAccount | undefined> {
-    const rows = await this.#query<AccountRow>(`${selectAccounts} WHERE a.account_id = $1`, [id]);
+  async read(id: string, { urgent = false }: Hints = {}): Promise<StoredAccount | undefined> {
+    const rows = await this.#query(urgent ? 'urgent' : 'single')<AccountRow>(
+      `${selectAccounts()} WHERE a.account_id = $1`,
+      [id],
+    );
     return rows.map(accountOf)[0];
   }
 
   async findByKey(hash: string): Promise<StoredAccount | undefined> {
-    const rows = await this.#query<AccountRow>(
-      `${selectAccounts} WHERE a.account_id = (SELECT account_id FROM envelope_sidecar.api_keys WHERE hash = $1)`,
+    const rows = await this.#query('single')<AccountRow>(
+      `${selectAccounts({ limit: maxKeysRead, named: 'k.hash = $1' })} WHERE a.account_id = (SELECT account_id FROM envelope_sidecar.api_keys WHERE hash = $1)`,
       [Buffer.from(hash, 'hex')],
     );
     return rows.map(accountOf)[0];
   }
 
   async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
-    const rows = await this.#query<{ at: number }>(
+    const rows = await this.#query('single')<{ at: number }>(
       `SELECT (extract(epoch FROM seen_at) * 1000)::float8 AS at FROM envelope_sidecar.unexpected_envelopes
         WHERE account_id = $1 AND environment = $2 AND isfinite(seen_at)`,
       [account, environment],
@@ -61,7 +81,7 @@ export class PostgresStore implements Store {
   }
 
   async *list(after = '', unreadable = endList, selection?: Selection): AsyncIterable<StoredAccount> {
-    for await (const rows of pages(this.#query, after, selection)) {
+    for await (const rows of pages(this.#query('bulk'), after, selection)) {
       for (const row of rows) {
         const account = accountIfReadable(row, unreadable);
         if (account !== undefined) yield account;
@@ -69,75 +89,104 @@ export class PostgresStore implements Store {
     }
   }
 
-  async change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>> {
-    return transaction(await this.#connections(), async (run) => {
+  async change<T>(
+    ids: readonly string[],
+    decide: Decide<T>,
+    idempotencyKey?: IdempotencyKey,
+    { urgent = false, key }: Hints = {},
+  ): Promise<Changed<T>> {
+    const purpose = urgent ? 'urgent' : ids.length === 1 ? 'single' : 'bulk';
+    const work = async (run: Query): Promise<Changed<T> & { readonly events: readonly AuditEvent[] }> => {
       const receipt = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
-      if (receipt !== undefined) return { outcome: 'repeated', receipt };
+      if (receipt !== undefined) return { outcome: 'repeated', receipt, events: [] };
 
-      // Locks first, then reads in a separate statement, which sees changes that were committed while it waited for the
-      // lock. Locks in the order of ids, to avoid deadlocks.
-      await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR UPDATE', [
-        ids,
-      ]);
-      const rows = await run<AccountRow>(`${selectAccounts} WHERE a.account_id = ANY($1)`, [ids]);
-      const existing = new Map(rows.map((row) => [row.account_id, accountOf(row)]));
+      const { existing, versions } = await lockAccounts(run, ids, key);
       const decision = decide(existing);
 
       const written = new Set(decision.accounts.map(({ id }) => id));
       const before = [...existing.values()].filter(({ id }) => written.has(id));
-      await writeAccounts(run, before, decision.accounts);
-      await record(run, decision.events);
+      await writeAccounts(run, before, decision.accounts, versions);
       if (idempotencyKey !== undefined) {
         await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [
           idempotencyKey.key,
           decision.receipt,
         ]);
       }
-      return { outcome: 'changed', result: decision.result };
-    });
+      return { outcome: 'changed', result: decision.result, appended: [], events: decision.events };
+    };
+    const { events: _, ...changed } = await transaction(await this.#connections(purpose), work, async (run, made) =>
+      made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
+    );
+    return changed;
   }
 
-  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
-    return transaction(await this.#connections(), async (run) => {
-      // Blocks changes but not reads: a change must not be decided on accounts that are about to be replaced.
-      await run('LOCK TABLE envelope_sidecar.accounts IN EXCLUSIVE MODE');
-      let different = 0;
-      for await (const rows of pages(run)) {
-        const before = rows.map(accountOf);
-        const after = before.map(rewrite);
-        await writeAccounts(run, before, after);
-        different += after.filter((account, i) => JSON.stringify(account) !== JSON.stringify(before[i])).length;
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten> {
+    // Before anything is written, so that an account that cannot be rewritten changes nothing.
+    for await (const account of this.list()) rewrite(account);
+    let accounts = 0;
+    for await (const rows of pages(this.#query('bulk'))) {
+      const due = rows.map(accountOf).filter((account) => !isDeepStrictEqual(rewrite(account), account));
+      for (let i = 0; i < due.length; i += rewrittenAtOnce) {
+        accounts += await this.#rewrite(
+          due.slice(i, i + rewrittenAtOnce).map(({ id }) => id),
+          rewrite,
+        );
       }
-      await record(run, [{ ...event, details: { ...event.details, accounts: different } }]);
-      return different;
-    });
+    }
+    const total = { ...event, details: { ...event.details, accounts } };
+    const appended = await transaction(await this.#connections('bulk'), (run) => record(run, [total], this.#trail));
+    return { accounts, appended };
   }
 
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    yield* readTrail(this.#query, filter, unreadable);
+    yield* readTrail(this.#query('bulk'), filter, unreadable);
+  }
+
+  async *trail(_torn?: () => void): AsyncIterable<Buffer> {
+    yield* readLines(this.#query('bulk'));
   }
 
   async close(): Promise<void> {
-    await (await this.#pool)?.end();
+    await Promise.all(Object.values(this.#pools).map(async (pool) => (await pool).end()));
   }
 
-  readonly #query: Query = async (text, values) => query(await this.#connections(), text, values);
+  /** Rewrites a few accounts as they are now. Returns the number of changed ones. */
+  async #rewrite(ids: readonly string[], rewrite: (account: StoredAccount) => StoredAccount): Promise<number> {
+    return transaction(await this.#connections('bulk'), async (run) => {
+      const { existing, versions } = await lockAccounts(run, ids);
+      const before = [...existing.values()];
+      const after = before.map(rewrite);
+      await writeAccounts(run, before, after, versions);
+      return after.filter((account, i) => !isDeepStrictEqual(account, before[i])).length;
+    });
+  }
 
-  #connections(): Promise<Pool> {
-    this.#pool ??= changePool(this.#url, poolSize);
-    return this.#pool;
+  #query(purpose: Purpose): Query {
+    return async (text, values) => query(await this.#connections(purpose), text, values);
+  }
+
+  #connections(purpose: Purpose): Promise<Pool> {
+    return (this.#pools[purpose] ??= changePool(this.#url, poolSizes[purpose]));
   }
 }
 
-/** The selected accounts after the one with an id, in pages. */
-async function* pages(run: Query, after = '', selection?: Selection): AsyncIterable<AccountRow[]> {
-  const { conditions, values } = conditionsOf(selection, 3);
-  const text = `${selectAccounts} WHERE a.account_id > $1${conditions} ORDER BY a.account_id LIMIT $2`;
-  for (let last: string | undefined = after; last !== undefined;) {
-    const rows: AccountRow[] = await run(text, [last, page, ...values]);
-    yield rows;
-    last = rows.length < page ? undefined : rows.at(-1)?.account_id;
-  }
+/**
+ * Locks accounts against other changes and reads them. The lock is on their rows only, and of a kind that foreign keys do not
+ * wait for: a sidecar's role, which may record uses, cannot hold it up.
+ */
+async function lockAccounts(
+  run: Query,
+  ids: readonly string[],
+  key = '',
+): Promise<{ readonly existing: ReadonlyMap<string, StoredAccount>; readonly versions: Versions }> {
+  // The read is a separate statement, which sees changes that were committed while the first one waited for the lock.
+  // Locks in the order of ids, to avoid deadlocks.
+  await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE', [
+    ids,
+  ]);
+  const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
+  const rows = await run<AccountRow>(`${select} WHERE a.account_id = ANY($1)`, [ids, key]);
+  return { existing: new Map(rows.map((row) => [row.account_id, accountOf(row)])), versions: versionsOf(rows) };
 }
 
 /**

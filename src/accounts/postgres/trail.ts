@@ -1,36 +1,89 @@
 import { AccountsError } from '../accounts-error.ts';
-import { endList, type AuditEvent, type EventFilter, type RecordedEvent } from '../store.ts';
-import type { Query } from './transaction.ts';
+import { beginning, hashOf } from '../../audit/chain.ts';
+import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
+import { eventOf } from '../event-line.ts';
+import {
+  endList,
+  type AppendedEvent,
+  type AuditEvent,
+  type EventFilter,
+  type RecordedEvent,
+  type TrailState,
+} from '../store.ts';
+import { contended } from './failures.ts';
+import { query, type Query } from './transaction.ts';
+import type { Pool } from 'pg';
 
 /** Events read at once. */
 const page = 1_000;
 
-/** The key of the lock on the end of the trail: any number that no other advisory lock in the database has. */
-const endOfTrail = 7_305_412_968;
+/** Attempts at the next position. Another writer has taken it at each lost one. */
+const attempts = 1_000;
 
-interface EventRow {
+interface LineRow {
   readonly position: string;
-  /** Epoch milliseconds; NaN if it is not a date. */
-  readonly at: number;
-  readonly actor: string;
-  readonly action: AuditEvent['action'];
-  readonly account_id: string | null;
-  readonly details: AuditEvent['details'];
+  readonly line: string;
 }
 
-/** Adds events to the trail, in a transaction, which should end soon. */
-export async function record(run: Query, events: readonly AuditEvent[]): Promise<void> {
-  if (events.length === 0) return;
-  // Until the transaction ends: a later position must not be visible first, because a reader continues behind it.
-  await run('SELECT pg_advisory_xact_lock($1)', [endOfTrail]);
-  await run(
-    `INSERT INTO envelope_sidecar.audit (at, actor, action, account_id, details)
-      SELECT to_timestamp(at / 1000), actor, action, account, details
-      FROM ROWS FROM (
-        json_to_recordset($1) AS (at numeric, actor text, action text, account text, details jsonb)
-      ) WITH ORDINALITY AS given (at, actor, action, account, details, number) ORDER BY number`,
-    [JSON.stringify(events)],
+/**
+ * Adds events to the trail. The last statements of a transaction, so that others wait for the position no longer than a commit takes:
+ * whoever loses the race for it takes the next one.
+ *
+ * @throws AccountsError `audit_key_missing`, `store_locked`
+ */
+export async function record(
+  run: Query,
+  events: readonly AuditEvent[],
+  options: TrailOptions,
+): Promise<readonly AppendedEvent[]> {
+  if (events.length === 0) return [];
+  for (let attempt = 1; attempt <= attempts; attempt += 1) {
+    const end = await endOfTrail(run);
+    const first = chainEvents(end, events.slice(0, 1), options);
+    const taken = await insert(run, end.position, first.lines.slice(0, 1), 'ON CONFLICT (position) DO NOTHING');
+    if (taken === 0) continue;
+    // Nobody can take the positions behind it before this transaction ends.
+    const chained = first.lines.at(-1);
+    const { position, hash } = first.appended.at(-1) ?? end;
+    const rest = chainEvents({ position, hash, chained }, events.slice(1), options);
+    await insert(run, end.position + 1, [...first.lines.slice(1), ...rest.lines]);
+    return [...first.appended, ...rest.appended];
+  }
+  throw contended(undefined);
+}
+
+async function endOfTrail(run: Query): Promise<TrailEnd> {
+  const [last] = await run<LineRow>('SELECT position, line FROM envelope_sidecar.trail ORDER BY position DESC LIMIT 1');
+  if (last === undefined) return { ...beginning, chained: undefined };
+  const chained = Buffer.from(last.line);
+  return { position: Number(last.position), hash: hashOf(chained), chained };
+}
+
+/** Adds lines behind a position. Returns how many. */
+async function insert(run: Query, after: number, lines: readonly Buffer[], conflict = ''): Promise<number> {
+  if (lines.length === 0) return 0;
+  const added = await run(
+    `INSERT INTO envelope_sidecar.trail (position, line)
+      SELECT $1::bigint + number, line FROM unnest($2::text[]) WITH ORDINALITY AS given (line, number)
+      ${conflict} RETURNING true`,
+    [after, lines.map((line) => line.toString())],
   );
+  return added.length;
+}
+
+/** Where the trail ends, for any role. @param seen a position whose hash is wanted */
+export async function trailState(pool: Pool, seen: number): Promise<TrailState> {
+  const [row] = await query<{
+    readonly last: string;
+    readonly last_hash: string | null;
+    readonly last_signed: boolean | null;
+    readonly seen_hash: string | null;
+  }>(pool, 'SELECT * FROM envelope_sidecar.trail_state($1)', [seen]);
+  return {
+    last: { position: Number(row?.last ?? 0), hash: row?.last_hash ?? beginning.hash },
+    isSigned: row?.last_signed === true,
+    seenHash: row?.seen_hash ?? undefined,
+  };
 }
 
 /** The events in the order of writing. @param unreadable gets an error for each row that is not an event */
@@ -39,22 +92,68 @@ export async function* readTrail(
   { account, since = 0, after = 0 }: EventFilter,
   unreadable = endList,
 ): AsyncIterable<RecordedEvent> {
+  const condition = `AND ($2::text IS NULL OR line::jsonb ->> 'account' = $2) AND line::jsonb ->> 'at' >= $3 COLLATE "C"`;
+  const values = [account ?? null, new Date(since).toISOString()];
+  for await (const row of rows(run, after, condition, values)) {
+    const event = eventOf(row.line, Number(row.position));
+    if (event === undefined) unreadable(new AccountsError('store_invalid', `audit event ${row.position} is not one`));
+    else yield event;
+  }
+}
+
+/** All lines, then those of the version before that are not chained. */
+export async function* readLines(run: Query): AsyncIterable<Buffer> {
+  for await (const { line } of rows(run)) yield Buffer.from(line);
+  for await (const { older: _, ...event } of olderEvents(run)) yield Buffer.from(JSON.stringify(event));
+}
+
+async function* rows(run: Query, after = 0, condition = '', values: readonly unknown[] = []): AsyncIterable<LineRow> {
   for (let last = String(after); ;) {
-    const rows = await run<EventRow>(
-      `SELECT position, (extract(epoch FROM at) * 1000)::float8 AS at, actor, action, account_id, details
-        FROM envelope_sidecar.audit
-        WHERE position > $1 AND at >= to_timestamp($2::float8 / 1000) AND ($3::text IS NULL OR account_id = $3)
-        ORDER BY position LIMIT ${page}`,
-      [last, since, account ?? null],
+    const found = await run<LineRow>(
+      `SELECT position, line FROM envelope_sidecar.trail WHERE position > $1 ${condition} ORDER BY position LIMIT ${page}`,
+      [last, ...values],
     );
-    for (const row of rows) {
-      const { at, actor, action, account_id: id, details } = row;
-      const position = Number(row.position);
-      const account = id ?? undefined;
-      if (Number.isFinite(at)) yield { at: Math.round(at), actor, action, account, details, position };
-      else unreadable(new AccountsError('store_invalid', `audit event ${position}: its time cannot be used`));
+    yield* found;
+    if (found.length < page) return;
+    last = found.at(-1)?.position ?? last;
+  }
+}
+
+/** An event of the version before, in the form of a line. */
+interface OlderEvent {
+  readonly older: number;
+  readonly at: string;
+  readonly actor: string;
+  readonly action: AuditEvent['action'];
+  readonly account: string | undefined;
+  readonly details: AuditEvent['details'];
+}
+
+/** The events of the version before that are not chained, in the order of writing. */
+export async function* olderEvents(run: Query): AsyncIterable<OlderEvent> {
+  for (let last = '0'; ;) {
+    const found = await run<{
+      readonly position: string;
+      readonly at: number;
+      readonly actor: string;
+      readonly action: AuditEvent['action'];
+      readonly account_id: string | null;
+      readonly details: AuditEvent['details'];
+    }>(
+      `SELECT position, (extract(epoch FROM at) * 1000)::float8 AS at, actor, action, account_id, details
+        FROM envelope_sidecar.audit AS older
+        WHERE position > $1 AND NOT EXISTS (
+          SELECT FROM envelope_sidecar.trail
+          WHERE line::jsonb ? 'older' AND (line::jsonb ->> 'older')::bigint = older.position)
+        ORDER BY position LIMIT ${page}`,
+      [last],
+    );
+    for (const { position, at, actor, action, account_id: account, details } of found) {
+      // A time that no clock has is the earliest.
+      const time = new Date(Number.isFinite(at) ? Math.round(at) : 0).toISOString();
+      yield { older: Number(position), at: time, actor, action, account: account ?? undefined, details };
     }
-    if (rows.length < page) return;
-    last = rows.at(-1)?.position ?? last;
+    if (found.length < page) return;
+    last = found.at(-1)?.position ?? last;
   }
 }

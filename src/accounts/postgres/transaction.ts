@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase, Pool, QueryResultRow } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import { accountsError, isConnectionLost, isLostRace } from './failures.ts';
+import { accountsError, contended, isConnectionLost, isLostRace } from './failures.ts';
 
 /** Carries out one statement and returns its rows. */
 export type Query = <R extends QueryResultRow>(text: string, values?: readonly unknown[]) => Promise<R[]>;
@@ -30,16 +30,30 @@ export async function query<R extends QueryResultRow>(
  * Runs `work` in a transaction, and again if it conflicts with another one. An error that `work` throws aborts the
  * transaction and is rethrown.
  *
+ * @param last gets its result, immediately before the commit
  * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
-export async function transaction<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
+export async function transaction<T>(
+  pool: Pool,
+  work: (query: Query) => Promise<T>,
+  last: (query: Query, result: T) => Promise<T> = async (_query, result) => result,
+): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await once(pool, work);
+      return await once(pool, work, last);
     } catch (error) {
-      if (!(error instanceof Failure)) throw error;
-      if (attempt === attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
+      if (error instanceof LostRace) {
+        if (attempt === attempts) throw contended(error);
+      } else if (!(error instanceof Failure)) throw error;
+      else if (attempt === attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
     }
+  }
+}
+
+/** Thrown by the work of a transaction if somebody else changed what it had read: it is done again. */
+export class LostRace extends Error {
+  constructor() {
+    super('the rows were changed after they were read');
   }
 }
 
@@ -54,7 +68,11 @@ function fail(error: unknown): never {
   throw new Failure(error);
 }
 
-async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
+async function once<T>(
+  pool: Pool,
+  work: (query: Query) => Promise<T>,
+  last: (query: Query, result: T) => Promise<T>,
+): Promise<T> {
   const client = await pool.connect().catch(fail);
   // Without a listener, losing the connection between two statements would end the process.
   client.on('error', ignore);
@@ -63,8 +81,13 @@ async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<
   let lost = false;
   try {
     await run('BEGIN');
-    const result = await work(run);
-    lost = await commit(client, pool, run);
+    const worked = await work(run);
+    // Null if nothing was written, so that a lost response does not matter.
+    const [{ id } = { id: null }] = await run<{ id: string | null }>(
+      'SELECT pg_current_xact_id_if_assigned()::text AS id',
+    );
+    const result = await last(run, worked);
+    lost = await commit(client, pool, id);
     return result;
   } catch (error) {
     lost = await client.query('ROLLBACK').then(
@@ -80,12 +103,8 @@ async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<
 
 function ignore(): void {}
 
-/** Commits. Returns whether the connection was lost, so that it cannot be used again. */
-async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boolean> {
-  // Null if nothing was written, so that a lost response does not matter.
-  const [{ id } = { id: null }] = await run<{ id: string | null }>(
-    'SELECT pg_current_xact_id_if_assigned()::text AS id',
-  );
+/** Commits the transaction with this id. Returns whether the connection was lost, so that it cannot be used again. */
+async function commit(client: ClientBase, pool: Pool, id: string | null): Promise<boolean> {
   try {
     await client.query('COMMIT');
     return false;

@@ -1,6 +1,6 @@
 import { environmentNames } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
-import type { Query } from './transaction.ts';
+import { LostRace, type Query } from './transaction.ts';
 
 /** A row to be written; times as RFC 3339. */
 type Row = Readonly<Record<string, string | boolean | null>>;
@@ -31,6 +31,8 @@ const tables: readonly Table[] = [
         account_id: id,
         prefix: key.prefix,
         hash: `\\x${key.hash}`,
+        name: key.name ?? null,
+        last_four: key.lastFour ?? null,
         created_at: timestamp(key.createdAt),
         expires_at: timestamp(key.expiresAt),
         revoked_at: timestamp(key.revokedAt),
@@ -70,11 +72,25 @@ function timestamp(milliseconds: number | undefined): string | null {
   return milliseconds === undefined ? null : new Date(milliseconds).toISOString();
 }
 
-/** Replaces the rows of `before` by those of `after`; equal rows are not written. */
+/** The versions of the rows that were read, by table and primary key. */
+export type Versions = ReadonlyMap<string, string>;
+
+/** The name of a row in `Versions`. @param key the columns of the primary key, with spaces between */
+export function rowName(table: string, key: string): string {
+  return `${table} ${key}`;
+}
+
+/**
+ * Replaces the rows of `before` by those of `after`; equal rows are not written.
+ *
+ * @param versions of the rows of `before`: one that has another version now was changed in SQL since it was read
+ * @throws LostRace
+ */
 export async function writeAccounts(
   query: Query,
   before: readonly StoredAccount[],
   after: readonly StoredAccount[],
+  versions: Versions,
 ): Promise<void> {
   const changes = tables.map((table) => {
     const old = new Map(rowsOf(table, before));
@@ -84,15 +100,15 @@ export async function writeAccounts(
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
     return {
       table,
-      removed: [...old].filter(([key]) => !wantedKeys.has(key)).map(([, row]) => row),
-      updated: changed.filter(([key]) => old.has(key)).map(([, row]) => row),
-      inserted: changed.filter(([key]) => !old.has(key)).map(([, row]) => row),
+      removed: [...old].filter(([key]) => !wantedKeys.has(key)),
+      updated: changed.filter(([key]) => old.has(key)),
+      inserted: changed.filter(([key]) => !old.has(key)),
     };
   });
   // Rows that reference an account are deleted before it and inserted after it.
-  for (const { table, removed } of changes.toReversed()) await write(query, remove, table, removed);
+  for (const { table, removed } of changes.toReversed()) await write(query, remove, table, removed, versions);
   for (const { table, updated, inserted } of changes) {
-    await write(query, update, table, updated);
+    await write(query, update, table, updated, versions);
     await write(query, insert, table, inserted);
   }
 }
@@ -104,12 +120,18 @@ function rowsOf({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]
 /** A statement that writes the given rows, which have these columns. */
 type Statement = (table: Table, given: string, columns: readonly string[]) => string;
 
-/** Runs a statement on any number of rows, which are one JSON text in $1; their types are those of the table's columns. */
-async function write(query: Query, statement: Statement, table: Table, rows: readonly Row[]): Promise<void> {
+/**
+ * Runs a statement on any number of rows. They are one JSON text in $1, whose types are those of the table's columns; with
+ * `versions`, those that they must have are in $2.
+ */
+async function write(query: Query, statement: Statement, table: Table, rows: Rows, versions?: Versions): Promise<void> {
   const [first] = rows;
   if (first === undefined) return;
   const given = `json_populate_recordset(NULL::envelope_sidecar.${table.name}, $1) WITH ORDINALITY AS given`;
-  await query(statement(table, given, Object.keys(first)), [JSON.stringify(rows)]);
+  const values = versions === undefined ? [] : [rows.map(([key]) => versions.get(rowName(table.name, key)))];
+  const json = JSON.stringify(rows.map(([, row]) => row));
+  const written = await query(statement(table, given, Object.keys(first[1])), [json, ...values]);
+  if (versions !== undefined && written.length < rows.length) throw new LostRace();
 }
 
 const insert: Statement = ({ name }, given, columns) => `
@@ -119,11 +141,13 @@ const insert: Statement = ({ name }, given, columns) => `
 const update: Statement = (table, given, columns) => `
   UPDATE envelope_sidecar.${table.name} AS stored
   SET ${columns.map((column) => `${column} = given.${column}`).join(', ')}
-  FROM ${given} WHERE ${sameKey(table)}`;
+  FROM ${given} WHERE ${isAsRead(table)} RETURNING true`;
 
 const remove: Statement = (table, given) => `
-  DELETE FROM envelope_sidecar.${table.name} AS stored USING ${given} WHERE ${sameKey(table)}`;
+  DELETE FROM envelope_sidecar.${table.name} AS stored USING ${given} WHERE ${isAsRead(table)} RETURNING true`;
 
-function sameKey({ key }: Table): string {
-  return key.map((column) => `stored.${column} = given.${column}`).join(' AND ');
+/** Whether a row is the given one and was not changed since it was read: each change gives a row another `xmin`. */
+function isAsRead({ key }: Table): string {
+  const sameKey = key.map((column) => `stored.${column} = given.${column}`).join(' AND ');
+  return `${sameKey} AND stored.xmin::text = ($2::text[])[given.ordinality]`;
 }

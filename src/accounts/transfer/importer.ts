@@ -2,7 +2,7 @@ import { AccountsError } from '../accounts-error.ts';
 import { membersOf } from '../file/members.ts';
 import { refuseEqual, rewrap } from '../changes.ts';
 import type { OperationsOptions } from '../operations.ts';
-import type { AuditEvent, StoredAccount } from '../store.ts';
+import type { AppendedEvent, AuditEvent, StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
 
 /** The outcome of an account: `unchanged` if the store already has an equal one. */
@@ -18,6 +18,10 @@ export class Importer {
   readonly #options: OperationsOptions;
   readonly #from: Vault;
   readonly #actor: string;
+  /** Ids and hashes of the keys that were checked. */
+  readonly #keys = new Set<string>();
+  /** The last event of all batches; undefined if nothing was added. */
+  last: AppendedEvent | undefined;
 
   /** @param from unwraps the credentials of the accounts to import */
   constructor(options: OperationsOptions, from: Vault, actor: string) {
@@ -32,19 +36,12 @@ export class Importer {
     const ids = accounts.map(({ id }) => id);
     try {
       const changed = await store.change(ids, (existing) => {
-        const known = new Map(existing);
-        const added: StoredAccount[] = [];
-        const outcomes = accounts.map((account): Imported => {
-          const outcome = this.#outcomeOf(account, known.get(account.id));
-          if (outcome === 'unchanged' || outcome instanceof AccountsError) return outcome;
-          known.set(account.id, outcome);
-          added.push(outcome);
-          return 'added';
-        });
+        const { added, outcomes } = this.#decide(accounts, existing);
         const events = added.map(({ id }) => this.#event(id, clock()));
         return { accounts: added, events, result: outcomes };
       });
       if (changed.outcome === 'repeated') throw new Error('a receipt without an idempotency key');
+      this.last = changed.appended.at(-1) ?? this.last;
       return changed.result;
     } catch (error) {
       if (!(error instanceof AccountsError)) throw error;
@@ -56,6 +53,46 @@ export class Importer {
       const first = await this.add(accounts.slice(0, middle));
       return [...first, ...(await this.add(accounts.slice(middle)))];
     }
+  }
+
+  /** The outcomes of `add`, without a change. A key that the store has under another account is noticed by `add` only. */
+  async check(accounts: readonly StoredAccount[]): Promise<readonly Imported[]> {
+    const ids = accounts.map(({ id }) => id);
+    const changed = await this.#options.store.change(ids, (existing) => {
+      return { accounts: [], events: [], result: this.#decide(accounts, existing).outcomes };
+    });
+    if (changed.outcome === 'repeated') throw new Error('a receipt without an idempotency key');
+    return accounts.map((account, i) => {
+      const outcome = changed.result[i] ?? 'unchanged';
+      return outcome === 'added' ? (this.#repeatedKey(account) ?? outcome) : outcome;
+    });
+  }
+
+  /** Refuses a key that another account of the input has, or the account itself. */
+  #repeatedKey({ id, keys }: StoredAccount): AccountsError | undefined {
+    for (const key of keys) {
+      if (this.#keys.has(key.id) || this.#keys.has(key.hash)) {
+        return new AccountsError('key_exists', `a key of account ${id} is already in the input: ${key.id}`);
+      }
+      this.#keys.add(key.id).add(key.hash);
+    }
+    return undefined;
+  }
+
+  #decide(
+    accounts: readonly StoredAccount[],
+    existing: ReadonlyMap<string, StoredAccount>,
+  ): { readonly added: readonly StoredAccount[]; readonly outcomes: readonly Imported[] } {
+    const known = new Map(existing);
+    const added: StoredAccount[] = [];
+    const outcomes = accounts.map((account): Imported => {
+      const outcome = this.#outcomeOf(account, known.get(account.id));
+      if (outcome === 'unchanged' || outcome instanceof AccountsError) return outcome;
+      known.set(account.id, outcome);
+      added.push(outcome);
+      return 'added';
+    });
+    return { added, outcomes };
   }
 
   /** Adds the parts of a batch in which one account is refused. */

@@ -10,12 +10,10 @@ export const tooLong = 'longer than 256 KiB';
  * The lines of a text file, read on demand; undefined for one that is longer than `maxLineLength`, which is not kept. A byte order
  * mark is left out.
  *
- * @param onRead called with the number of bytes that have been read
  * @throws the file system's error; TypeError if the file is not UTF-8
  */
-export async function* linesOf(path: string, onRead: (bytes: number) => void): AsyncIterable<string | undefined> {
+export async function* linesOf(path: string): AsyncIterable<string | undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
-  let bytes = 0;
   // The parts of the current line, which are joined once, so that a long line takes linear time.
   let parts: string[] = [];
   let length = 0;
@@ -32,8 +30,6 @@ export async function* linesOf(path: string, onRead: (bytes: number) => void): A
     return isTooLong ? undefined : line;
   };
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    onRead(bytes);
     const [first = '', ...others] = decoder.decode(chunk, { stream: true }).split('\n');
     add(first);
     for (const part of others) {

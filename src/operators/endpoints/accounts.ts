@@ -4,7 +4,7 @@ import { accountName, identifier } from '../../accounts/value-types.ts';
 import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
-import { after, pageSize, searchText } from '../paging.ts';
+import { after, pageSize } from '../paging.ts';
 
 export const accountEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -17,7 +17,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     input: z.strictObject({
       after,
       limit: pageSize,
-      search: textValue(searchText)
+      search: textValue(accountName)
         .optional()
         .describe('Only accounts whose id or name contains this text, in any letter case.'),
       filter: textValue(oneOf(accountFilters))
@@ -67,6 +67,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     operation: 'rename_account',
     summary: 'Rename an account; its id stays',
     role: 'operator',
+    accountToken: 'none',
     input: z.strictObject({ account, name: textValue(accountName).describe("The merchant's display name.") }),
     response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, { account, name }, caller) => operations.rename(account, name, caller),
@@ -76,7 +77,8 @@ export const accountEndpoints: readonly Endpoint[] = [
     path: '/accounts/{account}/activate',
     operation: 'activate_account',
     summary: 'Accept the requests of an account again',
-    role: 'operator',
+    role: 'admin',
+    accountToken: 'none',
     input: z.strictObject({ account }),
     response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, input, caller) => operations.setActive(input.account, true, caller),
@@ -86,7 +88,8 @@ export const accountEndpoints: readonly Endpoint[] = [
     path: '/accounts/{account}/deactivate',
     operation: 'deactivate_account',
     summary: 'Refuse all requests of an account',
-    role: 'operator',
+    role: 'admin',
+    accountToken: 'none',
     input: z.strictObject({ account }),
     response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, input, caller) => operations.setActive(input.account, false, caller),

@@ -60,6 +60,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     operation: 'disable_encryption',
     summary: 'Disable encryption: plaintext in both directions; the key and the IV are deleted',
     role: 'operator',
+    roleInLive: 'admin',
     input: z.strictObject({
       account,
       environment,

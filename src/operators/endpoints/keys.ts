@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
-import { lifetime, overlap, sha256, usualOverlap } from '../../accounts/value-types.ts';
+import { accountName, lifetime, overlap, sha256, usualOverlap } from '../../accounts/value-types.ts';
 import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
@@ -36,11 +36,18 @@ export const keyEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/accounts/{account}/keys',
     operation: 'list_keys',
-    summary: 'List the API keys of an account',
+    summary: 'List the API keys of an account, page by page',
     role: 'viewer',
-    input: z.strictObject({ account }),
+    input: z.strictObject({
+      account,
+      after: key.optional().describe('Starts after the key with this id.'),
+      limit: pageSize,
+    }),
     response: { status: 200, view: 'Keys' },
-    run: async ({ operations }, input) => ({ keys: (await operations.show(input.account)).keys }),
+    run: async ({ operations }, { account, after, limit }) => {
+      const { items, next } = await operations.keysPage(account, limit, after);
+      return { keys: items, next };
+    },
   }),
   endpoint({
     method: 'POST',
@@ -52,12 +59,15 @@ export const keyEndpoints: readonly Endpoint[] = [
       account,
       environment,
       kind: textValue(oneOf(keyKinds)),
-      expires_in: textValue(lifetime).optional().describe('Its lifetime, such as 180d. Default: it does not expire.'),
+      expires_in: textValue(lifetime)
+        .optional()
+        .describe('Its lifetime, such as 180d. Default: `keys.maxAge`, or without that it does not expire.'),
+      name: textValue(accountName).optional().describe('What its owner calls it, such as Till 3.'),
     }),
     response: { status: 201, view: 'IssuedKey' },
     makesSecret: true,
-    run: ({ operations }, { account, environment, kind, expires_in }, caller) =>
-      operations.issueKey(account, { environment, kind, lifetime: expires_in }, caller),
+    run: ({ operations }, { account, environment, kind, expires_in, name }, caller) =>
+      operations.issueKey(account, { environment, kind, lifetime: expires_in, name }, caller),
   }),
   endpoint({
     method: 'POST',

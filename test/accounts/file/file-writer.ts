@@ -6,4 +6,4 @@ import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
 const [path = ''] = process.argv.slice(2);
 await lockFile(path, 0);
 process.stdout.write('locked\n');
-for (let i = 0; ; i++) replaceFile(path, `line ${i}\n`.repeat(20_000), versionOf(path), () => {});
+for (let i = 0; ; i++) replaceFile(path, `line ${i}\n`.repeat(20_000), versionOf(path));

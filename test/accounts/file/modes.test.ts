@@ -30,7 +30,7 @@ test('a new file is opened with mode 600 and only then gets the mode of the acco
   onTestFinished(release);
   const event = { at: 0, actor: 'user:x', action: 'account_added', account: 'a', details: {} } as const;
   new Trail(path).append([event]);
-  replaceFile(path, 'accounts: [] # new', versionOf(path), () => {}, { path: folder.file('receipts'), text: '[]' });
+  replaceFile(path, 'accounts: [] # new', versionOf(path), { path: folder.file('receipts'), text: '[]', version: '' });
   // The lock, the trail, and the two replaced files.
   expect(early).toEqual([0o600, 0o600, 0o600, 0o600]);
 });

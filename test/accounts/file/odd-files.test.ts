@@ -52,7 +52,7 @@ test.each([
   '%s replaced by a %s is named in the error, does not block, and is left unchanged',
   async (name, kind, code) => {
     const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
-    const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+    const store = new FileStore({ file: folder.file('accounts.yaml'), env: {} });
     rmSync(folder.file(name), { force: true });
     kinds[kind](folder.file(name));
     const refused = { code, message: expect.stringContaining(name) as unknown };
@@ -71,7 +71,7 @@ test.each([
 test.each(['fifo', 'garbage', 'link'] as const)('a %s in the place of the temporary file is removed', async (kind) => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   kinds[kind](folder.file('.accounts.yaml.new'));
-  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {} });
   await add(store, 'a');
   expect((await store.read('a'))?.id).toBe('a');
 });

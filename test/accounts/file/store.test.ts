@@ -7,7 +7,7 @@ import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent, Store } from '../../../src/accounts/store.ts';
 import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
-import { Folder } from '../../support/folder.ts';
+import { Folder, sidecarFile } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
 import { describeStore, type Storage } from '../store-suite.ts';
 
@@ -17,7 +17,7 @@ async function makeStorage(): Promise<Storage> {
 }
 
 function storeOn(folder: Folder, env: Record<string, string> = {}): Store {
-  return new FileStore({ file: folder.file('accounts.yaml'), env, masterKeys: [] });
+  return new FileStore({ file: folder.file('accounts.yaml'), env });
 }
 
 /** Adds an account; calls `meanwhile` during the decision. */
@@ -50,6 +50,7 @@ function text(folder: Folder): string {
   return readFileSync(folder.file('accounts.yaml'), 'utf8');
 }
 
+const main = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 const one = 'accounts:\n  - { id: a, name: A }\n';
 const added = `${one}  - id: b\n    name: b\n    active: true\n    keys: []\n`;
 
@@ -120,6 +121,48 @@ describe('the file store', () => {
     expect(await events(store)).toEqual([eventOf('b')]);
   });
 
+  test.each([
+    ['an import', (store: Store, meanwhile: () => void) => add(store, 'b', meanwhile)],
+    [
+      'a rekey',
+      (store: Store, meanwhile: () => void) =>
+        store.changeAll(
+          (account) => {
+            meanwhile();
+            return { ...account, name: 'New' };
+          },
+          { ...eventOf('a'), account: undefined, action: 'master_key_changed' },
+        ),
+    ],
+    [
+      'a list',
+      async (store: Store, meanwhile: () => void) => {
+        for await (const _ of store.list()) meanwhile();
+      },
+    ],
+    [
+      'the trail',
+      async (store: Store, meanwhile: () => void) => {
+        for await (const _ of store.events({})) meanwhile();
+      },
+    ],
+  ])('another process changes an account in the middle of %s, without waiting', async (_, work) => {
+    const folder = new Folder({ 'accounts.yaml': one, 'sidecar.yaml': sidecarFile('http://127.0.0.1:1') });
+    const store = storeOn(folder);
+    await add(store, 'c');
+    let times = 0;
+    await work(store, () => {
+      times += 1;
+      if (times > 1) return;
+      const line = ['accounts', 'deactivate', 'a', '--config', folder.file('sidecar.yaml')];
+      const { status, stderr } = spawnSync(process.execPath, [main, ...line], { encoding: 'utf8' });
+      expect([status, stderr]).toEqual([0, expect.stringContaining('account_deactivated')]);
+    });
+    expect(times).toBeGreaterThan(0);
+    expect(await storeOn(folder).read('a')).toMatchObject({ active: false });
+    expect((await events(store)).filter(({ action }) => action === 'account_deactivated')).toHaveLength(1);
+  });
+
   test('gives up if the file is changed by hand again and again', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
     const store = storeOn(folder);
@@ -143,7 +186,6 @@ describe('the file store', () => {
       `accounts: [{ id: a, name: A, encryption: { live: { enabled: false, previous: { iv: ${'i'.repeat(16)}, until: 2027-01-01 } } } }]`,
       'encryption.live.previous.key  missing',
     ],
-    ['has a sealed text and no master key', sealedFile(), 'sealed: set accounts.masterKey'],
   ])('neither reads nor changes a file that %s', async (_, content, message) => {
     const folder = new Folder({ 'accounts.yaml': content });
     const refused = { code: 'store_invalid', message: expect.stringContaining(message) as string };
@@ -152,6 +194,25 @@ describe('the file store', () => {
     await expect(add(store, 'b')).rejects.toMatchObject(refused);
     await expect(store.list()[Symbol.asyncIterator]().next()).rejects.toMatchObject(refused);
     expect(text(folder)).toBe(content);
+  });
+
+  test('adds no credentials in the clear to a file with sealed ones, and keeps those that are', async () => {
+    const before = sealedFile();
+    const folder = new Folder({ 'accounts.yaml': before });
+    const store = storeOn(folder);
+    const enable = (environment: 'test' | 'live') =>
+      store.change(['a'], (found) => {
+        const account = requireAccount(found.get('a'), 'a');
+        const options = { encoding: undefined, grace: undefined, replace: true };
+        const enabled = enableEncryption(account, environment, options, 0, new Vault([]));
+        return { accounts: [enabled.account], events: [], result: undefined };
+      });
+    for (const environment of ['test', 'live'] as const) {
+      await expect(enable(environment)).rejects.toMatchObject({ code: 'master_key_missing' });
+      expect(text(folder)).toBe(before);
+    }
+    await deactivate(store, 'a');
+    expect(await store.read('a')).toMatchObject({ active: false });
   });
 
   test('is unavailable if the file does not exist', async () => {
@@ -239,13 +300,14 @@ describe('the file store', () => {
     const fileStore = fileURLToPath(new URL('../../../src/accounts/file/store.ts', import.meta.url));
     const script = `
       import { FileStore } from ${JSON.stringify(fileStore)};
-      const store = new FileStore({ file: process.argv[2], env: {}, masterKeys: [] });
+      const store = new FileStore({ file: process.argv[2], env: {} });
       const name = 'b';
       await store
         .change([name], () => ({ accounts: [{ id: name, name, active: true, keys: [], encryption: {} }], events: [] }))
         .catch(({ code, message }) => console.log(code, message));`;
     const program = new Folder({ 'program.mjs': script });
     chmodSync(program.path, 0o755);
+    chmodSync(program.file('program.mjs'), 0o644);
     const { stdout, stderr } = spawnSync(
       process.execPath,
       [program.file('program.mjs'), folder.file('accounts.yaml')],

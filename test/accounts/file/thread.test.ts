@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { OperationsThread } from '../../../src/accounts/file/thread.ts';
+import { OperationsThreads } from '../../../src/accounts/file/thread.ts';
 import type { PlainOperations } from '../../../src/accounts/plain-operations.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
@@ -13,7 +13,7 @@ const request = { actor: 'token:dashboard' };
 
 /** Operations in a thread, which is closed after the test. */
 function operationsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}): PlainOperations {
-  const thread = new OperationsThread({
+  const thread = new OperationsThreads({
     file: folder.file('accounts.yaml'),
     env: {},
     masterKeys: [],
@@ -74,4 +74,39 @@ test('the idle thread gains no listeners with each operation', async () => {
   for (let i = 0; i < 12; i++) expect((await operations.show('a')).id).toBe('a');
   await nextTurn();
   expect(warned).not.toHaveBeenCalled();
+});
+
+test('a revocation, a deactivation and the end of encryption do not wait for the reads and changes before them', async () => {
+  const key = { id: 'k', prefix: 'sk_test_', sha256: '0'.repeat(64), createdAt: '2026-11-01' };
+  const encryption = { test: { enabled: true, key: 'k'.repeat(32), iv: 'i'.repeat(16) } };
+  const event = {
+    at: new Date(now).toISOString(),
+    actor: 'user:ana',
+    action: 'account_added',
+    account: 'b',
+    details: {},
+  };
+  const folder = new Folder({
+    'accounts.yaml': { accounts: [{ id: 'a', name: 'A', keys: [key], encryption }] },
+    'accounts.audit.jsonl': `${JSON.stringify(event)}\n`.repeat(20_000),
+  });
+  const operations = operationsOn(folder);
+  const urgent = [
+    () => operations.revokeKey('a', 'k', request),
+    () => operations.setActive('a', false, request),
+    () => operations.disableEncryption('a', 'test', undefined, request),
+  ];
+  let finished = 0;
+  const before: Promise<unknown>[] = Array.from({ length: 30 }, () => operations.eventsPage(1, { account: 'none' }));
+  before.push(operations.rename('a', 'B', request));
+  for (const each of before) void each.then(() => (finished += 1));
+  for (const work of urgent) await work();
+  expect(finished).toBeLessThan(before.length);
+  await Promise.all(before);
+  expect(await operations.stored('a')).toMatchObject({
+    name: 'B',
+    active: false,
+    keys: [{ revokedAt: now }],
+    encryption: { test: { enabled: false } },
+  });
 });

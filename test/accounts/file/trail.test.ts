@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { Trail } from '../../../src/accounts/file/trail.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
+import { mayMount, Mount } from '../../support/mount.ts';
 
 const event = (account: string): AuditEvent => {
   return { at: 1, actor: 'user:ana', action: 'account_added', account, details: { name: 'A' } };
@@ -25,28 +26,50 @@ test('an event is one line of JSON, in a file with the mode of the accounts file
   const { of, path, text } = trail();
   of.append([event('a')]);
   expect(text()).toBe(
-    '{"at":"1970-01-01T00:00:00.001Z","actor":"user:ana","action":"account_added","account":"a","details":{"name":"A"}}\n',
+    '{"position":1,"at":"1970-01-01T00:00:00.001Z","actor":"user:ana","action":"account_added","account":"a",' +
+      `"details":{"name":"A"},"prev":"${'0'.repeat(64)}"}\n`,
   );
   expect(statSync(path).mode & 0o7777).toBe(0o640);
 });
 
-test('appended lines can be removed again without touching others', async () => {
-  const { of, read } = trail();
-  of.append([event('a')]);
-  of.append([event('b'), event('c')])();
-  of.append([event('d')]);
-  expect(await read()).toEqual(['a', 'd']);
+test('an event whose change failed stays, and is followed by one that says so', async () => {
+  const { of, read, text } = trail();
+  of.appendFailure(of.append([event('a'), event('b')]));
+  expect(await read()).toEqual(['a', 'b', undefined]);
+  expect(text()).toContain('"action":"change_failed","details":{"first":1,"events":2}');
 });
 
-test('a truncated or hand-written line is skipped and reported; all others are read', async () => {
+test('a torn last line is set aside; all others are read', async () => {
   const { of, path, read } = trail();
   of.append([event('a')]);
   appendFileSync(path, '{"at":"1970');
   of.append([event('b')]);
-  appendFileSync(path, '{"at":"yesterday","actor":"x","action":"account_added","details":{}}\n\n');
+  appendFileSync(path, `${'x'.repeat(100_000)}é`);
+  of.append([event('c')]);
+  expect(readFileSync(`${path}.torn`, 'utf8')).toBe(`{"at":"1970\n${'x'.repeat(100_000)}é\n`);
+  expect(statSync(`${path}.torn`).mode & 0o7777).toBe(0o640);
+  expect(await read()).toEqual(['a', 'b', 'c']);
+});
+
+test('a hand-written line is skipped and reported', async () => {
+  const { of, path, read } = trail();
+  of.append([event('a')]);
+  appendFileSync(path, '{"at":"yesterday","actor":"x","action":"account_added","details":{}}\n');
   of.append([event('c')]);
   await expect(read()).rejects.toMatchObject({ code: 'store_invalid' });
   const messages: string[] = [];
-  expect(await read(({ message }) => messages.push(message))).toEqual(['a', 'b', 'c']);
-  expect(messages).toEqual([`${path}:2 is not an audit event`, `${path}:4 is not an audit event`]);
+  expect(await read(({ message }) => messages.push(message))).toEqual(['a', 'c']);
+  expect(messages).toEqual([`${path}:2 is not an audit event`]);
+});
+
+test.skipIf(!mayMount)('an event that a full disk takes only in part is removed, and the call fails', () => {
+  const folder = new Mount({ 'accounts.yaml': 'accounts: []\n' }, 'size=64k');
+  const path = folder.file('accounts.audit.jsonl');
+  const of = new Trail(folder.file('accounts.yaml'));
+  // Ten bytes before the end of a page, and no other page is free.
+  const full = `${'x'.repeat(4_085)}\n`;
+  folder.write({ 'accounts.audit.jsonl': full });
+  folder.fill();
+  expect(() => of.append([event('a')])).toThrow('ENOSPC');
+  expect(readFileSync(path, 'utf8')).toBe(full);
 });

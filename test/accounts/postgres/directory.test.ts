@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import type { EnvelopeCodec } from '../../../src/envelope/codec.ts';
 import type { Encoding } from '../../../src/envelope/encoding.ts';
@@ -107,6 +107,68 @@ describeWithPostgres('the directory in PostgreSQL', () => {
         else expect(found).toMatchObject(seen);
       }, oneSecond);
     }
+  });
+
+  test('is notified of changes in a session that fires no ordinary triggers', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const { directory } = await openDirectory(url);
+    const find = async (): Promise<unknown> => directory.find(sha256Hex(keyNamed('acme')));
+    for (const [sql, seen] of [
+      ['UPDATE accounts SET active = false', { account: { active: false } }],
+      ['UPDATE api_keys SET revoked_at = to_timestamp(9)', { key: { revokedAt: 9_000 } }],
+    ] as const) {
+      await find();
+      await postgres.psql(url, `SET session_replication_role = replica; SET search_path TO envelope_sidecar; ${sql}`);
+      await vi.waitFor(async () => expect(await find()).toMatchObject(seen), oneSecond);
+    }
+    const modes = `SELECT DISTINCT tgenabled FROM pg_trigger WHERE tgname LIKE 'announce%'`;
+    expect(await postgres.psql(url, modes)).toBe('A');
+  });
+
+  describe('without any notification', () => {
+    const [acme, globex] = [sha256Hex(keyNamed('acme')), sha256Hex(keyNamed('globex'))];
+
+    async function openSilent() {
+      const url = await postgres.createDatabase();
+      await put(openStore(url), storedAccount('acme'));
+      await postgres.psql(
+        url,
+        `SET search_path TO envelope_sidecar; ALTER TABLE accounts DISABLE TRIGGER USER; ALTER TABLE api_keys DISABLE TRIGGER USER`,
+      );
+      let now = 1_000_000;
+      const { directory, monitor } = await openDirectory(url, { monotonic: () => now });
+      await directory.find(acme);
+      await directory.find(globex);
+      await put(openStore(url), storedAccount('acme', { active: false }), storedAccount('globex'));
+      monitor.lookups.length = 0;
+      return { directory, monitor, pass: (time: number) => (now += time) };
+    }
+
+    test('reads a key again after a minute at most, whether it existed or not', async () => {
+      const { directory, monitor, pass } = await openSilent();
+      pass(59_999);
+      expect(directory.find(globex)).toBeUndefined();
+      expect([directory.holds(acme), directory.holds(globex)]).toEqual([true, true]);
+      pass(1);
+      expect([directory.holds(acme), directory.holds(globex)]).toEqual([false, false]);
+      expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
+      expect(await directory.find(globex)).toMatchObject({ account: { id: 'globex' } });
+      expect(monitor.lookups).toEqual(['cached_unknown', 'found', 'found']);
+    });
+
+    test('reads a key in use again after half a minute, while no request waits', async () => {
+      const { directory, monitor, pass } = await openSilent();
+      pass(29_999);
+      const before = monitor.queries;
+      expect(directory.find(acme)).toMatchObject({ account: { active: true } });
+      expect(monitor.queries).toBe(before);
+      pass(1);
+      await vi.waitFor(() => {
+        expect(directory.find(acme)).toMatchObject({ account: { active: false } });
+      }, oneSecond);
+      expect(new Set(monitor.lookups)).toEqual(new Set(['cached']));
+    });
   });
 
   test('finds a new key that was looked up before it existed', async () => {

@@ -3,6 +3,7 @@ import { onTestFinished } from 'vitest';
 import { sha256Hex, prefixOf, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type { Difference } from '../../../src/accounts/differences.ts';
 import { PostgresDirectory, type PostgresDirectoryOptions } from '../../../src/accounts/postgres/directory.ts';
+import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
 import type { LookupOutcome, Monitor } from '../../../src/accounts/postgres/monitor.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import type { Store, StoredAccount, StoredEncryption, StoredKey } from '../../../src/accounts/store.ts';
@@ -10,6 +11,14 @@ import { Vault } from '../../../src/accounts/vault.ts';
 
 export const masterKey = createSecretKey(Buffer.alloc(32, 7));
 export const vault = new Vault([masterKey]);
+
+/** The settings of a sidecar whose accounts are in a database. */
+export function settings(
+  url: string,
+  more: Partial<PostgresSettings> = {},
+): PostgresSettings & { readonly type: 'postgres' } {
+  return { type: 'postgres', url, masterKeys: [masterKey], auditKeys: [], cache: 100, staleFor: 900_000, ...more };
+}
 
 /** A secret key that differs from others by its name only. */
 export function keyNamed(name: string): string {
@@ -21,6 +30,8 @@ export function storedKey(key: string, more: Partial<StoredKey> = {}): StoredKey
     id: `id-${key.slice(8, 24)}`,
     prefix: prefixOf(key),
     hash: sha256Hex(key),
+    name: 'Till 3',
+    lastFour: key.slice(-4),
     createdAt: Date.parse('2026-11-01T00:00:00.123Z'),
     expiresAt: undefined,
     revokedAt: undefined,
@@ -78,6 +89,8 @@ export interface TestMonitor extends Monitor {
   readonly failures: string[];
   readonly changes: Difference[];
   queries: number;
+  /** Changes that the database has lost. */
+  lostChanges: number;
 }
 
 export interface TestDirectory {
@@ -94,6 +107,8 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
     failures: [],
     changes: [],
     queries: 0,
+    lostChanges: 0,
+    lost: (changes) => void (monitor.lostChanges += changes),
     lookup: (outcome) => void monitor.lookups.push(outcome),
     query: () => {
       monitor.queries += 1;
@@ -115,6 +130,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
     uses: { key: () => {}, previous: () => {}, unexpected: () => {} },
     monotonic: () => performance.now(),
     monitor,
+    heard: () => {},
     ...more,
   });
   onTestFinished(() => directory.close());

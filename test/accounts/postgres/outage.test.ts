@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
+import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
 
@@ -54,6 +55,52 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
     expect(await directory.find(globex)).toMatchObject({ account: { id: 'globex' } });
     expect(monitor.lookups).toEqual(['found', 'found']);
+  });
+
+  test('notices that an older database has come back', async () => {
+    const url = await postgres.createDatabase();
+    const store = new PostgresStore(url);
+    await put(store, storedAccount('acme'));
+    // A database that somebody is connected to cannot be copied.
+    await store.close();
+    const [server, name] = [url.replace(/[^/]*(?=\?)/, 'postgres'), /[^/]*(?=\?)/.exec(url)?.[0]];
+    await postgres.psql(server, `CREATE DATABASE backup TEMPLATE ${name}`);
+    const proxy = await postgres.proxy(url);
+    const { directory, monitor } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    let read = 0;
+    proxy.onSent = (data) => void (read += data.includes('last-change') ? 1 : 0);
+    await postgres.psql(url, 'UPDATE envelope_sidecar.api_keys SET revoked_at = now()');
+    await vi.waitFor(() => expect(read).toBeGreaterThan(0), patience);
+    expect(await directory.find(acme)).toMatchObject({ key: { revokedAt: expect.any(Number) as number } });
+
+    proxy.cut();
+    const connected = `SELECT count(*) FROM pg_stat_activity WHERE datname = '${name}'`;
+    await expect.poll(() => postgres.psql(server, connected)).toBe('0');
+    await postgres.psql(server, `ALTER DATABASE ${name} RENAME TO lost`);
+    await postgres.psql(server, `ALTER DATABASE backup RENAME TO ${name}`);
+    proxy.mend();
+    await vi.waitFor(() => expect(monitor.lostChanges).toBe(1), patience);
+    // Once, not with each query.
+    await directory.find(globex);
+    read = 0;
+    await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = true');
+    await vi.waitFor(() => expect(read).toBeGreaterThan(0), patience);
+    expect(monitor.lostChanges).toBe(1);
+  });
+
+  test('notices that changes were taken back although the connection lived, and reads all keys again', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const { directory, monitor } = await openDirectory(url);
+    await directory.find(acme);
+    await postgres.psql(
+      url,
+      `SET search_path TO envelope_sidecar; ALTER TABLE accounts DISABLE TRIGGER USER; UPDATE accounts SET active = false;
+       DELETE FROM changes; NOTIFY envelope_sidecar_accounts, 'another'`,
+    );
+    await vi.waitFor(() => expect(monitor.lostChanges).toBeGreaterThan(0), patience);
+    expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
   });
 
   test('does not restore a key in the next outage that was deleted in the last one', async () => {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { PostgresAccounts } from '../../../src/accounts/postgres/accounts.ts';
+import { inspect } from '../../../src/accounts/postgres/inspect.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
   keyNamed,
@@ -29,7 +30,8 @@ describeWithPostgres('the database roles in the documentation', () => {
 
   async function databaseFor(role: string): Promise<{ readonly url: string; readonly owner: string }> {
     const owner = await postgres.createDatabase();
-    await postgres.psql(owner, `CREATE ROLE ${role} LOGIN`);
+    // Roles belong to the server, not to the database.
+    await postgres.psql(owner, `CREATE ROLE ${role} LOGIN`).catch(() => {});
     await postgres.psql(owner, grantsTo(role));
     return { owner, url: owner.replace('user=postgres', `user=${role}`) };
   }
@@ -44,25 +46,38 @@ describeWithPostgres('the database roles in the documentation', () => {
     });
     await put(store, storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
     await put(store, storedAccount('acme', { keys: [] }));
-    expect(await store.changeAll((account) => ({ ...account, name: 'New' }), event)).toBe(1);
+    expect(await store.changeAll((account) => ({ ...account, name: 'New' }), event)).toMatchObject({ accounts: 1 });
     for (const sql of [
-      `UPDATE envelope_sidecar.audit SET actor = 'nobody'`,
-      'DELETE FROM envelope_sidecar.audit',
-      'TRUNCATE envelope_sidecar.audit',
-      'DROP TABLE envelope_sidecar.audit',
+      `UPDATE envelope_sidecar.trail SET line = '{}'`,
+      'DELETE FROM envelope_sidecar.trail',
+      'TRUNCATE envelope_sidecar.trail',
+      'DROP TABLE envelope_sidecar.trail',
       'ALTER TABLE envelope_sidecar.accounts DISABLE TRIGGER ALL',
       'CREATE TABLE envelope_sidecar.more ()',
     ]) {
       await expect(postgres.psql(url, sql)).rejects.toThrow(/permission denied|must be owner/);
     }
-    expect(await postgres.psql(owner, 'SELECT count(*) FROM envelope_sidecar.audit')).toBe('2');
+    expect(await postgres.psql(owner, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('2');
+  });
+
+  test.each([
+    ['sidecar_operator', 'SELECT', 'unexpected_envelopes'],
+    ['sidecar_operator', 'DELETE', 'encryption'],
+    ['sidecar_operator', 'INSERT', 'trail'],
+    ['sidecar', 'UPDATE (used_at)', 'key_uses'],
+    ['sidecar', 'INSERT', 'unexpected_envelopes'],
+  ])('are what %s needs: without %s on %s it is told so', async (role, right, table) => {
+    const { url, owner } = await databaseFor(role);
+    expect((await inspect(url, 1)).missingRights).toEqual([]);
+    await postgres.psql(owner, `REVOKE ${right} ON envelope_sidecar.${table} FROM ${role}`);
+    expect((await inspect(url, 1)).missingRights).toEqual([`${right.replace(' (used_at)', '')} on ${table}`]);
   });
 
   test('let sidecars serve merchants, but not change accounts', async () => {
     const { url, owner } = await databaseFor('sidecar');
     await put(openStore(owner), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
     const { monitor } = await openDirectory(url);
-    const settings = { url, masterKeys: [masterKey], cache: 10, staleFor: 0 };
+    const settings = { url, masterKeys: [masterKey], auditKeys: [], cache: 10, staleFor: 0 };
     const accounts = new PostgresAccounts(
       settings,
       Date.now,
@@ -74,9 +89,14 @@ describeWithPostgres('the database roles in the documentation', () => {
     expect(await accounts.directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
     accounts.directory.uses.key(storedKey(keyNamed('acme')).id, 5_000);
     accounts.directory.uses.unexpected('acme', 'live', 6_000);
+    accounts.directory.uses.previous('acme', 'live', 9_000, 7_000);
     await accounts.close();
     expect((await openStore(owner).read('acme'))?.keys[0]?.lastUsedAt).toBe(5_000);
     expect(await openStore(owner).lastUnexpectedEnvelope('acme', 'live')).toBe(6_000);
+    for (const table of ['accounts', 'api_keys', 'encryption', 'audit', 'receipts', 'key_uses', 'previous_uses']) {
+      const lock = `BEGIN; LOCK TABLE envelope_sidecar.${table} IN SHARE MODE`;
+      await expect(postgres.psql(url, lock)).rejects.toThrow('permission denied');
+    }
     await expect(put(openStore(url), storedAccount('acme', { active: false }))).rejects.toMatchObject({
       code: 'store_read_only',
     });

@@ -9,7 +9,7 @@ import { eventually } from '../../support/eventually.ts';
 import { scrape } from '../../support/metrics.ts';
 import { configOf, startSidecar, type TestSidecar } from '../../support/sidecar.ts';
 import { startUpstream } from '../../support/upstream.ts';
-import { keyNamed, masterKey, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
+import { keyNamed, masterKey, openStore, put, settings, storedAccount, storedKey, vault } from './fixtures.ts';
 
 /** How long a change through one sidecar may take to apply in all. */
 const oneSecond = { timeout: 1_000, interval: 5 };
@@ -17,10 +17,6 @@ const patience = { timeout: 15_000, interval: 10 };
 
 const actor = 'user:test';
 const path = 'POST /api/s2s/charges';
-
-function settings(url: string, more: Partial<PostgresSettings> = {}): PostgresSettings & { readonly type: 'postgres' } {
-  return { type: 'postgres', url, masterKeys: [masterKey], cache: 100, staleFor: 900_000, ...more };
-}
 
 function operationsOn(url: string): Operations {
   return new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
@@ -50,7 +46,11 @@ describeWithPostgres('two sidecars on one database', () => {
     const { key, id } = await newMerchant(operations);
     const inBoth = (expectation: (sidecar: TestSidecar) => Promise<void>): Promise<void> =>
       vi.waitFor(async () => {
-        for (const sidecar of sidecars) await expectation(sidecar);
+        for (const sidecar of sidecars) {
+          await expectation(sidecar);
+          // Only then is its next change logged: a key that is read while a notification arrives is not cached.
+          expect(await scrape(sidecar)).toContain('accounts_cached{kind="known"} 1');
+        }
       }, oneSecond);
 
     await inBoth(async (sidecar) => expect((await send(sidecar, path, { key, body: '{}' })).body).toBe('{"ok":true}'));
@@ -84,6 +84,27 @@ describeWithPostgres('two sidecars on one database', () => {
       const logged = log.filter(({ msg, account }) => msg === 'account changed' && account === 'acme');
       expect(new Set(logged.map(({ change }) => change))).toEqual(new Set(changes));
     });
+  });
+
+  test('log each key that is revoked, by whomever, once, although no request uses it', async () => {
+    const url = await postgres.createDatabase();
+    const sidecars = await startSidecars(url, 2);
+    const operations = operationsOn(url);
+    const { id } = await newMerchant(operations);
+    const options = { environment: 'live', kind: 'secret', lifetime: undefined } as const;
+    const others = await Promise.all([1, 2, 3].map(() => operations.issueKey('acme', options, { actor })));
+    const [used, byHand] = others;
+    await operations.revokeKey('acme', id, { actor });
+    await operations.revokeKey('acme', used?.id ?? '', { actor });
+    await postgres.psql(url, `UPDATE envelope_sidecar.api_keys SET revoked_at = now() WHERE key_id = '${byHand?.id}'`);
+    const logged = ({ log }: TestSidecar): unknown[] =>
+      log.filter(({ change }) => change === 'key_revoked').map(({ key, account }) => [account, key]);
+    const expected = [id, used?.id, byHand?.id].map((key) => ['acme', key]);
+    await vi.waitFor(() => {
+      for (const sidecar of sidecars)
+        expect(new Set(logged(sidecar).map(String))).toEqual(new Set(expected.map(String)));
+    }, patience);
+    for (const sidecar of sidecars) expect(logged(sidecar)).toHaveLength(3);
   });
 
   test('accept known keys while the database is down, and refuse others with 503', async () => {
@@ -225,6 +246,39 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     sidecar.app.apply(config(settings(url)));
     expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
     await vi.waitFor(() => expect(proxy.open).toBe(0), patience);
+  });
+
+  test('opens no more connections than docs/postgresql.md says', async () => {
+    const url = await postgres.createDatabase();
+    const { key } = await newMerchant(operationsOn(url));
+    const [proxy, next] = [await postgres.proxy(url), await postgres.proxy(url)];
+    const upstream = await startUpstream();
+    const config = (store: PostgresSettings) =>
+      configOf(upstream.origin, { accounts: [], store: { type: 'postgres', ...store } });
+    const sidecar = await startSidecar(config(settings(proxy.url)));
+    // Look-ups, counts for the metrics, and last uses.
+    await send(sidecar, 'GET /', { key });
+    await vi.waitFor(async () => {
+      expect(await scrape(sidecar)).toContain('envelope_sidecar_accounts{encryption="none"} 1');
+    });
+    const started = proxy.most;
+    sidecar.app.apply(config(settings(next.url)));
+    expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
+    await scrape(sidecar);
+    await vi.waitFor(() => expect(proxy.open).toBe(0), patience);
+    const reloaded = next.most;
+    const store = openStore(proxy.url);
+    const operations = new Operations({ store, vault, clock: Date.now, audit: () => {} });
+    const work = Array.from({ length: 20 }, () => [
+      operations.show('acme'),
+      operations.stored('acme'),
+      operations.listPage(10, {}),
+      operations.eventsPage(10, {}),
+    ]);
+    await Promise.all(work.flat());
+    // Two that stay, and a third for a moment.
+    expect(Math.max(started, reloaded)).toBeLessThanOrEqual(3);
+    expect(proxy.open).toBe(6);
   });
 
   test('serves cached keys and good keys during hanging look-ups, whatever guesses do', async () => {

@@ -6,6 +6,7 @@ import type {
   EventFilter,
   IdempotencyKey,
   RecordedEvent,
+  Rewritten,
   Store,
   StoredAccount,
   StoredCredentials,
@@ -48,12 +49,16 @@ class MarkingStore implements Store {
     return this.#store.change(ids, decideMarked, once);
   }
 
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten> {
     return this.#store.changeAll((account) => marked(rewrite(unmarked(account))), event);
   }
 
   events(filter: EventFilter): AsyncIterable<RecordedEvent> {
     return this.#store.events(filter);
+  }
+
+  trail(torn: () => void): AsyncIterable<Buffer> {
+    return this.#store.trail(torn);
   }
 
   lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {

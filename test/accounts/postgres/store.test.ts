@@ -1,10 +1,16 @@
-import { Client } from 'pg';
-import { expect, test, vi } from 'vitest';
+import { createSecretKey } from 'node:crypto';
+import { Client, Pool } from 'pg';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { AccountsError } from '../../../src/accounts/accounts-error.ts';
+import { Operations } from '../../../src/accounts/operations.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
+import { pages } from '../../../src/accounts/postgres/pages.ts';
+import type { Query } from '../../../src/accounts/postgres/transaction.ts';
 import { record } from '../../../src/accounts/postgres/trail.ts';
 import type { AuditEvent, StoredAccount } from '../../../src/accounts/store.ts';
+import { Vault } from '../../../src/accounts/vault.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
+import { keyNamed, masterKey, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
 
 const event: AuditEvent = {
   at: Date.parse('2026-11-01T00:00:00.123Z'),
@@ -23,30 +29,106 @@ async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccoun
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('the trail never grows before an event that can already be read', async () => {
+  test('a change that loses the race for the next position of the trail takes the one behind it', async () => {
     const url = await postgres.createDatabase();
-    const [first, second] = [new Client({ connectionString: url }), new Client({ connectionString: url })];
-    await Promise.all([first.connect(), second.connect()]);
-    const add = async (client: Client, account: string): Promise<void> => {
-      await client.query('BEGIN');
-      await record(
-        async (text, values) => (await client.query(text, values && [...values])).rows,
-        [{ ...event, account }],
-      );
+    const first = new Client({ connectionString: url });
+    await first.connect();
+    const add = (account: string) => [{ ...event, account }];
+    await first.query('BEGIN');
+    await record(async (text, values) => (await first.query(text, values && [...values])).rows, add('first'), {});
+    const store = openStore(url);
+    const second = store.change(['second'], () => ({ accounts: [], events: add('second'), result: 1 }));
+    const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    await expect.poll(() => postgres.psql(url, waiting)).toBe('1');
+    const read = async (after: number): Promise<unknown[]> => {
+      const events: unknown[] = [];
+      for await (const { account, position } of store.events({ after })) events.push([position, account]);
+      return events;
     };
-    const read: (string | undefined)[] = [];
-    await add(first, 'first');
-    const later = add(second, 'second').then(() => second.query('COMMIT'));
-    await vi.waitFor(async () => {
-      expect(await postgres.psql(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).toBe(
-        '1',
-      );
-    });
+    expect(await read(0)).toEqual([]);
     await first.query('COMMIT');
-    await later;
-    for await (const { account } of openStore(url).events({})) read.push(account);
-    expect(read).toEqual(['first', 'second']);
-    await Promise.all([first.end(), second.end()]);
+    await first.end();
+    expect(await second).toMatchObject({ appended: [{ position: 2, account: 'second' }] });
+    expect(await read(0)).toEqual([
+      [1, 'first'],
+      [2, 'second'],
+    ]);
+    expect(await read(1)).toEqual([[2, 'second']]);
+  });
+
+  describe('a change by hand while the same account is being changed', () => {
+    const revoke = "UPDATE envelope_sidecar.api_keys SET revoked_at = '2026-11-01Z'";
+    const disable = 'UPDATE envelope_sidecar.encryption SET enabled = false';
+    const request = { actor: 'user:test' };
+    const nextKey = createSecretKey(Buffer.alloc(32, 8));
+    const both = new Vault([masterKey, nextKey]);
+
+    /** Carries out `sql` after the account was read and before it is written. */
+    async function during(sql: string, change: (operations: Operations) => Promise<unknown>) {
+      const url = await postgres.createDatabase();
+      const encryption = { test: storedEncryption('acme', 'test') };
+      await put(openStore(url), storedAccount('acme', { encryption }));
+      const proxy = await postgres.proxy(url);
+      proxy.onSent = (data) => {
+        if (!data.includes('a.account_id = ANY')) return;
+        proxy.onSent = undefined;
+        proxy.hold();
+      };
+      const store = openStore(proxy.url);
+      const changing = change(new Operations({ store, vault: both, clock: Date.now, audit: () => {} })).then(
+        () => 'done',
+        (error: unknown) => (error as AccountsError).code,
+      );
+      await expect.poll(() => proxy.held).toContain('Account acme');
+      await postgres.psql(url, sql);
+      proxy.release();
+      return { outcome: await changing, account: await openStore(url).read('acme') };
+    }
+
+    test('revokes a key for good although it is being rotated', async () => {
+      const rotate = (operations: Operations) =>
+        operations.rotateKey('acme', storedKey(keyNamed('acme')).id, 0, request);
+      const { outcome, account } = await during(revoke, rotate);
+      expect(outcome).toBe('key_revoked');
+      expect(account?.keys).toMatchObject([{ revokedAt: Date.parse('2026-11-01Z') }]);
+    });
+
+    test('disables encryption for good although the master key is being changed', async () => {
+      const { outcome, account } = await during(disable, (operations) =>
+        operations.rekey(new Vault([nextKey]), request),
+      );
+      expect(outcome).toBe('done');
+      expect(account?.encryption.test?.enabled).toBe(false);
+    });
+
+    test('disables encryption for good although its credentials are being replaced', async () => {
+      const options = { encoding: undefined, grace: 60_000, replace: true };
+      const { outcome, account } = await during(`${disable}, key = NULL, iv = NULL, format = NULL`, (operations) =>
+        operations.enableEncryption('acme', 'test', options, request),
+      );
+      // It is enabled after it was disabled: the grace is for plaintext.
+      expect({ outcome, previous: account?.encryption.test?.previous?.credentials }).toEqual({ outcome: 'done' });
+    });
+
+    test('removes a key although it is being revoked', async () => {
+      const remove = 'DELETE FROM envelope_sidecar.api_keys';
+      const { outcome, account } = await during(remove, (operations) =>
+        operations.revokeKey('acme', storedKey(keyNamed('acme')).id, request),
+      );
+      expect({ outcome, keys: account?.keys }).toEqual({ outcome: 'key_unknown', keys: [] });
+    });
+
+    test('adds encryption although it is being enabled', async () => {
+      const add = `INSERT INTO envelope_sidecar.encryption VALUES ('acme', 'live', false, 'base64')`;
+      const options = { encoding: undefined, grace: undefined, replace: false };
+      const { outcome, account } = await during(add, (operations) =>
+        operations.enableEncryption('acme', 'live', options, request),
+      );
+      expect({ outcome, encoding: account?.encryption.live?.encoding }).toEqual({
+        outcome: 'done',
+        encoding: 'base64',
+      });
+    });
   });
 
   test('returns everything that was written', async () => {
@@ -96,6 +178,59 @@ describeWithPostgres('the store in PostgreSQL', () => {
     });
     await put(store, after);
     expect(await store.read('acme')).toEqual(after);
+  });
+
+  test('reads a bounded number of keys of one account, and changes any of them', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'), storedAccount('globex'), storedAccount('other'));
+    // The one that `put` wrote is the oldest. Of the others, every second one is revoked.
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at, revoked_at)
+        SELECT 'k' || i, 'acme', 'sk_test_', sha256(i::text::bytea), now(), CASE WHEN i % 2 = 0 THEN now() END
+        FROM generate_series(1, 6000) AS i`,
+    );
+    const oldest = storedKey(keyNamed('acme'));
+    const bounds = (account: StoredAccount | undefined) => [
+      account?.keys.length,
+      account?.keys[0]?.id,
+      account?.keys.at(-1)?.id,
+    ];
+    const newestValid = [2_000, 'k2001', 'k5999'];
+    expect(bounds(await store.read('acme'))).toEqual(newestValid);
+    expect(bounds((await all(store.list('', undefined, { now: 0 })))[0])).toEqual(newestValid);
+    expect(bounds(await store.findByKey(oldest.hash))).toEqual([2_000, oldest.id, 'k5999']);
+    // An export has all.
+    expect((await all(store.list()))[0]?.keys).toHaveLength(6_001);
+    expect((await all(store.list())).map(({ id }) => id)).toEqual(['acme', 'globex', 'other']);
+
+    const operations = new Operations({ store, vault: new Vault([masterKey]), clock: Date.now, audit: () => {} });
+    const request = { actor: 'user:test' };
+    expect(await operations.revokeKey('acme', oldest.id, request)).toMatchObject({ state: 'revoked' });
+    await expect(operations.rotateKey('acme', 'k1', 0, request)).rejects.toMatchObject({ code: 'too_many_keys' });
+    const count = 'SELECT count(*), count(*) FILTER (WHERE revoked_at IS NULL) FROM envelope_sidecar.api_keys';
+    expect(await postgres.psql(url, `${count} WHERE account_id = 'acme'`)).toBe('6001|3000');
+  });
+
+  test('ends a page of accounts early if they have many keys', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), ...['a', 'b', 'c', 'd'].map((id) => storedAccount(id, { keys: [] })));
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at)
+        SELECT account_id || i, account_id, 'sk_test_', sha256((account_id || i)::bytea), now()
+        FROM envelope_sidecar.accounts, generate_series(1, 1500) AS i WHERE account_id < 'd'`,
+    );
+    const read: string[][] = [];
+    const run: Query = async (text, values) => (await pool.query(text, values && [...values])).rows;
+    const pool = new Pool({ connectionString: url });
+    onTestFinished(() => pool.end());
+    for await (const rows of pages(run)) read.push(rows.map(({ account_id: id }) => id));
+    expect(read).toEqual([
+      ['a', 'b'],
+      ['c', 'd'],
+    ]);
   });
 
   test('lists many accounts sorted by the bytes of their ids, starting after any of them', async () => {
@@ -173,16 +308,16 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await store.read('acme')).toBeUndefined();
   });
 
-  test('records a change in the audit table', async () => {
+  test('records a change as a line of the trail', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const decide = () => ({ accounts: [storedAccount('acme')], events: [event], result: undefined });
     await store.change(['acme'], decide);
-    const trail = await postgres.psql(
-      url,
-      `SELECT extract(epoch FROM at), actor, action, account_id, details FROM envelope_sidecar.audit`,
+    const trail = await postgres.psql(url, `SELECT position, line FROM envelope_sidecar.trail`);
+    expect(trail).toBe(
+      '1|{"position":1,"at":"2026-11-01T00:00:00.123Z","actor":"user:test","action":"account_added","account":"acme",' +
+        `"details":{"environment":"test","overlap_ms":1},"prev":"${'0'.repeat(64)}"}`,
     );
-    expect(trail).toBe('1793491200.123000|user:test|account_added|acme|{"overlap_ms": 1, "environment": "test"}');
   });
 
   test('makes a requested change once, and returns its receipt to repeats', async () => {
@@ -205,7 +340,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     });
     expect(decided).toBe(1);
     await expect(request(openStore(url), 'bb')).rejects.toMatchObject({ code: 'idempotency_key_reused' });
-    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.audit`)).toBe('1');
+    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.trail`)).toBe('1');
     expect(await postgres.psql(url, `SELECT * FROM envelope_sidecar.receipts`)).not.toContain('secret');
   });
 
@@ -218,7 +353,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     };
     await expect(store.change(['acme'], refuse, once)).rejects.toThrow('refused');
     const decision = { accounts: [], events: [], result: 1, receipt: 'r' };
-    expect(await store.change(['acme'], () => decision, once)).toEqual({ outcome: 'changed', result: 1 });
+    expect(await store.change(['acme'], () => decision, once)).toMatchObject({ outcome: 'changed', result: 1 });
     await postgres.psql(url, `UPDATE envelope_sidecar.receipts SET made_at = now() - interval '25 hours'`);
     expect(await store.change(['acme'], () => decision, { ...once, key: 'b' })).toMatchObject({ outcome: 'changed' });
     expect(await store.change(['acme'], () => decision, once)).toMatchObject({ outcome: 'repeated' });
@@ -227,13 +362,13 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.receipts`)).toBe('1');
   });
 
-  test('rewrites all accounts or none, and counts the changed ones', async () => {
+  test('rewrites all accounts, or none if one cannot be rewritten, and counts the changed ones', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, ...Array.from({ length: 1_100 }, (_, i) => storedAccount(`a${i}`)));
     const rename = (account: StoredAccount): StoredAccount =>
       account.id === 'a7' ? account : { ...account, name: 'New' };
-    expect(await store.changeAll(rename, { ...event, account: undefined })).toBe(1_099);
+    expect(await store.changeAll(rename, { ...event, account: undefined })).toMatchObject({ accounts: 1_099 });
     let count = 0;
     const fail = (account: StoredAccount): StoredAccount => {
       count += 1;
@@ -243,10 +378,10 @@ describeWithPostgres('the store in PostgreSQL', () => {
     await expect(store.changeAll(fail, event)).rejects.toThrow('no more');
     const names = (await all(store.list())).map(({ name }) => name);
     expect(names.filter((name) => name === 'New')).toHaveLength(1_099);
-    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.audit`)).toBe('1');
+    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.trail`)).toBe('1');
   });
 
-  test('allows no other change while all accounts are rewritten', async () => {
+  test('keeps the changes of others while all accounts are rewritten', async () => {
     const url = await postgres.createDatabase();
     const [one, other] = [openStore(url), openStore(url)];
     await put(one, ...Array.from({ length: 600 }, (_, i) => storedAccount(`a${i}`, { keys: [] })));
@@ -279,22 +414,24 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
   const add = (store: PostgresStore) =>
     store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
 
-  test.each(['BEGIN', 'FOR UPDATE', 'INSERT INTO envelope_sidecar.accounts', 'INSERT INTO envelope_sidecar.audit'])(
-    'changes nothing if the connection is lost before %s',
-    async (statement) => {
-      const url = await postgres.createDatabase();
-      const proxy = await postgres.proxy(url);
-      const store = openStore(proxy.url);
-      proxy.onSent = (data) => {
-        if (data.includes(statement)) proxy.cut();
-      };
-      await expect(add(store)).rejects.toMatchObject({ code: 'store_unavailable' });
-      expect(await openStore(url).read('acme')).toBeUndefined();
-      proxy.onSent = undefined;
-      proxy.mend();
-      expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
-    },
-  );
+  test.each([
+    'BEGIN',
+    'FOR NO KEY UPDATE',
+    'INSERT INTO envelope_sidecar.accounts',
+    'INSERT INTO envelope_sidecar.trail',
+  ])('changes nothing if the connection is lost before %s', async (statement) => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    const store = openStore(proxy.url);
+    proxy.onSent = (data) => {
+      if (data.includes(statement)) proxy.cut();
+    };
+    await expect(add(store)).rejects.toMatchObject({ code: 'store_unavailable' });
+    expect(await openStore(url).read('acme')).toBeUndefined();
+    proxy.onSent = undefined;
+    proxy.mend();
+    expect(await add(store)).toMatchObject({ outcome: 'changed', result: 'done' });
+  });
 
   test('recognises a commit whose response was lost', async () => {
     const url = await postgres.createDatabase();
@@ -306,7 +443,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       proxy.mute();
       setTimeout(() => proxy.mend(), 50);
     };
-    expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
+    expect(await add(store)).toMatchObject({ outcome: 'changed', result: 'done' });
     expect(await openStore(url).read('acme')).toMatchObject({ id: 'acme' });
   });
 
@@ -323,10 +460,10 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     await expect.poll(() => proxy.held, { timeout: 10_000 }).toContain('COMMIT');
     // The held bytes are never forwarded; the connection stays open.
     proxy.swallowNotifications();
-    expect(await added).toEqual({ outcome: 'changed', result: 'done' });
+    expect(await added).toMatchObject({ outcome: 'changed', result: 'done' });
     expect(proxy.connections).toBe(2);
     await expect.poll(() => proxy.open).toBe(1);
-    expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
+    expect(await add(store)).toMatchObject({ outcome: 'changed', result: 'done' });
   });
 
   test('recognises that a commit never arrived', async () => {

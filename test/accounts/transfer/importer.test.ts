@@ -12,7 +12,7 @@ test.each(['test', 'live'] as const)(
   'an import refuses an account whose %s credentials cannot be unwrapped, and adds the others',
   async (environment) => {
     const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
-    const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+    const store = new FileStore({ file: folder.file('accounts.yaml'), env: {} });
     const encrypting = newAccount(undefined, 'sealed-otherwise', 'Sealed otherwise');
     const enableOptions = { encoding: 'hex', grace: undefined, replace: false } as const;
     const { account } = enableEncryption(encrypting, environment, enableOptions, now, vaultOf('11'));
@@ -30,7 +30,7 @@ test.each(['test', 'live'] as const)(
 
 test('an import refuses an account with one AES key in both environments', async () => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
-  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {} });
   const options = { store, vault: new Vault([]), clock: () => now, audit: () => {} };
   const enableOptions = { encoding: 'hex', grace: undefined, replace: false } as const;
   const { account } = enableEncryption(

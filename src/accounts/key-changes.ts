@@ -1,0 +1,122 @@
+import { AccountsError } from './accounts-error.ts';
+import { environmentOf, sha256Hex, kindOf, prefixOf, stateOf } from './api-key.ts';
+import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
+import { formatDuration } from '../input/value-types.ts';
+import type { StoredAccount, StoredKey } from './store.ts';
+
+// The rules of changes of API keys, in the form of changes.ts.
+
+/** One key of an account. @throws `key_unknown` */
+export function requireKey(account: StoredAccount, keyId: string): StoredKey {
+  const key = account.keys.find(({ id }) => id === keyId);
+  if (key === undefined) throw new AccountsError('key_unknown', `account ${account.id} has no key with this id`);
+  return key;
+}
+
+interface Issued {
+  readonly account: StoredAccount;
+  readonly key: StoredKey;
+  /** The key itself. It is not stored, so it can only be shown now. */
+  readonly secret: string;
+}
+
+/**
+ * The most keys of an account: valid ones, and those that ended within the last 30 days. Otherwise a token of one account could fill
+ * the store.
+ */
+const maxKeys = 1_000;
+const endedTime = 30 * 86_400_000;
+
+interface WantedKey {
+  readonly environment: EnvironmentName;
+  readonly kind: KeyKind;
+  readonly expiresAt: number | undefined;
+  readonly name?: string | undefined;
+}
+
+/**
+ * When a new key expires.
+ *
+ * @param lifetime undefined: as long as is allowed
+ * @param maxAge the longest lifetime; undefined: there is none
+ * @throws `lifetime_not_allowed`
+ */
+export function expiryOf(lifetime: number | undefined, maxAge: number | undefined, now: number): number | undefined {
+  if (lifetime !== undefined && maxAge !== undefined && lifetime > maxAge) {
+    throw new AccountsError('lifetime_not_allowed', `keys.maxAge allows a key to live for ${formatDuration(maxAge)}`);
+  }
+  const allowed = lifetime ?? maxAge;
+  return allowed === undefined ? undefined : now + allowed;
+}
+
+/** Issues a key. @param expiresAt undefined: it does not expire @throws `too_many_keys` */
+export function issueKey(account: StoredAccount, wanted: WantedKey, now: number, id: string = makeKeyId()): Issued {
+  const counted = account.keys.filter(
+    ({ expiresAt, revokedAt }) => Math.min(expiresAt ?? now, revokedAt ?? now) > now - endedTime,
+  );
+  if (counted.length >= maxKeys) {
+    const limit = maxKeys.toLocaleString('en');
+    throw new AccountsError(
+      'too_many_keys',
+      `account ${account.id} has ${limit} keys that are valid or ended within the last 30 days: it can have no more`,
+    );
+  }
+  const secret = makeApiKey(wanted.environment, wanted.kind);
+  const key: StoredKey = {
+    id,
+    prefix: prefixOf(secret),
+    hash: sha256Hex(secret),
+    name: wanted.name,
+    lastFour: secret.slice(-4),
+    createdAt: now,
+    expiresAt: wanted.expiresAt,
+    revokedAt: undefined,
+    lastUsedAt: undefined,
+  };
+  return { account: { ...account, keys: [...account.keys, key] }, key, secret };
+}
+
+/**
+ * Issues a successor of the same name, kind and lifetime, unless that is no longer allowed; the old key lives for `overlap` milliseconds more, but not
+ * longer than before. A key has one successor.
+ *
+ * @throws `key_unknown`, `key_revoked`, `key_expired`, `key_rotated`, `too_many_keys`
+ */
+export function rotateKey(
+  account: StoredAccount,
+  keyId: string,
+  overlap: number,
+  now: number,
+  maxAge?: number,
+): Issued & { readonly oldEndsAt: number } {
+  const key = requireKey(account, keyId);
+  const { name, prefix, createdAt, expiresAt } = key;
+  const state = stateOf(key, now);
+  if (state === 'revoked') throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
+  if (state === 'expired') throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
+  const id = successorId(keyId);
+  if (account.keys.some((each) => each.id === id)) {
+    throw new AccountsError('key_rotated', `key ${keyId} was already rotated: its successor is ${id}`);
+  }
+  const oldEndsAt = Math.min(now + overlap, expiresAt ?? Infinity);
+  const lifetime = expiresAt === undefined ? maxAge : Math.min(expiresAt - createdAt, maxAge ?? Infinity);
+  const wanted = {
+    environment: environmentOf(prefix),
+    kind: kindOf(prefix),
+    expiresAt: expiryOf(lifetime, maxAge, now),
+    name,
+  };
+  return { ...issueKey(withKey(account, { ...key, expiresAt: oldEndsAt }), wanted, now, id), oldEndsAt };
+}
+
+/** Revokes a key at once. @throws `key_unknown`, `key_revoked` */
+export function revokeKey(account: StoredAccount, keyId: string, now: number): StoredAccount {
+  const key = requireKey(account, keyId);
+  if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is already revoked`);
+  return withKey(account, { ...key, revokedAt: now });
+}
+
+function withKey(account: StoredAccount, key: StoredKey): StoredAccount {
+  return { ...account, keys: account.keys.map((each) => (each.id === key.id ? key : each)) };
+}

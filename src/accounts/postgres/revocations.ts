@@ -1,0 +1,81 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import type { Pool } from 'pg';
+import type { Difference } from '../differences.ts';
+import { query } from './transaction.ts';
+
+/** How long notifications are gathered, so that a bulk change is one query. Milliseconds. */
+const gathering = 500;
+
+/** How far the clocks of those who revoke keys may differ from this one. Milliseconds. */
+const clockDifference = 300_000;
+
+/** The most keys that are remembered as reported. */
+const maxReported = 10_000;
+
+/** The most accounts that one query names; more are all accounts. */
+const maxNamed = 1_000;
+
+/**
+ * Reports revoked API keys of all accounts, whoever revoked them and whether or not they are used here: after a restore of an older
+ * database, the log is where they are found. It reads only the tables that look-ups read.
+ */
+export class Revocations {
+  readonly #pool: () => Promise<Pool>;
+  readonly #clock: () => number;
+  readonly #report: (differences: readonly Difference[]) => void;
+  readonly #reported = new LRUCache<string, true>({ max: maxReported });
+  readonly #changed = new Set<string>();
+  #all = false;
+  #looking = false;
+  #lookedAt: number;
+
+  /** @param clock epoch milliseconds */
+  constructor(pool: () => Promise<Pool>, clock: () => number, report: (differences: readonly Difference[]) => void) {
+    this.#pool = pool;
+    this.#clock = clock;
+    this.#report = report;
+    this.#lookedAt = clock();
+  }
+
+  /** Looks at accounts that have changed, soon. @param account undefined: any account may have */
+  heard(account: string | undefined): void {
+    if (account !== undefined && this.#changed.size < maxNamed) this.#changed.add(account);
+    else this.#all = true;
+    if (!this.#looking) void this.#look();
+  }
+
+  async #look(): Promise<void> {
+    this.#looking = true;
+    while (this.#all || this.#changed.size > 0) {
+      await delay(gathering, undefined, { ref: false });
+      const accounts = this.#all ? null : [...this.#changed];
+      this.#all = false;
+      this.#changed.clear();
+      try {
+        this.#report(await this.#revoked(accounts));
+      } catch {
+        // The directory reports that the database is unreachable. All accounts are looked at once it is back.
+        this.#all = true;
+        break;
+      }
+    }
+    this.#looking = false;
+  }
+
+  async #revoked(accounts: readonly string[] | null): Promise<readonly Difference[]> {
+    const now = this.#clock();
+    const rows = await query<{ readonly account_id: string; readonly key_id: string }>(
+      await this.#pool(),
+      `SELECT account_id, key_id FROM envelope_sidecar.api_keys
+        WHERE revoked_at > to_timestamp($2::float8 / 1000) AND ($1::text[] IS NULL OR account_id = ANY($1))
+        ORDER BY revoked_at, key_id`,
+      [accounts, this.#lookedAt - clockDifference],
+    );
+    // Each change before this moment was notified, and looked at.
+    this.#lookedAt = now;
+    const fresh = rows.filter(({ key_id: key }) => !this.#reported.has(key));
+    for (const { key_id: key } of fresh) this.#reported.set(key, true);
+    return fresh.map(({ account_id: account, key_id: key }) => ({ account, change: 'key_revoked', key }));
+  }
+}

@@ -1,0 +1,50 @@
+import { query } from './transaction.ts';
+import type { Pool } from 'pg';
+
+// The rights that docs/postgresql.md grants, by table.
+
+/** Of a sidecar that only serves merchants. */
+const serving: readonly (readonly [rights: readonly string[], tables: readonly string[]])[] = [
+  [['SELECT'], ['accounts', 'api_keys', 'encryption', 'migrations']],
+  [
+    ['SELECT', 'INSERT', 'UPDATE'],
+    ['key_uses', 'previous_uses', 'unexpected_envelopes'],
+  ],
+];
+
+/** Of commands and of sidecars with the operators' API. */
+const operating: typeof serving = [
+  [
+    ['SELECT', 'INSERT', 'UPDATE', 'DELETE'],
+    ['accounts', 'api_keys', 'encryption', 'key_uses', 'previous_uses', 'unexpected_envelopes', 'receipts'],
+  ],
+  [['SELECT'], ['audit']],
+  [['SELECT', 'INSERT'], ['trail']],
+  [['SELECT'], ['migrations']],
+];
+
+/**
+ * The rights that the user of the database lacks, such as `SELECT on receipts`: of an operator if it may add accounts, else of
+ * a sidecar that only serves merchants. A table that does not exist lacks none.
+ */
+export async function missingRights(pool: Pool): Promise<readonly string[]> {
+  const [user] = await query<{ operates: boolean }>(
+    pool,
+    `SELECT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS operates`,
+  );
+  const wanted = (user?.operates === true ? operating : serving).flatMap(([rights, tables]) =>
+    tables.flatMap((table) => rights.map((right) => ({ table, right }))),
+  );
+  // UPDATE of some columns is enough, and there is no DELETE of columns.
+  const lacking = await query<{ table: string; right: string }>(
+    pool,
+    `SELECT "table", "right"
+      FROM json_to_recordset($1) AS wanted ("table" text, "right" text),
+        to_regclass('envelope_sidecar.' || "table") AS found
+      WHERE NOT CASE "right"
+        WHEN 'UPDATE' THEN has_any_column_privilege(found, 'UPDATE')
+        ELSE has_table_privilege(found, "right") END`,
+    [JSON.stringify(wanted)],
+  );
+  return lacking.map(({ table, right }) => `${right} on ${table}`);
+}

@@ -1,0 +1,75 @@
+import { createHash, createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
+
+// A trail is a chain of lines of JSON: each has the hash of the line before it, and a signature if there is a key. What is
+// hashed and signed are the bytes of a line, never JSON that was parsed and written again.
+
+/** A place in a trail. Whoever keeps one elsewhere can tell whether the trail up to it is still the same. */
+export interface Link {
+  /** The number of the line, from 1. */
+  readonly position: number;
+  /** SHA-256 of the line without its newline, in lower-case hex. */
+  readonly hash: string;
+}
+
+/** The place before the first line. */
+export const beginning: Link = { position: 0, hash: '0'.repeat(64) };
+
+/** The members of a line that tie it to the chain. */
+export interface Ties {
+  readonly position: number;
+  /** The hash of the line before. */
+  readonly prev: string;
+  /** Base64; undefined: not signed. */
+  readonly sig: string | undefined;
+}
+
+const head = /^\{"position":([1-9][0-9]{0,14}),/;
+const tail = /,"prev":"([0-9a-f]{64})"(?:,"sig":"([A-Za-z0-9+/]{86}==)")?\}$/;
+/** The bytes of `,"sig":"…"`. */
+const sigLength = ',"sig":""'.length + 88;
+const headLength = 30;
+const tailLength = 200;
+
+/** The ties of a line; undefined if it is not one of a chain. */
+export function tiesOf(line: Buffer): Ties | undefined {
+  const position = head.exec(line.toString('latin1', 0, headLength))?.[1];
+  const [, prev, sig] = tail.exec(line.toString('latin1', Math.max(0, line.length - tailLength))) ?? [];
+  return position === undefined || prev === undefined ? undefined : { position: Number(position), prev, sig };
+}
+
+/** SHA-256 of a line, in lower-case hex. */
+export function hashOf(line: Buffer): string {
+  return createHash('sha256').update(line).digest('hex');
+}
+
+/** Whether this key made the signature of a line. */
+export function isSignedBy(line: Buffer, sig: string, key: KeyObject): boolean {
+  const signature = Buffer.from(sig, 'base64');
+  // The last digit has bits that decoding ignores.
+  if (signature.toString('base64') !== sig) return false;
+  const signed = Buffer.concat([line.subarray(0, line.length - sigLength - 1), Buffer.from('}')]);
+  return verify(null, signed, key, signature);
+}
+
+/** The public half of a key, as in its PEM file: base64 of the DER. */
+export function publicText(key: KeyObject): string {
+  return publicHalf(key).export({ type: 'spki', format: 'der' }).toString('base64');
+}
+
+/** The public half of a key, which may be that half already. */
+export function publicHalf(key: KeyObject): KeyObject {
+  return key.type === 'private' ? createPublicKey(key) : key;
+}
+
+/**
+ * The line that follows another one.
+ *
+ * @param members in the order of the line; undefined ones are left out
+ * @param key     an Ed25519 private key; undefined: the line is not signed
+ */
+export function lineAfter({ position, hash }: Link, members: object, key: KeyObject | undefined): Buffer {
+  const line = Buffer.from(JSON.stringify({ position: position + 1, ...members, prev: hash }));
+  if (key === undefined) return line;
+  const sig = sign(null, line, key).toString('base64');
+  return Buffer.concat([line.subarray(0, -1), Buffer.from(`,"sig":"${sig}"}`)]);
+}

@@ -1,0 +1,88 @@
+import type { Readable } from 'node:stream';
+import { z } from 'zod';
+import type { Account, Encryption } from '../../accounts/account.ts';
+import { AccountsError } from '../../accounts/accounts-error.ts';
+import type { EnvironmentName } from '../../accounts/api-key.ts';
+import type { EnvelopeCodec, SealStream } from '../../envelope/codec.ts';
+import { account, endpoint, environment, type Parts } from '../endpoint.ts';
+import { ApiProblem } from '../problems.ts';
+
+/** The response of an endpoint with a raw body. */
+export class SealedBody {
+  /** The whole envelope. */
+  readonly envelope: string;
+  /** Of the credentials that it was sealed with. */
+  readonly fingerprint: string;
+
+  constructor(envelope: string, fingerprint: string) {
+    this.envelope = envelope;
+    this.fingerprint = fingerprint;
+  }
+}
+
+export const sealEndpoint = endpoint({
+  method: 'POST',
+  path: '/accounts/{account}/encryption/{environment}/seal',
+  operation: 'seal_body',
+  summary: 'Seal a body for an account, for webhooks: as a response to it would be sealed now',
+  role: 'core',
+  input: z.strictObject({ account, environment }),
+  rawBody: true,
+  response: { status: 200, view: 'Envelope' },
+  run: async (parts, { account: id, environment }, _caller, { now, body, closed }) => {
+    const found = await parts.find(id);
+    if (found === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
+    const codec = codecOf(found, environment, now);
+    if (body === undefined) throw empty();
+    return new SealedBody(await sealed(body, codec.stream(), parts, closed), codec.fingerprint);
+  },
+});
+
+/** What seals for an account now. @throws AccountsError `encryption_disabled`, `master_key_wrong` */
+function codecOf({ id, encryption, unwrapError }: Account, environment: EnvironmentName, now: number): EnvelopeCodec {
+  // Without its credentials, an account must not be taken for one that does not encrypt.
+  if (unwrapError !== undefined) throw new AccountsError('master_key_wrong', unwrapError);
+  const codec = sealerAt(encryption[environment], now);
+  if (codec !== undefined) return codec;
+  throw new AccountsError('encryption_disabled', `account ${id} gets plaintext in ${environment}`);
+}
+
+/** In a grace the previous credentials, or none where these were plaintext: so is a response if its request does not decide. */
+function sealerAt(encryption: Encryption | undefined, now: number): EnvelopeCodec | undefined {
+  if (encryption === undefined) return undefined;
+  if (encryption.type === 'ending') return now < encryption.until ? encryption.previous : undefined;
+  const { current, grace } = encryption;
+  return grace !== undefined && now < grace.until ? grace.previous : current;
+}
+
+/** The envelope of a body, which is sealed as it arrives. Its bytes are charged before they are held, until the response is sent. */
+async function sealed(
+  body: Readable,
+  stream: SealStream,
+  { sealing, sidecar }: Parts,
+  closed: Promise<unknown>,
+): Promise<string> {
+  const limit = sidecar().settings.limits.requestBody;
+  const pieces: string[] = [];
+  let length = 0;
+  try {
+    // Otherwise a refusal would close the connection before it is sent.
+    for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      if (length + chunk.length > limit) throw new ApiProblem('body_too_large', `At most ${limit} bytes are sealed.`);
+      if (!sealing.hold(chunk.length)) throw new ApiProblem('overloaded', 'Too many bodies are being sealed.');
+      length += chunk.length;
+      pieces.push(stream.update(chunk));
+    }
+    if (length === 0) throw empty();
+  } catch (error) {
+    sealing.release(length);
+    throw error;
+  }
+  void closed.then(() => sealing.release(length));
+  pieces.push(stream.end());
+  return pieces.join('');
+}
+
+function empty(): ApiProblem {
+  return new ApiProblem('invalid_request', 'There is no body to seal.');
+}

@@ -1,0 +1,91 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Server as TlsServer } from 'node:tls';
+import type { ServerTls } from '../config/config.ts';
+import { endsOf } from '../connection-limit.ts';
+import { waitUntil } from '../promises.ts';
+import { secureContext, tls as nodeTls } from '../tls.ts';
+
+/** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
+export class TlsRenewal {
+  readonly #server: TlsServer;
+  /** The CA of clients' certificates; undefined if none are demanded. */
+  #clientCa: string | undefined;
+  /**
+   * The connections of clients with certificates, each with its requests in progress. A WebSocket does not count: it may last for
+   * hours, and is closed at once.
+   */
+  readonly #connections = new Map<Socket, { requests: number }>();
+  /** TCP connections whose handshake is not complete, by the addresses of both ends. */
+  readonly #handshaking = new Map<string, { readonly socket: Socket; readonly late: NodeJS.Timeout | undefined }>();
+  #handshakeTimeout: number | undefined;
+
+  /**
+   * @param server not listening yet. One without TLS has nothing to renew.
+   * @param handshakeTimeout milliseconds; undefined: only Node's own limit holds, which cannot change
+   */
+  static of(server: Server, tls: ServerTls | undefined, handshakeTimeout?: number): TlsRenewal | undefined {
+    if (tls === undefined || !(server instanceof nodeTls().Server)) return undefined;
+    return new TlsRenewal(server, tls, handshakeTimeout);
+  }
+
+  private constructor(server: TlsServer, { clientCa }: ServerTls, handshakeTimeout: number | undefined) {
+    this.#server = server;
+    this.#clientCa = clientCa;
+    this.#handshakeTimeout = handshakeTimeout;
+    server.on('connection', (socket: Socket) => this.#watchHandshake(socket));
+    server.prependListener('secureConnection', (socket) => this.#completed(endsOf(socket)));
+    if (clientCa === undefined) return;
+    server.on('secureConnection', (socket) => {
+      this.#connections.set(socket, { requests: 0 });
+      socket.once('close', () => this.#connections.delete(socket));
+    });
+    const begun = (req: IncomingMessage, res: ServerResponse): void => {
+      const use = this.#connections.get(req.socket);
+      if (use === undefined) return;
+      use.requests += 1;
+      res.once('close', () => (use.requests -= 1));
+    };
+    for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, begun);
+  }
+
+  /**
+   * Uses another certificate, its key and client CA. Connections that the previous CA admitted are closed: at once, or with the
+   * response in progress. So are those that it could still admit, because their handshake is not complete.
+   *
+   * @param handshakeTimeout of connections from now on, as of `of`
+   */
+  renew(tls: ServerTls, handshakeTimeout?: number): void {
+    this.#handshakeTimeout = handshakeTimeout;
+    // Without `ca` Node uses its own list of public CAs, so that any of their clients would be accepted: a CA that was removed
+    // stays until the restart that the log asks for.
+    const clientCa = this.#clientCa === undefined ? undefined : (tls.clientCa ?? this.#clientCa);
+    this.#server.setSecureContext(secureContext({ ...tls, clientCa }));
+    if (clientCa === this.#clientCa) return;
+    this.#clientCa = clientCa;
+    // A connection keeps the CA of the moment at which it was opened.
+    for (const { socket } of this.#handshaking.values()) socket.destroy();
+    for (const [socket, use] of this.#connections) {
+      this.#connections.delete(socket);
+      if (use.requests === 0) socket.destroy();
+      else void waitUntil(() => socket.destroyed || use.requests === 0, Infinity).then(() => socket.destroy());
+    }
+  }
+
+  #watchHandshake(socket: Socket): void {
+    const ends = endsOf(socket);
+    const timeout = this.#handshakeTimeout;
+    const late = timeout === undefined ? undefined : setTimeout(() => socket.destroy(), timeout);
+    const handshake = { socket, late };
+    this.#handshaking.set(ends, handshake);
+    socket.once('close', () => {
+      clearTimeout(late);
+      if (this.#handshaking.get(ends) === handshake) this.#handshaking.delete(ends);
+    });
+  }
+
+  #completed(ends: string): void {
+    clearTimeout(this.#handshaking.get(ends)?.late);
+    this.#handshaking.delete(ends);
+  }
+}

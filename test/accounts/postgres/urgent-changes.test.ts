@@ -1,0 +1,154 @@
+import { Client } from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import { Operations } from '../../../src/accounts/operations.ts';
+import type { PostgresStore } from '../../../src/accounts/postgres/store.ts';
+import { record } from '../../../src/accounts/postgres/trail.ts';
+import type { StoredAccount } from '../../../src/accounts/store.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey, vault } from './fixtures.ts';
+
+const request = { actor: 'user:test' };
+const event = { at: 0, actor: 'user:test', action: 'account_renamed', account: 'other', details: {} } as const;
+const acme = storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } });
+const keyId = storedKey(keyNamed('acme')).id;
+
+function operationsOn(store: PostgresStore): Operations {
+  return new Operations({ store, vault, clock: Date.now, audit: () => {} });
+}
+
+/** A transaction that stays open until the end of the test. @returns carries out a statement in it */
+async function openTransaction(
+  url: string,
+): Promise<(text: string, values?: readonly unknown[]) => Promise<unknown[]>> {
+  const client = new Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('BEGIN');
+  return async (text, values) => (await client.query(text, values && [...values])).rows as unknown[];
+}
+
+function rename(store: PostgresStore, id: string): Promise<unknown> {
+  return operationsOn(store).rename(id, 'Other', request);
+}
+
+describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  /** Lets statements wait for a lock. */
+  const waiting = async (url: string, number: number): Promise<void> => {
+    const count = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type IN ('Lock', 'Timeout')";
+    await expect.poll(() => postgres.psql(url, count), { timeout: 5_000 }).toBe(String(number));
+  };
+
+  /** What is under way, and stays so, while somebody revokes. `store` is the one that revokes. */
+  const others: Readonly<Record<string, (url: string, store: PostgresStore) => Promise<void>>> = {
+    'a sidecar that hangs in a commit, longer than a while': async (url) => {
+      const run = await openTransaction(url);
+      // As every connection of a sidecar has, though longer.
+      await run("SET LOCAL idle_in_transaction_session_timeout = '500ms'");
+      await record(run as Parameters<typeof record>[0], [event], {});
+    },
+    'changes that wait for an account, more than there are connections': async (url, store) => {
+      const run = await openTransaction(url);
+      await run("SELECT FROM envelope_sidecar.accounts WHERE account_id = 'other' FOR UPDATE");
+      for (let i = 0; i < 10; i += 1) rename(store, 'other').catch(() => {});
+      await waiting(url, 2);
+    },
+    'searches, more than there are connections': async (url, store) => {
+      for (let i = 0; i < 10; i += 1) void all(store.list('', undefined, { search: 'slow', now: 0 })).catch(() => {});
+      await waiting(url, 2);
+      // The rest need not sleep.
+      const end = `CREATE OR REPLACE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'`;
+      onTestFinished(async () => void (await postgres.psql(url, end)));
+    },
+    'readers of the trail': async (_url, store) => {
+      for (let i = 0; i < 30; i += 1)
+        void operationsOn(store)
+          .eventsPage(10, {})
+          .catch(() => {});
+    },
+    'a new master key, in the middle': async (url) => {
+      const proxy = await postgres.proxy(url);
+      const store = openStore(proxy.url);
+      const frozen = new Promise<void>((resolve) => {
+        proxy.onSent = (data) => {
+          if (!data.includes('UPDATE envelope_sidecar.accounts')) return;
+          proxy.freeze();
+          resolve();
+        };
+      });
+      store
+        .changeAll((account) => (account.id === 'acme' ? account : { ...account, name: 'New' }), event)
+        .catch(() => {});
+      await frozen;
+    },
+    'an import that is not committed': async (url) => {
+      const run = await openTransaction(url);
+      await run(`INSERT INTO envelope_sidecar.accounts SELECT 'new-' || i, 'New', true FROM generate_series(1, 500) i`);
+    },
+    'a copy of all tables': async (url) => {
+      const run = await openTransaction(url);
+      for (const table of ['accounts', 'api_keys', 'encryption', 'audit', 'trail', 'receipts', 'key_uses'])
+        await run(`SELECT * FROM envelope_sidecar.${table}`);
+    },
+    'a sidecar that records uses of the same account and never commits': async (url) => {
+      const run = await openTransaction(url);
+      await run(`INSERT INTO envelope_sidecar.unexpected_envelopes VALUES ('acme', 'live', now())`);
+      await run(`INSERT INTO envelope_sidecar.key_uses VALUES ($1, now())`, [keyId]);
+      await run(`UPDATE envelope_sidecar.key_uses SET used_at = now()`);
+    },
+    'a stranger with the locks that need no right': async (url) => {
+      const run = await openTransaction(url);
+      const keys = await run(`SELECT objid FROM pg_locks WHERE locktype = 'advisory'`);
+      expect(keys).toEqual([]);
+      // The lock of the version before on the end of the trail.
+      await run('SELECT pg_advisory_lock(7305412968)');
+    },
+  };
+
+  test.each(Object.entries(others))('do not wait for %s', async (_what, begin) => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), acme, storedAccount('other'));
+    // `ILIKE` takes half a minute.
+    await postgres.psql(
+      url,
+      `CREATE SCHEMA slow;
+       CREATE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(30) IS NULL';
+       CREATE OPERATOR slow.~~* (LEFTARG = text, RIGHTARG = text, FUNCTION = slow.ilike)`,
+    );
+    const store = openStore(`${url}&options=${encodeURIComponent('-c search_path=slow,pg_catalog')}`);
+    await begin(url, store);
+    const operations = operationsOn(store);
+    expect(await operations.revokeKey('acme', keyId, request)).toMatchObject({ state: 'revoked' });
+    expect(await operations.disableEncryption('acme', 'test', 60_000, request)).toMatchObject({ enabled: false });
+    expect(await operations.changeGrace('acme', 'test', undefined, request)).toMatchObject({ previous: null });
+    expect(await operations.setActive('acme', false, request)).toMatchObject({ active: false });
+    expect(await operations.stored('acme')).toMatchObject({ active: false });
+    expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('4');
+  });
+
+  test('do not wait longer than a few seconds for a sidecar that hangs while it changes the same account', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), acme);
+    const proxy = await postgres.proxy(url);
+    const frozen = new Promise<void>((resolve) => {
+      proxy.onSent = (data) => {
+        if (!data.includes('UPDATE envelope_sidecar.accounts')) return;
+        proxy.freeze();
+        resolve();
+      };
+    });
+    rename(openStore(proxy.url), 'acme').catch(() => {});
+    await frozen;
+    expect(await operationsOn(openStore(url)).revokeKey('acme', keyId, request)).toMatchObject({ state: 'revoked' });
+    expect(await openStore(url).read('acme')).toMatchObject({ name: 'Account acme' });
+  });
+});
+
+async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccount[]> {
+  const seen: StoredAccount[] = [];
+  for await (const account of accounts) seen.push(account);
+  return seen;
+}

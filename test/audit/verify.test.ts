@@ -1,0 +1,236 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import {
+  beginning,
+  hashOf,
+  isSignedBy,
+  lineAfter,
+  publicHalf,
+  publicText,
+  tiesOf,
+  type Link,
+} from '../../src/audit/chain.ts';
+import { linesOf } from '../../src/audit/lines.ts';
+import { verifyTrail, type Report, type VerifyOptions } from '../../src/audit/verify.ts';
+
+const newKey = (): KeyObject => generateKeyPairSync('ed25519').privateKey;
+const [key, otherKey] = [newKey(), newKey()];
+
+/** Members of an event that no chain depends on. */
+const event = (account: string) => ({
+  at: '2026-11-21T10:00:00.000Z',
+  actor: 'user:ana',
+  action: 'key_issued',
+  account,
+  details: {},
+});
+const change = (to: KeyObject) => ({ ...event('none'), action: 'audit_key_changed', details: { key: publicText(to) } });
+
+/** Chains events behind others. */
+function chained(events: readonly object[], signer?: KeyObject, before: readonly Buffer[] = []): Buffer[] {
+  const lines = [...before];
+  for (const each of events) lines.push(lineAfter(endOf(lines), each, signer));
+  return lines;
+}
+
+function endOf(lines: readonly Buffer[]): Link {
+  const last = lines.at(-1);
+  return last === undefined ? beginning : { position: lines.length, hash: hashOf(last) };
+}
+
+const many = (count: number): object[] => Array.from({ length: count }, (_, i) => event(`account-${i}`));
+const unsigned = chained(many(7));
+const signed = chained([change(key), ...many(6)], key);
+
+async function* each(lines: readonly Buffer[]): AsyncIterable<Buffer> {
+  yield* lines;
+}
+
+const verify = (lines: readonly Buffer[], options: Partial<VerifyOptions> = {}): Promise<Report> =>
+  verifyTrail(each(lines), { keys: [], anchors: new Map(), ...options });
+
+const faults = async (lines: readonly Buffer[], options?: Partial<VerifyOptions>): Promise<unknown[]> =>
+  (await verify(lines, options)).problems.map(({ position, fault }) => `${position} ${fault}`);
+
+/** The line with a byte replaced, such that it is another one. */
+function withByte(line: Buffer, at: number): Buffer {
+  const copy = Buffer.from(line);
+  copy[at] = copy[at] === 0x30 ? 0x31 : 0x30;
+  return copy;
+}
+
+test('a line is JSON that ends with the hash of the line before it and its own signature', () => {
+  const [first = Buffer.alloc(0), second = Buffer.alloc(0)] = signed;
+  expect(Object.keys(JSON.parse(second.toString()) as object)).toEqual([
+    'position',
+    'at',
+    'actor',
+    'action',
+    'account',
+    'details',
+    'prev',
+    'sig',
+  ]);
+  expect(tiesOf(second)).toMatchObject({ position: 2, prev: hashOf(first) });
+  const { sig = '' } = tiesOf(second) ?? {};
+  expect(isSignedBy(second, sig, publicHalf(key))).toBe(true);
+  expect(isSignedBy(second, sig, otherKey)).toBe(false);
+});
+
+test('an untouched trail is whole: empty, unsigned, signed, signed from some event on, with a later key', async () => {
+  const begun = chained([change(key), ...many(3)], key, unsigned);
+  const rotated = chained([change(otherKey)], key, signed);
+  const later = chained(many(3), otherKey, rotated);
+  expect(await verify([])).toEqual({ events: 0, signed: 0, problems: [] });
+  expect(await verify(unsigned)).toEqual({ events: 7, signed: 0, problems: [] });
+  expect(await verify(signed, { keys: [publicHalf(key)] })).toEqual({ events: 7, signed: 7, problems: [] });
+  expect(await verify(begun, { keys: [publicHalf(key)] })).toEqual({ events: 11, signed: 4, problems: [] });
+  expect(await verify(later, { keys: [publicHalf(otherKey)] })).toEqual({ events: 11, signed: 11, problems: [] });
+  for (const lines of [unsigned, signed]) {
+    const anchors = new Map(lines.map((line, i) => [i + 1, hashOf(line)]));
+    expect((await verify(lines, { anchors })).problems).toEqual([]);
+  }
+});
+
+describe.each([
+  ['unsigned', unsigned],
+  ['signed', signed],
+])('in a trail that is %s', (name, lines) => {
+  const at = (i: number): Buffer => lines[i] ?? Buffer.alloc(0);
+
+  test('a changed byte is found, in whichever line and wherever in it', async () => {
+    for (const [i, line] of lines.entries()) {
+      // Nothing behind the last line shows a change of it, unless it is signed.
+      if (i === lines.length - 1 && name === 'unsigned') continue;
+      for (let byte = 0; byte < line.length; byte += 1) {
+        const [first] = await faults(lines.with(i, withByte(line, byte)));
+        // Without signatures it cannot be told whether the last line or the one before it is another one.
+        const isAmbiguous = name === 'unsigned' && i >= lines.length - 2;
+        // A damaged last line may have been appended by hand as well.
+        const isLast = i === lines.length - 1;
+        const expected = isLast ? expect.stringMatching(/^7 (?:changed|unchained)$/) : `${i + 1} changed`;
+        expect([i, byte, first]).toEqual([i, byte, isAmbiguous ? expect.anything() : expected]);
+      }
+    }
+  });
+
+  test('removed lines are found', async () => {
+    for (let i = 0; i < lines.length - 1; i += 1) {
+      for (let count = 1; i + count < lines.length; count += 1) {
+        expect(await faults(lines.toSpliced(i, count))).toEqual([`${i + 1} missing`]);
+      }
+    }
+  });
+
+  test('two lines that were swapped are found', async () => {
+    for (let i = 0; i < lines.length; i += 1) {
+      for (let j = i + 1; j < lines.length; j += 1) {
+        const expected = j === i + 1 || j < lines.length - 1 ? `${i + 1} moved` : expect.stringMatching(`^${i + 1} `);
+        expect(await faults(lines.with(i, at(j)).with(j, at(i)))).toEqual([expected]);
+      }
+    }
+  });
+
+  test('an inserted line is found: a copy, one by hand, one that is chained', async () => {
+    for (let i = 1; i < lines.length; i += 1) {
+      const before = lines.slice(0, i);
+      expect(await faults(lines.toSpliced(i, 0, at(i - 1)))).toEqual([`${i + 1} moved`]);
+      expect(await faults(lines.toSpliced(i, 0, Buffer.from('{"by":"hand"}')))).toEqual([`${i + 1} unchained`]);
+      const [forged] = chained([event('forged')], undefined, before).slice(-1);
+      const expected = name === 'signed' ? 'unsigned' : 'unchained';
+      expect(await faults(lines.toSpliced(i, 0, forged ?? Buffer.alloc(0)))).toEqual([`${i + 1} ${expected}`]);
+    }
+  });
+
+  test('a line that was appended by hand is unchained; one that is chained and not signed is unsigned', async () => {
+    expect(await faults([...lines, Buffer.from('{"by":"hand"}')])).toEqual(['8 unchained']);
+    expect(await faults(chained([event('x')], undefined, lines))).toEqual(name === 'signed' ? ['8 unsigned'] : []);
+  });
+
+  test('events behind one that is unchained are verified, too', async () => {
+    const behind = chained(many(3), name === 'signed' ? key : undefined, [...lines, Buffer.from('{"by":"hand"}')]);
+    expect(await faults(behind)).toEqual(['8 unchained']);
+    expect(await faults(behind.toSpliced(9, 1))).toEqual(['8 unchained', '10 missing']);
+  });
+
+  test('a cut tail and a history that was written anew show against an anchor', async () => {
+    const anchors = new Map([[5, hashOf(at(4))]]);
+    expect(await faults(lines, { anchors })).toEqual([]);
+    expect(await faults(lines.slice(0, 5), { anchors })).toEqual([]);
+    expect(await faults(lines.slice(0, 4), { anchors })).toEqual(['5 missing']);
+    expect(await faults([], { anchors })).toEqual(['1 missing']);
+    const rewritten = name === 'signed' ? chained([change(key), ...many(9).slice(1)], key) : chained(many(9).slice(1));
+    expect(await faults(rewritten)).toEqual([]);
+    expect(await faults(rewritten, { anchors })).toEqual(['5 changed']);
+  });
+});
+
+test('a trail without its signatures, or with those of another key, is not the one that a key has signed', async () => {
+  const keys = [publicHalf(key)];
+  const without = chained(signed.map((line) => members(line)));
+  expect(await faults(without)).toEqual([]);
+  expect(await faults(without, { keys })).toEqual(['7 unsigned']);
+  const another = chained([change(otherKey), ...many(6)], otherKey);
+  expect(await faults(another)).toEqual([]);
+  expect(await faults(another, { keys })).toEqual(['7 unsigned']);
+  // Signing goes on with another key.
+  expect(await faults(chained(many(2), otherKey, signed))).toEqual(['8 changed']);
+  expect(await faults(chained([change(otherKey), ...many(2)], otherKey, signed))).toEqual(['8 changed']);
+});
+
+/** The members of a line without those that tie it to a chain. */
+function members(line: Buffer): object {
+  const { position: _, prev: _prev, sig: _sig, ...rest } = JSON.parse(line.toString()) as Record<string, unknown>;
+  return rest;
+}
+
+test('lines of the version before are whole if the first chained one has their number and hash', async () => {
+  const older = many(3).map((each) => Buffer.from(JSON.stringify(each)));
+  const hash = hashOf(Buffer.from(older.map((line) => `${line.toString()}\n`).join('')));
+  const begin = (details: object): object => ({ ...event('none'), action: 'trail_begun', details });
+  const whole = chained([begin({ events: 3, sha256: hash }), ...many(3)], undefined, older);
+  expect(await faults(whole)).toEqual([]);
+  expect(await faults(whole.with(0, Buffer.from('{}')))).toEqual(['1 changed']);
+  expect(await faults(whole.with(2, Buffer.from('{}')))).toEqual(['3 changed']);
+  expect(await faults(whole.toSpliced(1, 1))).toEqual(['3 missing']);
+  expect(await faults(chained([begin({ events: 2, sha256: hash })], undefined, older))).toEqual(['1 changed']);
+  expect(await faults(chained(many(1), undefined, older))).toEqual(['1 unchained']);
+  expect(await faults(older)).toEqual(['1 unchained']);
+});
+
+test('lines are split as bytes, however they arrive; one without a newline at the end is left out', async () => {
+  const bytes = Buffer.from('{"é":1}\n\n{"b":2}\n{"torn');
+  for (let size = 1; size <= bytes.length; size += 1) {
+    const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, i) =>
+      bytes.subarray(i * size, (i + 1) * size),
+    );
+    const found: string[] = [];
+    let torn = 0;
+    for await (const line of linesOf(each(chunks), () => void (torn += 1))) found.push(line.toString());
+    expect([found, torn]).toEqual([['{"é":1}', '', '{"b":2}'], 1]);
+  }
+});
+
+test('100,000 events are verified in constant memory, a line at a time', async () => {
+  let held = 0;
+  let most = 0;
+  const registry = new FinalizationRegistry(() => (held -= 1));
+  async function* endless(): AsyncIterable<Buffer> {
+    let last: Link = beginning;
+    for (let i = 0; i < 100_000; i += 1) {
+      const line = lineAfter(last, event('x'), undefined);
+      last = { position: i + 1, hash: hashOf(line) };
+      registry.register(line, undefined);
+      held += 1;
+      most = Math.max(most, held);
+      // Finalizers run between turns of the event loop.
+      if (i % 1_000 === 0) await new Promise(setImmediate);
+      yield line;
+    }
+  }
+  expect(await verifyTrail(endless(), { keys: [], anchors: new Map() })).toMatchObject({
+    events: 100_000,
+    problems: [],
+  });
+  expect(most).toBeLessThan(50_000);
+});

@@ -1,0 +1,64 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
+import { AccessEvents } from '../../src/operators/access-events.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { operatorsOf } from '../support/sidecar.ts';
+import { dashboard, startApi, token } from './api.ts';
+
+afterEach(() => void vi.useRealTimers());
+
+const silent = createLogger('silent', { write: () => {} });
+
+test('a change by the API has the address of the client and the id of the request, in the trail and in the log', async () => {
+  const { ask, sidecar } = await startApi();
+  await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' }, headers: { 'x-request-id': 'mine.1' } });
+  const place = { origin: '127.0.0.1', request_id: 'mine.1', actor: 'token:dashboard', position: 1 };
+  await vi.waitFor(() => expect(sidecar.log.find(({ msg }) => msg === 'audit')).toMatchObject(place));
+  await vi.waitFor(() =>
+    expect(sidecar.log.find(({ msg }) => msg === 'operator request')).toMatchObject({ address: '127.0.0.1' }),
+  );
+});
+
+test('a sign-in to the console is an event', async () => {
+  const { url, sidecar } = await startApi({ operators: { ...operatorsOf([dashboard]), console: true } });
+  const response = await fetch(new URL('/console/session', url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' },
+    body: JSON.stringify({ token }),
+  });
+  expect(response.status).toBe(200);
+  await vi.waitFor(() =>
+    expect(sidecar.log.filter(({ msg }) => msg === 'audit')).toMatchObject([
+      { action: 'operator_signed_in', actor: 'token:dashboard', origin: '127.0.0.1', position: 1 },
+    ]),
+  );
+});
+
+test('requests without a known token are one event a minute, with their number and the last address', () => {
+  vi.useFakeTimers();
+  const record = vi.fn<PlainOperations['record']>(async () => {});
+  const events = new AccessEvents(() => ({ record }), silent);
+  for (let i = 1; i <= 5; i += 1) events.refused({ origin: `10.0.0.${i}`, requestId: `r-${i}` });
+  vi.advanceTimersByTime(59_999);
+  expect(record).not.toHaveBeenCalled();
+  vi.advanceTimersByTime(1);
+  const source = { actor: 'unknown', origin: '10.0.0.5', requestId: 'r-5' };
+  expect(record.mock.calls).toEqual([['operators_refused', { requests: 5 }, source]]);
+  vi.advanceTimersByTime(600_000);
+  expect(record).toHaveBeenCalledTimes(1);
+  events.refused({ origin: '10.0.0.9', requestId: 'r-9' });
+  vi.advanceTimersByTime(60_000);
+  expect(record).toHaveBeenCalledTimes(2);
+});
+
+test('an event that cannot be added is a warning', async () => {
+  const log: Record<string, unknown>[] = [];
+  const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);
+  const record = async (): Promise<void> => {
+    throw new Error('no space');
+  };
+  const events = new AccessEvents(() => ({ record }), createLogger('info', { write }));
+  const token = { name: 'otto', role: 'admin', account: undefined, environment: undefined, hash: '' } as const;
+  events.signedIn(token, { origin: '10.0.0.1', requestId: 'r' });
+  await vi.waitFor(() => expect(log).toMatchObject([{ level: 'warn', action: 'operator_signed_in' }]));
+});

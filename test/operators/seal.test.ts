@@ -1,0 +1,201 @@
+import { createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { request } from 'node:http';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
+import type { Config } from '../../src/config/config.ts';
+import { masterKey, openStore, put, storedAccount, storedEncryption } from '../accounts/postgres/fixtures.ts';
+import { eventually } from '../support/eventually.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { configOf, operatorsOf } from '../support/sidecar.ts';
+import { dashboard, startApi, type TestApi } from './api.ts';
+
+const coreToken = 'core-token-of-a-test-0123456789-0123456789';
+const core = { name: 'core', role: 'core', account: undefined, hash: sha256Hex(coreToken) } as const;
+const pair = (letter: string) => ({ key: letter.repeat(32), iv: letter.repeat(16) });
+const [current, previous] = [pair('c'), pair('p')];
+
+/** As merchants compute it. */
+function fingerprint({ key, iv }: typeof current): string {
+  return createHash('sha256').update(key).update(iv).digest('hex').slice(0, 16);
+}
+
+function opened(envelope: string, { key, iv }: typeof current): Buffer {
+  const { data } = JSON.parse(envelope) as { data: string };
+  const decipher = createDecipheriv('aes-256-cbc', key, iv);
+  return Buffer.concat([decipher.update(data, 'hex'), decipher.final()]);
+}
+
+interface Sent {
+  readonly body?: Buffer | string;
+  readonly type?: string;
+  /** Sends the body in chunks, without its length. */
+  readonly chunked?: true;
+}
+
+interface Received {
+  readonly status: number;
+  readonly text: string;
+  readonly credentials: string | undefined;
+}
+
+/** Asks the sidecar to seal, as a core does. */
+function seal(
+  { url }: TestApi,
+  place: string,
+  { body = '{"event":"paid"}', type, chunked }: Sent = {},
+): Promise<Received> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      authorization: `Bearer ${coreToken}`,
+      ...(type !== undefined && { 'content-type': type }),
+      ...(!chunked && { 'content-length': Buffer.byteLength(body) }),
+    };
+    const [account = '', environment = ''] = place.split(' ');
+    const sent = request(`${url}/accounts/${account}/encryption/${environment}/seal`, { method: 'POST', headers });
+    sent.on('error', reject);
+    sent.on('response', (res) => {
+      const credentials = res.headers['envelope-credentials'] as string | undefined;
+      text(res).then((read) => resolve({ status: res.statusCode ?? 0, text: read, credentials }), reject);
+    });
+    if (chunked) sent.write(body.slice(0, 10));
+    sent.end(chunked ? body.slice(10) : body);
+  });
+}
+
+/** Accounts in every state of encryption, in test; `acme` encrypts. */
+async function start(now: () => number = Date.now, limits: Partial<Config['limits']> = {}): Promise<TestApi> {
+  const base = configOf('http://127.0.0.1:1').limits;
+  const api = await startApi({ operators: operatorsOf([dashboard, core]), limits: { ...base, ...limits } }, now);
+  const until = new Date(now() + 60_000).toISOString();
+  const test = {
+    acme: { enabled: true, ...current },
+    replacing: { enabled: true, ...current, previous: { ...previous, until } },
+    beginning: { enabled: true, ...current, previous: { until } },
+    ending: { enabled: false, previous: { ...previous, until } },
+    base64: { enabled: true, ...current, encoding: 'base64' },
+  };
+  const accounts = Object.entries(test).map(([id, encryption]) => ({ id, name: id, encryption: { test: encryption } }));
+  api.folder.write({ 'accounts.yaml': { accounts: [...accounts, { id: 'plain', name: 'Plain' }] } });
+  await eventually('the accounts are in force', async () => (await seal(api, 'plain test')).status === 409);
+  return api;
+}
+
+describe('a body is sealed for an account', () => {
+  test.each([
+    ['application/json', '{"event":"paid"}'],
+    ['text/plain', 'paid'],
+    ['application/xml; charset=utf-8', '<paid/>'],
+    ['application/x-www-form-urlencoded', 'event=paid'],
+    [undefined, 'paid'],
+    ['application/octet-stream', randomBytes(200_000)],
+  ])('byte for byte, of the type %s', async (type, body) => {
+    const api = await start();
+    for (const chunked of [undefined, true] as const) {
+      const answer = await seal(api, 'acme test', { body, ...(type && { type }), ...(chunked && { chunked }) });
+      expect(answer).toMatchObject({ status: 200, credentials: fingerprint(current) });
+      expect(opened(answer.text, current)).toEqual(Buffer.from(body));
+    }
+  });
+
+  test('in the encoding of the account', async () => {
+    const { text } = await seal(await start(), 'base64 test', { body: 'paid' });
+    const { data } = JSON.parse(text) as { data: string };
+    expect(opened(JSON.stringify({ data: Buffer.from(data, 'base64').toString('hex') }), current).toString()).toBe(
+      'paid',
+    );
+  });
+
+  test('with the previous credentials until a grace ends', async () => {
+    let now = Date.now();
+    const api = await start(() => now);
+    const end = now + 60_000;
+    for (const [at, expected] of [
+      [end - 1, previous],
+      [end, current],
+    ] as const) {
+      now = at;
+      const { text, credentials } = await seal(api, 'replacing test', { body: 'paid' });
+      expect([credentials, opened(text, expected).toString()]).toEqual([fingerprint(expected), 'paid']);
+    }
+  });
+
+  test('with the previous credentials while encryption is disabled with a grace, and not afterwards', async () => {
+    let now = Date.now();
+    const api = await start(() => now);
+    expect(await seal(api, 'ending test')).toMatchObject({ status: 200, credentials: fingerprint(previous) });
+    now += 60_000;
+    expect((await seal(api, 'ending test')).text).toContain('"code":"encryption_disabled"');
+  });
+
+  test('but not if it gets plaintext: without encryption, or in a grace for plaintext', async () => {
+    let now = Date.now();
+    const api = await start(() => now);
+    for (const place of ['plain test', 'acme live', 'beginning test']) {
+      const { status, text } = await seal(api, place);
+      expect([place, status]).toEqual([place, 409]);
+      expect(text).toContain('"code":"encryption_disabled"');
+    }
+    now += 60_000;
+    expect((await seal(api, 'beginning test')).status).toBe(200);
+  });
+
+  test('only if there are both', async () => {
+    const api = await start();
+    expect((await seal(api, 'none test')).text).toContain('"code":"account_unknown"');
+    expect((await seal(api, 'acme prod')).text).toContain('"code":"invalid_request"');
+    for (const chunked of [undefined, true] as const) {
+      const { text } = await seal(api, 'acme test', { body: '', ...(chunked && { chunked }) });
+      expect(text).toContain('"code":"invalid_request"');
+    }
+  });
+});
+
+test('a body of `requestBody` is sealed, a longer one refused', async () => {
+  const api = await start(undefined, { requestBody: 1_000 });
+  for (const chunked of [{}, { chunked: true } as const]) {
+    expect((await seal(api, 'acme test', { body: Buffer.alloc(1_000), ...chunked })).status).toBe(200);
+    const { status, text } = await seal(api, 'acme test', { body: Buffer.alloc(1_001), ...chunked });
+    expect([status, text]).toEqual([413, expect.stringContaining('"code":"body_too_large"')]);
+  }
+});
+
+test('bodies beyond an eighth of `buffered` are refused, and those before them give their bytes back', async () => {
+  const api = await start(undefined, { requestBody: 1_000, buffered: 8_000 });
+  // Its end does not come.
+  const unfinished = request(`${api.url}/accounts/acme/encryption/test/seal`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${coreToken}`, 'content-length': 900 },
+  });
+  unfinished.on('error', () => {});
+  unfinished.write(Buffer.alloc(800));
+  const statusOf = async (length: number): Promise<number> =>
+    (await seal(api, 'acme test', { body: Buffer.alloc(length) })).status;
+  await eventually('its bytes are held', async () => (await statusOf(201)) === 503);
+  expect(await statusOf(200)).toBe(200);
+  unfinished.destroy();
+  await eventually('its bytes are given back', async () => (await statusOf(1_000)) === 200);
+  for (let i = 0; i < 20; i += 1) expect(await statusOf(1_000)).toBe(200);
+});
+
+describeWithPostgres('with accounts in a database', () => {
+  const postgres = usePostgres();
+
+  test('a body is sealed with the stored credentials', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
+    const store = {
+      type: 'postgres',
+      url,
+      masterKeys: [masterKey],
+      auditKeys: [],
+      cache: 10,
+      staleFor: 60_000,
+    } as const;
+    const api = await startApi({ operators: operatorsOf([dashboard, core]), store });
+    const answer = await seal(api, 'acme test');
+    expect(answer).toMatchObject({ status: 200, credentials: expect.stringMatching(/^[0-9a-f]{16}$/) as string });
+    expect(answer.text).toMatch(/^\{"data":"[0-9a-f]{64}"\}$/);
+    expect((await seal(api, 'acme live')).status).toBe(409);
+  });
+});
