@@ -15,15 +15,17 @@ import { FileStates } from './config/file-states.ts';
 import type { LoadedFiles } from './config/loaded.ts';
 import { inForceOf, needsRestart } from './config/needs-restart.ts';
 import { openStores } from './config/open-stores.ts';
-import { Gateway } from './gateway/gateway.ts';
-import { createListener, tlsOptionsOf } from './gateway/listener.ts';
-import { Rules } from './gateway/rules.ts';
-import { TlsRenewal } from './gateway/tls-renewal.ts';
-import { Acceptors, listen } from './http.ts';
+import { listen } from './http.ts';
+import type { OperatorsApi } from './operators/listener.ts';
 import type { SidecarState } from './operators/overview.ts';
-import { auditTo, logChanges } from './telemetry/change-log.ts';
+import { TlsRenewal } from './operators/tls-renewal.ts';
+import { GatewaySnapshot } from './proxy/admit/snapshot.ts';
+import { MerchantsListener } from './proxy/merchants-listener.ts';
+import { Proxy } from './proxy/proxy.ts';
+import { logChanges } from './telemetry/change-log.ts';
+import { ClockWatch } from './telemetry/clock-watch.ts';
 import { directoryMonitor } from './telemetry/directory-monitor.ts';
-import type { Logger } from './telemetry/logger.ts';
+import { logListening, type Logger } from './telemetry/logger.ts';
 import { ReloadMetrics } from './telemetry/reload-metrics.ts';
 import {
   accountMetrics,
@@ -36,8 +38,10 @@ import {
   type LimitUse,
 } from './telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
+import { TrailWatch } from './telemetry/trail-watch.ts';
 import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { waitUntil } from './promises.ts';
+import { listenerOptions } from './tls.ts';
 import type { Env } from './yaml/values.ts';
 
 /** The dependencies that the process passes to the sidecar. */
@@ -48,8 +52,10 @@ interface AppDependencies {
   readonly version: string;
   /** Environment variables, which the accounts' file may reference. */
   readonly env: Env;
-  /** The token that `POST /drain` must carry; without one every such request is refused. */
+  /** The token of commands on the admin listener; without one every such command is refused. */
   readonly drainToken?: string;
+  /** Loads the configuration again; resolves when it was applied or reported. */
+  readonly reload?: () => Promise<void>;
   readonly registry?: Registry;
 }
 
@@ -57,15 +63,16 @@ interface AppDependencies {
 export class App {
   readonly #dependencies: AppDependencies;
   readonly #log: Logger;
-  readonly #gateway: Gateway;
+  readonly #proxy: Proxy;
   readonly #recorder: TrafficRecorder;
-  readonly #merchants: Acceptors;
-  readonly #merchantsTls: TlsRenewal | undefined;
+  readonly #merchants: MerchantsListener;
   readonly #adminListener: Server;
-  readonly #upstreams = new Upstreams();
+  readonly #upstreams: Upstreams;
   readonly #registry: Registry;
+  readonly #clockWatch: ClockWatch;
+  readonly #trailWatch: TrailWatch;
   #monitor: Monitor | undefined;
-  #operatorsListener: Server | undefined;
+  #operators: OperatorsApi | undefined;
   #operatorsTls: TlsRenewal | undefined;
   /** The configuration the process started with. */
   readonly #started: Settings;
@@ -76,7 +83,7 @@ export class App {
   readonly #drain: Drain;
 
   constructor(config: Config, dependencies: AppDependencies) {
-    const { log, clock, version, drainToken, registry = new Registry() } = dependencies;
+    const { log, clock, version, drainToken, reload, registry = new Registry() } = dependencies;
     // Without the accounts, because their credentials must not stay in memory after a reload.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;
@@ -85,28 +92,28 @@ export class App {
     this.#log = log;
     this.#registry = registry;
     this.#recorder = new TrafficRecorder(registry, log, clock, version);
+    this.#upstreams = new Upstreams((environment, isNew) => this.#recorder.unasked(environment, isNew));
     processMetrics(registry, version);
+    this.#clockWatch = new ClockWatch(registry, log, clock, monotonic);
+    this.#trailWatch = new TrailWatch(registry, log, (seen) => this.#accounts.trailState(seen));
     this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock });
     this.#accounts = this.#openStores();
-    this.#gateway = new Gateway(this.#rules(), log, this.#recorder, clock);
-    this.#merchants = new Acceptors(createListener(config, this.#gateway), config.limits.connections);
-    this.#merchantsTls = TlsRenewal.of(this.#merchants.server, config.listen.tls);
+    this.#proxy = new Proxy(this.#snapshot(), log, this.#recorder, clock);
+    this.#merchants = new MerchantsListener(config, clock, (connection) => this.#proxy.accept(connection));
     accountMetrics(registry, () => this.#accounts.tally());
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, () => this.#limits());
-    inFlightMetric(registry, () => this.#gateway.activeReplies.size);
+    inFlightMetric(registry, () => this.#proxy.active.size);
     this.#readiness = new Readiness(sealedCredentialsMetric(registry), log);
     this.#drain = new Drain({
       log,
       readiness: this.#readiness,
       listener: this.#merchants,
-      connections: this.#gateway.connections,
-      activeReplies: this.#gateway.activeReplies,
-      abortAll: () => this.#gateway.stop(),
+      proxy: this.#proxy,
       monotonic,
     });
-    const isReady = (): boolean => this.#readiness.isReady;
-    this.#adminListener = createAdminListener({ registry, drainToken, isReady, drain: () => this.drain() });
+    const state = (): SidecarState => this.#state();
+    this.#adminListener = createAdminListener({ registry, drainToken, state, drain: () => this.drain(), reload });
   }
 
   /**
@@ -116,19 +123,20 @@ export class App {
    */
   async start(): Promise<void> {
     const { admin, operators } = this.#config;
-    await open('admin', listen(this.#adminListener, admin), this.#log);
+    await logListening(this.#log, 'admin', listen(this.#adminListener, admin));
     try {
       await this.#recorder.configure(this.#config);
       if (operators !== undefined) {
-        this.#operatorsListener = await this.#createOperatorsApi(operators.tls && tlsOptionsOf(operators.tls));
-        this.#operatorsTls = TlsRenewal.of(this.#operatorsListener, operators.tls);
-        await open('operators', listen(this.#operatorsListener, operators), this.#log);
+        this.#operators = await this.#createOperatorsApi(operators.tls && listenerOptions(operators.tls));
+        const { listener } = this.#operators;
+        this.#operatorsTls = TlsRenewal.of(listener, operators.tls);
+        await logListening(this.#log, 'operators', listen(listener, operators));
       }
       await this.#openAccounts();
-      await open('merchants', this.#merchants.open(this.#config.listen), this.#log);
+      await logListening(this.#log, 'merchants', listen(this.#merchants.server, this.#config.listen));
     } catch (error) {
       this.#adminListener.close();
-      this.#operatorsListener?.close();
+      this.#operators?.listener.close();
       await this.#accounts.close();
       throw error;
     }
@@ -139,7 +147,7 @@ export class App {
   /** The bound addresses: port 0 in the configuration stands for any free port. */
   get addresses(): Readonly<Record<'merchants' | 'admin', AddressInfo> & { operators: AddressInfo | undefined }> {
     return {
-      operators: this.#operatorsListener?.address() as AddressInfo | undefined,
+      operators: this.#operators?.listener.address() as AddressInfo | undefined,
       merchants: this.#merchants.server.address() as AddressInfo,
       admin: this.#adminListener.address() as AddressInfo,
     };
@@ -163,17 +171,15 @@ export class App {
     this.#config = config;
     if (isDeepStrictEqual(storeBefore, config.store)) before.take(config.accounts);
     else this.#accounts = this.#openStores();
-    this.#gateway.configure(this.#rules());
+    this.#proxy.configure(this.#snapshot());
     this.#log.level = config.log.level;
     void this.#recorder.configure(config);
     // Moving accounts between a file and a database does not change them.
     if (config.store.type === storeBefore.type) void logChanges(this.#log, accountsBefore, config.accounts);
-    const { timeouts, limits, listen, operators } = config;
-    this.#merchants.server.headersTimeout = timeouts.header;
-    this.#merchants.server.keepAliveTimeout = timeouts.idle;
-    this.#merchants.server.maxHeadersCount = limits.headers + 1;
-    if (listen.tls !== undefined) this.#merchantsTls?.renew(listen.tls);
+    const { operators } = config;
+    this.#merchants.apply(config);
     if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
+    this.#operators?.configure();
     this.#logExpiredCertificates();
     for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
@@ -195,13 +201,15 @@ export class App {
   /** Drains, then closes every part after the parts that use it. */
   async stop(): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
-    for (const other of [this.#operatorsListener, this.#adminListener]) {
+    for (const other of [this.#operators?.listener, this.#adminListener]) {
       other?.close();
       other?.closeAllConnections();
     }
     for (const upstream of this.#upstreams.all()) upstream.close();
     await this.#accounts.close();
     await this.#recorder.stop();
+    this.#clockWatch.stop();
+    this.#trailWatch.stop();
     this.#log.info('stopped');
   }
 
@@ -220,13 +228,13 @@ export class App {
       return;
     }
     await database.open();
-    const tried = this.#readiness.tryMasterKey(() => database.sampleCredentials());
+    const tried = this.#readiness.tryStore(() => database.sampleCredentials());
     // If the database is unreachable, the start does not wait for it.
     if (database.state.connected) await tried;
   }
 
   #limits(): LimitUse {
-    return { limits: this.#config.limits, used: this.#gateway.used };
+    return { limits: this.#config.limits, used: this.#proxy.used };
   }
 
   #state(): SidecarState {
@@ -242,7 +250,7 @@ export class App {
     };
   }
 
-  async #createOperatorsApi(tls: TlsOptions | undefined): Promise<Server> {
+  async #createOperatorsApi(tls: TlsOptions | undefined): Promise<OperatorsApi> {
     // Loaded on demand, to save memory in a sidecar without the API.
     const { createOperatorsApi } = await import('./operators/operators-api.ts');
     return createOperatorsApi({
@@ -257,39 +265,31 @@ export class App {
     });
   }
 
-  /** The rules of the configuration. An upstream with unchanged settings keeps its connections. */
-  #rules(): Rules {
-    return new Rules(this.#config, this.#accounts.directory, this.#upstreams.configure(this.#config));
+  /** What requests are served by. An upstream with unchanged settings keeps its connections. */
+  #snapshot(): GatewaySnapshot {
+    return new GatewaySnapshot(this.#config, this.#accounts.directory, this.#upstreams.configure(this.#config));
   }
 
   #openStores(): Accounts {
-    const { env, clock } = this.#dependencies;
+    this.#trailWatch.reset();
+    const { env, clock, log } = this.#dependencies;
+    const registry = this.#registry;
     return openStores(this.#config, {
       env,
       clock,
       monotonic,
-      audit: auditTo(this.#log),
-      unrecorded: (err) => this.#log.warn({ err }, 'unexpected envelopes cannot be recorded next to the accounts file'),
+      audit: this.#trailWatch.audit,
+      unrecorded: (err) => log.warn({ err }, 'unexpected envelopes cannot be recorded next to the accounts file'),
       monitor: () =>
-        (this.#monitor ??= directoryMonitor(
-          this.#registry,
-          this.#log,
-          () => this.#accounts.database?.state,
-          monotonic,
-        )),
+        (this.#monitor ??= directoryMonitor(registry, log, () => this.#accounts.database?.state, monotonic)),
     });
   }
 
   /** Closes a replaced part after the last request that uses it. */
   async #closeWhenUnused(part: Upstream | KeyDirectory, closable: { close(): unknown }): Promise<void> {
-    await waitUntil(() => !this.#gateway.uses(part), Infinity);
+    await waitUntil(() => !this.#proxy.uses(part), Infinity);
     await closable.close();
   }
-}
-
-async function open(listener: string, listening: Promise<AddressInfo>, log: Logger): Promise<void> {
-  const { address, port } = await listening;
-  log.info({ listener, address, port }, 'listening');
 }
 
 /** Milliseconds on a clock that is never adjusted. */

@@ -16,6 +16,8 @@ interface RefusalRow {
   readonly closes?: true;
   /** Seconds for `Retry-After`, on temporary refusals. */
   readonly retryAfter?: number;
+  /** Whether the upstream may have seen the whole request; otherwise it cannot have. */
+  readonly forwarded?: 'maybe';
 }
 
 export const refusals = {
@@ -150,28 +152,55 @@ export const refusals = {
     title: 'Upstream unavailable',
     detail: 'The payment core did not give a usable response. Whether it acted on the request is not known.',
     sealed: true,
+    forwarded: 'maybe',
   },
   upstream_timeout: {
     status: 504,
     title: 'Upstream timeout',
     detail: 'The payment core did not respond in time. Whether it acted on the request is not known.',
     sealed: true,
+    forwarded: 'maybe',
   },
   sealing_failed: {
     status: 502,
     title: 'Sealing failed',
     detail: 'The response of the payment core could not be sealed, so it is withheld.',
+    forwarded: 'maybe',
   },
   internal_error: {
     status: 500,
     title: 'Internal error',
     detail: 'The request failed for a reason inside the gateway.',
     sealed: true,
+    forwarded: 'maybe',
   },
 } as const satisfies Record<string, RefusalRow>;
 
 /** A code, as the response, the metrics and the log have it. */
 export type RefusalCode = keyof typeof refusals;
+
+/** What a refusal says besides its row. */
+export interface RefusalDetails {
+  /** For `Allow`, with `method_not_allowed`. */
+  readonly allow?: string;
+  /** For `Retry-After`, in seconds; overrides the row's. */
+  readonly retryAfter?: number | undefined;
+  /** A further explanation for the caller, in the test environment only. */
+  readonly hint?: string | undefined;
+  /** The cause, for the log alone: one of a closed set of words. */
+  readonly reason?: string | undefined;
+}
+
+/** Why a request is refused. Steps return it; only the responder sends it. */
+export class Refusal {
+  readonly code: RefusalCode;
+  readonly details: RefusalDetails;
+
+  constructor(code: RefusalCode, details: RefusalDetails = {}) {
+    this.code = code;
+    this.details = details;
+  }
+}
 
 /** The row of a code, widened so that every row has every member. */
 export function refusalOf(code: RefusalCode): RefusalRow {

@@ -18,7 +18,9 @@ export class Thread<Request, Reply> {
    * @throws the system's error if it refuses another thread; `DataCloneError` if the data cannot be sent
    */
   constructor(name: string, caller: string, workerData: unknown) {
-    this.#worker = new Worker(new URL(`./${name}${extname(caller)}`, caller), { workerData });
+    this.#worker = new Worker(new URL(`./${name}${extname(caller)}`, caller), {
+      workerData: withOwnBuffers(workerData),
+    });
     this.#worker.on('message', (reply: Reply) => this.#asked?.resolve(reply));
     this.#worker.on('error', (error) => this.#fail(error));
     this.#worker.on('exit', (code) => this.#fail(new ThreadEnded(`exit code ${code}`)));
@@ -34,7 +36,7 @@ export class Thread<Request, Reply> {
     this.#asked = Promise.withResolvers();
     this.#worker.ref();
     try {
-      this.#worker.postMessage(request);
+      this.#worker.postMessage(withOwnBuffers(request));
       return await this.#asked.promise;
     } finally {
       this.#worker.unref();
@@ -57,5 +59,16 @@ export class Thread<Request, Reply> {
 export function replyWith(reply: (request: never) => unknown): void {
   const port = parentPort;
   if (port === null) throw new Error('started as a program');
-  port.on('message', async (request: unknown) => port.postMessage(await reply(request as never)));
+  port.on('message', async (request: unknown) => port.postMessage(withOwnBuffers(await reply(request as never))));
+}
+
+/**
+ * Plain data in which every buffer is as long as its content. A message carries the whole memory behind a buffer, and that of a small
+ * one is a pool that other buffers, and secrets, were read into.
+ */
+function withOwnBuffers(data: unknown): unknown {
+  if (data instanceof Uint8Array) return Uint8Array.from(data);
+  if (Array.isArray(data)) return data.map(withOwnBuffers);
+  if (typeof data !== 'object' || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data;
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, withOwnBuffers(value)]));
 }

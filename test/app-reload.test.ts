@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls, getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { startByteUpstream } from './support/byte-upstream.ts';
 import { createAuthority, type Certificate } from './support/certificates.ts';
+import { openConnection } from './support/connection.ts';
 import { eventually } from './support/eventually.ts';
 import { admin, configOf, keys, operatorsOf, route, startSidecar } from './support/sidecar.ts';
 import { startUpstream } from './support/upstream.ts';
@@ -133,6 +135,70 @@ describe('a new configuration', () => {
       configOf(upstream.origin, { listen: { ...demanding, tls: { ...demanding.tls, clientCa: other.cert } }, routes }),
     );
     await closed;
+  });
+
+  test('judges a handshake by the new CA even if its connection is older, on both listeners', async () => {
+    const { origin } = await startUpstream();
+    const both = (clientCa: string): Members => {
+      const tls = { ...secured.tls, clientCa };
+      return { listen: { ...plain, tls }, operators: { ...operators, tls } };
+    };
+    const sidecar = await startSidecar(configOf(origin, both(authority.cert)));
+    const client = authority.issue('DNS:merchant');
+    for (const port of [sidecar.port, sidecar.app.addresses.operators?.port ?? 0]) {
+      sidecar.app.apply(configOf(origin, both(authority.cert)));
+      const begin = async (): Promise<Socket> => {
+        const socket = connectTcp(port, '127.0.0.1').on('error', () => {});
+        onTestFinished(() => void socket.destroy());
+        await once(socket, 'connect');
+        return socket;
+      };
+      const [early, late] = [await begin(), await begin()];
+      // A later connection gets its response, so that the listener has accepted these.
+      expect(await ask(connect({ port }, client))).toBe(true);
+      const overTcp = (socket: Socket): TLSSocket =>
+        connectTls({ socket, host: '127.0.0.1', ca: authority.cert, ...client }).on('error', () => {});
+      expect(await ask(overTcp(early))).toBe(true);
+      sidecar.app.apply(configOf(origin, both(other.cert)));
+      expect(await ask(overTcp(late))).toBe(false);
+      expect(await ask(connect({ port }, client))).toBe(false);
+    }
+  });
+
+  test('with another CA does not resume a session of a client that the previous one admitted', async () => {
+    const { origin } = await startUpstream();
+    const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
+    const client = authority.issue('DNS:merchant');
+    const first = connect(sidecar, client);
+    const ticket = once(first, 'session');
+    expect(await ask(first)).toBe(true);
+    const [session] = (await ticket) as [Buffer];
+    const resumed = (): TLSSocket =>
+      connectTls({ host: '127.0.0.1', port: sidecar.port, ca: authority.cert, ...client, session }).on(
+        'error',
+        () => {},
+      );
+    expect(await ask(resumed())).toBe(true);
+    sidecar.app.apply(configOf(origin, { listen: { ...demanding, tls: { ...demanding.tls, clientCa: other.cert } } }));
+    expect(await ask(resumed())).toBe(false);
+  });
+
+  test.each([
+    ['shorter', 60_000, 300],
+    ['longer', 1_000, 60_000],
+  ])('with a %s timeouts.header limits TLS handshakes by it', async (_name, before, after) => {
+    const { origin } = await startUpstream();
+    const config = (header: number) => configOf(origin, { listen: secured, timeouts: { header } });
+    const sidecar = await startSidecar(config(before));
+    const earlier = await openConnection(sidecar.port);
+    sidecar.app.apply(config(after));
+    const half = await openConnection(sidecar.port);
+    // Its first record is incomplete.
+    half.send(Buffer.from([0x16, 0x03, 0x01]));
+    // A shorter limit also applies to connections that wait already, a longer one to later ones only.
+    await earlier.untilEnded();
+    if (after < before) await half.untilEnded();
+    else expect(half.ending).toBe('open');
   });
 });
 

@@ -60,9 +60,10 @@ describe.each(codes)('the section %s', (code) => {
   const section = sections.find(({ heading }) => heading === code);
 
   test('agrees with the table of refusals', () => {
-    const { status, title, sealed, retryAfter } = refusalOf(code);
+    const { status, title, sealed, retryAfter, forwarded } = refusalOf(code);
     const facts = [`\`${status}\``, title, sealed ? 'sealed' : 'plain'];
     if (retryAfter !== undefined) facts.push('`Retry-After`');
+    if (forwarded !== undefined) facts.push(`\`forwarded: ${forwarded}\``);
     expect(section?.facts).toBe(facts.join(' · '));
   });
 

@@ -9,13 +9,9 @@ interface DrainDependencies {
   readonly log: Logger;
   readonly readiness: Readiness;
   /** The merchants' listener. */
-  readonly listener: { close(): void; closeAllConnections(): void };
-  /** Its open connections. */
-  readonly connections: { readonly size: number };
-  /** Requests in flight. `drain` makes each connection close with its next response. */
-  readonly activeReplies: { readonly size: number; drain(): void };
-  /** Aborts the requests in flight. */
-  readonly abortAll: () => void;
+  readonly listener: { readonly size: number; close(): void; closeAll(): void };
+  /** Its requests. `drain` makes each connection close with its next response; `stop` aborts those in progress. */
+  readonly proxy: { readonly active: { readonly size: number }; drain(): void; stop(): void };
   /** Monotonic milliseconds. */
   readonly monotonic: () => number;
 }
@@ -38,12 +34,12 @@ export class Drain {
    */
   begin(timeout: number): Promise<void> {
     if (this.#drained === undefined) {
-      const { log, readiness, activeReplies, monotonic } = this.#dependencies;
+      const { log, readiness, proxy, monotonic } = this.#dependencies;
       readiness.end();
-      activeReplies.drain();
+      proxy.drain();
       log.info('draining');
       this.#deadline = monotonic() + timeout;
-      this.#drained = waitUntil(() => activeReplies.size === 0, timeout);
+      this.#drained = waitUntil(() => proxy.active.size === 0, timeout);
     }
     return this.#drained;
   }
@@ -51,16 +47,16 @@ export class Drain {
   /** Begins the drain unless it has begun, waits for the requests in flight until the deadline, then closes the listener. */
   async finish(timeout: number): Promise<void> {
     void this.begin(timeout);
-    const { listener, connections, activeReplies, abortAll, monotonic } = this.#dependencies;
+    const { listener, proxy, monotonic } = this.#dependencies;
     // If an earlier drain has used up its time, later requests still get a short time.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
-    await waitUntil(() => connections.size === 0, idleLinger);
+    await waitUntil(() => listener.size === 0, idleLinger);
     // Closed even with requests in flight: new connections would use up their remaining time.
     listener.close();
-    await waitUntil(() => activeReplies.size === 0, end - monotonic());
-    abortAll();
-    listener.closeAllConnections();
+    await waitUntil(() => proxy.active.size === 0, end - monotonic());
+    proxy.stop();
+    listener.closeAll();
     // An aborted request is logged when its connection reports that it is closed.
-    await waitUntil(() => activeReplies.size === 0, idleLinger);
+    await waitUntil(() => proxy.active.size === 0, idleLinger);
   }
 }

@@ -1,91 +1,109 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { isIPv4, type Socket } from 'node:net';
+import { isIPv4 } from 'node:net';
 import type { Registry } from 'prom-client';
+import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
+import { statusOf, type RunningState } from './status.ts';
 
 interface AdminDependencies {
   readonly registry: Registry;
   /**
-   * Configuration loaded, merchants' listener open, not draining. Does not depend on the upstream, which is the same
+   * `ready`: configuration loaded, merchants' listener open, not draining. Does not depend on the upstream, which is the same
    * for all pods.
    */
-  readonly isReady: () => boolean;
+  readonly state: () => RunningState;
   /** Begins the drain, if it has not begun; resolves when nothing is in flight or its time is over. */
   readonly drain: () => Promise<void>;
-  /** The token of a request for a drain. Undefined: every such request is refused. */
+  /** Loads the configuration again; resolves when it was applied or reported. Undefined: it cannot be. */
+  readonly reload: (() => Promise<void>) | undefined;
+  /** The token of a command. Undefined: every command is refused. */
   readonly drainToken: string | undefined;
 }
 
-/** The most connections. Beyond that the oldest is closed for a new one, so that probes succeed. */
+/** The most connections. Beyond that the oldest is closed for a new one, so that probes succeed, but not a drain's. */
 const maxConnections = 64;
 
 /** Milliseconds that a client may take to read its response. */
 const readingTime = 10_000;
 
-/** The admin listener: health, metrics and the start of a drain. Nothing secret. */
+/** The admin listener: health, metrics and commands of the same machine. Nothing secret. */
 export function createAdminListener(dependencies: AdminDependencies): Server {
   const metrics = new SharedMetrics(dependencies.registry);
   const limits = { maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 };
   const server = http.createServer(limits, (req, res) => {
-    respond(req, res, metrics, dependencies).catch(() => res.destroy());
+    respond(req, res, { ...dependencies, metrics, connections }).catch(() => res.destroy());
   });
+  const connections = new ConnectionLimit(server, maxConnections);
   // One request per connection, so that a client cannot pipeline requests and not read the responses, which Node would
   // keep.
   server.maxRequestsPerSocket = 1;
   stopAtDestroyed(server);
   server.on('dropRequest', (_req, socket) => void socket.destroy());
-  const connections = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    const [oldest] = connections;
-    if (connections.size >= maxConnections) oldest?.destroy();
-    connections.add(socket);
-    socket.once('close', () => connections.delete(socket));
-  });
   return server;
+}
+
+interface Responding extends AdminDependencies {
+  readonly metrics: SharedMetrics;
+  readonly connections: ConnectionLimit;
 }
 
 async function respond(
   req: IncomingMessage,
   res: ServerResponse,
-  metrics: SharedMetrics,
-  { registry, isReady, drain, drainToken }: AdminDependencies,
+  { state, drain, reload, drainToken, metrics, connections, registry }: Responding,
 ): Promise<void> {
   const path = req.url?.split('?', 1)[0];
   const isRead = req.method === 'GET' || req.method === 'HEAD';
   if (path === '/livez' && isRead) {
     text(res, 200, 'ok\n');
   } else if (path === '/readyz' && isRead) {
-    if (isReady()) text(res, 200, 'ready\n');
+    if (state().ready) text(res, 200, 'ready\n');
     else text(res, 503, 'not ready\n');
   } else if (path === '/metrics' && isRead) {
     send(res, 200, registry.contentType, await metrics.text());
-  } else if (path === '/drain' && req.method === 'POST') {
-    const refusal = drainRefusal(req, drainToken);
+  } else if (isCommand(path) && req.method === 'POST') {
+    const refusal = refusalOf(path.slice(1), req, drainToken);
     if (refusal !== undefined) {
-      text(res, 403, refusal);
+      text(res, 403, `${refusal}\n`);
       return;
     }
-    await drain();
-    text(res, 200, 'drained\n');
+    // It may wait for as long as a drain takes, while anybody in the cluster may open connections.
+    connections.keep(req.socket);
+    if (path === '/drain') await drain();
+    if (path === '/reload') await reload?.();
+    send(res, 200, 'application/json', Buffer.from(`${JSON.stringify(statusOf(state()))}\n`));
   } else {
     text(res, 404, 'not found\n');
   }
 }
 
+/** What `sidecar drain`, `reload` and `status` ask for. The response has the state afterwards. */
+const commands = ['/drain', '/reload', '/status'] as const;
+
+function isCommand(path: string | undefined): path is (typeof commands)[number] {
+  return commands.some((each) => each === path);
+}
+
 /**
- * Why a drain is refused. The admin port is open to the cluster for scraping, but only a process in the pod with the
+ * Why a command is refused. The admin port is open to the cluster for scraping, but only a process in the pod with the
  * same user may take it out of service. Port-forwards, mesh proxies and browsers reach loopback too, but have no token.
  */
-function drainRefusal({ socket, headers }: IncomingMessage, expected: string | undefined): string | undefined {
-  if (!isLoopback(socket.remoteAddress ?? '')) return 'drain is accepted from loopback only\n';
+function refusalOf(
+  command: string,
+  { socket, headers }: IncomingMessage,
+  expected: string | undefined,
+): string | undefined {
+  if (!isLoopback(socket.remoteAddress ?? '')) return `${command} is accepted from loopback only`;
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined)
-    return 'drain is not accepted from a browser\n';
-  if (!isLoopbackHost(headers.host ?? '')) return 'drain is accepted on a loopback address only\n';
-  if (expected === undefined) return 'drain has no token: it could not be written at the start\n';
+    return `${command} is not accepted from a browser`;
+  if (!isLoopbackHost(headers.host ?? '')) return `${command} is accepted on a loopback address only`;
+  if (expected === undefined) return `${command} has no token: it could not be written at the start`;
   const token = /^Bearer ([\w-]+)$/.exec(headers.authorization ?? '')?.[1];
-  return token !== undefined && isDrainToken(token, expected) ? undefined : 'drain needs the token of this sidecar\n';
+  return token !== undefined && isDrainToken(token, expected)
+    ? undefined
+    : `${command} needs the token of this sidecar`;
 }
 
 function isLoopback(address: string): boolean {

@@ -2,25 +2,32 @@ import { readFileSync, statSync } from 'node:fs';
 import { extname } from 'node:path';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { membersOf } from '../accounts/file/members.ts';
-import type { StoredAccount } from '../accounts/store.ts';
+import type { AuditAction, StoredAccount } from '../accounts/store.ts';
 import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.ts';
 import { Importer } from '../accounts/transfer/importer.ts';
 import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
-import { loadSettings } from '../config/load.ts';
+import { loadCommandStore } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
 import { CommandFailed, printError, valid } from './failures.ts';
-import { Progress } from './progress.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
 /** Accounts per batch. Each batch rewrites the file once, or is one transaction. */
 const batchSize = 5_000;
 
-/** Adds `accounts import|export|copy|rekey`. */
+const fileForm = 'CSV if its name ends in .csv, otherwise NDJSON';
+
+/** Adds `accounts import|apply|export|copy|rekey`. */
 export function addTransferCommands(add: AddStoreCommand): void {
   add('import', 'add the accounts of a file; existing accounts are skipped')
-    .argument('<file>', 'CSV if its name ends in .csv, otherwise NDJSON')
+    .argument('<file>', fileForm)
+    .option('--dry-run', 'list what would be added, and add nothing')
+    .option('--partial', 'add the valid accounts although others are refused')
     .run(importFile);
+  add('apply', 'add, rename, activate and deactivate accounts until they are as in a file; keys and encryption stay')
+    .argument('<file>', fileForm)
+    .option('--dry-run', 'list what would be changed, and change nothing')
+    .run(applyFile);
   add('export', 'write all accounts to stdout as NDJSON, with credentials as stored').run(exportAll);
   add('copy', 'copy all accounts to the store of another configuration')
     .requiredOption('--to <file>', 'path of the other configuration file')
@@ -37,33 +44,106 @@ interface Candidate {
   readonly problems: readonly string[];
 }
 
-async function importFile(session: StoreSession, file: string): Promise<void> {
+interface ImportOptions {
+  readonly dryRun?: true;
+  readonly partial?: true;
+}
+
+/** The whole input is checked before any of it is added, unless a part is enough. */
+async function importFile(session: StoreSession, file: string, { dryRun, partial }: ImportOptions): Promise<void> {
   await readable(file, async () => {
-    const size = statSync(file).size;
-    let read = 0;
-    const lines = linesOf(file, (bytes) => (read = bytes));
-    const accounts = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(lines, session.vault);
     const importer = new Importer(session, session.vault, session.actor);
-    await transfer(session, importer, candidates(file, accounts), () => read / size);
+    if (dryRun || !partial) {
+      // Reading a pipe again would find nothing.
+      if (!dryRun && statSync(file).isFIFO()) {
+        throw new CommandFailed(`${file} is a pipe, which cannot be read twice: use --partial`);
+      }
+      const { io } = session;
+      const list = ({ id, name, keys }: StoredAccount): Promise<void> =>
+        io.stdout.write(`+ ${id}  ${name}  ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}\n`);
+      const counts = await inBatches(session, candidatesIn(session, file), (accounts) => importer.check(accounts), {
+        ...(dryRun && !session.json && { added: list }),
+      });
+      const isRefused = counts.refused > 0;
+      if (dryRun || isRefused) {
+        const none = { ...counts, added: 0 };
+        await session.show(
+          dryRun ? counts : none,
+          () => `${dryRun ? 'Would be: ' : ''}${countsLine(dryRun ? counts : none)}`,
+        );
+        if (!isRefused) return;
+        throw new CommandFailed(dryRun ? someRefused : 'nothing was added: correct the file, or use --partial');
+      }
+    }
+    await transfer(session, importer, candidatesIn(session, file));
   });
 }
 
-async function* candidates(file: string, lines: ReturnType<typeof ndjsonAccounts>): AsyncIterable<Candidate> {
+async function* candidatesIn({ vault }: StoreSession, file: string): AsyncIterable<Candidate> {
+  const lines = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(linesOf(file), vault);
   for await (const { line, ...read } of lines) yield { where: `${file}:${line}`, ...read };
 }
 
-async function exportAll({ store, unreadable, io }: StoreSession): Promise<void> {
+/** A change of `accounts apply`: `account_added`, `account_renamed`, `account_activated` or `account_deactivated`. */
+interface Step {
+  readonly account: string;
+  readonly change: AuditAction;
+  readonly name?: string;
+}
+
+async function applyFile(session: StoreSession, file: string, { dryRun }: { readonly dryRun?: true }): Promise<void> {
+  const { io, operations, actor, show } = session;
+  const wanted: Pick<StoredAccount, 'id' | 'name' | 'active'>[] = [];
+  let refused = 0;
+  await readable(file, async () => {
+    for await (const { where, account, problems } of candidatesIn(session, file)) {
+      for (const problem of problems) await printError(io, `${where}  ${problem}\n`);
+      if (account === undefined) refused += 1;
+      else wanted.push({ id: account.id, name: account.name, active: account.active });
+    }
+  });
+  if (refused > 0) throw new CommandFailed('nothing was changed: correct the file');
+  const steps: Step[] = [];
+  for (const { id, name, active } of wanted) {
+    const before = await operations.stored(id);
+    if (before === undefined) steps.push({ account: id, change: 'account_added', name });
+    else if (before.name !== name) steps.push({ account: id, change: 'account_renamed', name });
+    if ((before?.active ?? true) !== active) {
+      steps.push({ account: id, change: active ? 'account_activated' : 'account_deactivated' });
+    }
+  }
+  if (!dryRun) for (const step of steps) await applyStep(operations, step, actor);
+  const lines = steps.map(
+    ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
+  );
+  const total = `${dryRun ? 'Would be: ' : ''}${steps.length} changes, ${wanted.length} accounts in the file.\n`;
+  await show({ changes: steps, accounts: wanted.length }, () => lines.join('') + total);
+}
+
+async function applyStep(
+  operations: StoreSession['operations'],
+  { account, change, name = '' }: Step,
+  actor: string,
+): Promise<void> {
+  if (change === 'account_added') await operations.add(account, name, { actor });
+  else if (change === 'account_renamed') await operations.rename(account, name, { actor });
+  else await operations.setActive(account, change === 'account_activated', { actor });
+}
+
+async function exportAll({ operations, store, unreadable, io, actor }: StoreSession): Promise<void> {
+  await operations.record('accounts_exported', {}, { actor });
   for await (const account of store.list(undefined, unreadable)) {
     await io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
   }
 }
 
 async function copy(session: StoreSession, { to }: { readonly to: string }): Promise<void> {
-  const { env } = session.io;
-  const { store, vault } = openStore(valid(loadSettings(to, env)).value.store, env);
+  const { io, origin } = session;
+  const { env } = io;
+  const { store, vault } = openStore(valid(loadCommandStore(to, env)).value, env, origin);
   try {
     const importer = new Importer({ ...session, store, vault }, session.vault, session.actor);
-    await transfer(session, importer, storedIn(session), () => undefined);
+    await transfer(session, importer, storedIn(session));
   } finally {
     await store.close();
   }
@@ -73,49 +153,68 @@ async function* storedIn({ store, unreadable }: StoreSession): AsyncIterable<Can
   for await (const account of store.list(undefined, unreadable)) yield { where: account.id, account, problems: [] };
 }
 
-/** Adds candidates in batches, and reports why a candidate is refused. */
-async function transfer(
-  { io, actor, audit, clock, show }: StoreSession,
-  importer: Importer,
+interface Counts {
+  added: number;
+  unchanged: number;
+  refused: number;
+}
+
+function countsLine({ added, unchanged, refused }: Counts): string {
+  return `${added} added, ${unchanged} already present, ${refused} refused.\n`;
+}
+
+const someRefused = 'some accounts were refused: correct them, then run the command again';
+
+/**
+ * Passes candidates to `add` in batches, and reports why a candidate is refused.
+ *
+ * @param counts are complete up to the last batch if it fails
+ */
+async function inBatches(
+  { io }: StoreSession,
   all: AsyncIterable<Candidate>,
-  share: () => number | undefined,
-): Promise<void> {
-  const progress = new Progress(io.stderr, clock);
-  const counts = { added: 0, unchanged: 0, refused: 0 };
+  add: Importer['add'],
+  on: { readonly added?: (account: StoredAccount) => Promise<void> } = {},
+  counts: Counts = { added: 0, unchanged: 0, refused: 0 },
+): Promise<Counts> {
   let batch: { readonly where: string; readonly account: StoredAccount }[] = [];
 
   const refuse = async (where: string, messages: readonly string[]): Promise<void> => {
-    progress.end();
     counts.refused += 1;
     for (const message of messages) await printError(io, `${where}  ${message}\n`);
   };
   const flush = async (): Promise<void> => {
-    const outcomes = await importer.add(batch.map(({ account }) => account));
+    const outcomes = await add(batch.map(({ account }) => account));
     for (const [i, outcome] of outcomes.entries()) {
       if (outcome instanceof AccountsError) await refuse(batch[i]?.where ?? '', [outcome.message]);
       else counts[outcome] += 1;
+      const account = batch[i]?.account;
+      if (outcome === 'added' && account !== undefined) await on.added?.(account);
     }
     batch = [];
-    progress.draw(share(), counts.added + counts.unchanged);
   };
+  for await (const { where, account, problems } of all) {
+    if (account === undefined) await refuse(where, problems);
+    else batch.push({ where, account });
+    if (batch.length === batchSize) await flush();
+  }
+  if (batch.length > 0) await flush();
+  return counts;
+}
 
+/** Adds candidates, the valid ones although others are refused. */
+async function transfer(session: StoreSession, importer: Importer, all: AsyncIterable<Candidate>): Promise<void> {
+  const { audit, show } = session;
+  const counts = { added: 0, unchanged: 0, refused: 0 };
   try {
-    for await (const { where, account, problems } of all) {
-      if (account === undefined) await refuse(where, problems);
-      else batch.push({ where, account });
-      if (batch.length === batchSize) await flush();
-    }
-    if (batch.length > 0) await flush();
+    await inBatches(session, all, (accounts) => importer.add(accounts), {}, counts);
   } finally {
-    progress.end();
-    if (counts.added > 0) {
-      const details = { accounts: counts.added };
-      audit({ at: clock(), actor, action: 'account_imported', account: undefined, details });
+    if (importer.last !== undefined) {
+      audit({ ...importer.last, account: undefined, details: { accounts: counts.added } });
     }
   }
-  const { added, unchanged, refused } = counts;
-  await show(counts, () => `${added} added, ${unchanged} already present, ${refused} refused.\n`);
-  if (refused > 0) throw new CommandFailed('some accounts were refused: correct them, then run the command again');
+  await show(counts, () => countsLine(counts));
+  if (counts.refused > 0) throw new CommandFailed(someRefused);
 }
 
 async function rekey(session: StoreSession, options: { readonly newMasterKeyFile: string }): Promise<void> {

@@ -2,7 +2,9 @@ import { Option } from 'commander';
 import { accountName } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
+import { chainOlder } from '../accounts/postgres/chain-older.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';
+import type { AuditEvent } from '../accounts/store.ts';
 import type { AccountView } from '../accounts/views.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
 import { CommandFailed } from './failures.ts';
@@ -18,7 +20,11 @@ const nameOption = ['--name <name>', 'name of the merchant, for display', readAs
 export function addAccountCommands(add: AddStoreCommand): void {
   const onAccount: AddStoreCommand = (name, description) => add(name, description).addArgument(accountArgument('<id>'));
   add('list', 'list accounts')
-    .option('--search <text>', 'only accounts whose id or name contains this text, in any letter case')
+    .option(
+      '--search <text>',
+      'only accounts whose id or name contains this text, in any letter case',
+      readAs(accountName),
+    )
     .addOption(
       new Option(
         '--filter <filter>',
@@ -50,7 +56,7 @@ function list({ operations, unreadable, showList }: StoreSession, { search, filt
 
 async function show(session: StoreSession, id: string): Promise<void> {
   const view = await session.operations.show(id);
-  await session.show(view, (width) => accountText(view, width));
+  await session.show(view, () => accountText(view));
 }
 
 async function addAccount(session: StoreSession, id: string, { name }: { readonly name: string }): Promise<void> {
@@ -72,20 +78,25 @@ function setActive(isActive: boolean) {
   };
 }
 
-async function migrateTables({ settings, show }: StoreSession): Promise<void> {
+async function migrateTables({ settings, show, actor, origin, clock, audit }: StoreSession): Promise<void> {
   if (settings.type !== 'postgres') {
     const message = 'this configuration stores the accounts in a file, not in a database';
     throw new CommandFailed(message, exitCodes.configuration);
   }
   const migrations = await migrate(settings.url);
-  await show({ migrations }, () =>
-    migrations.length === 0 ? 'The tables are up to date.\n' : `Applied ${migrations.join(', ')}.\n`,
+  const begun: AuditEvent = { at: clock(), actor, action: 'trail_begun', account: undefined, details: {} };
+  const { events, appended } = await chainOlder(settings.url, begun, { origin, auditKeys: settings.auditKeys });
+  appended.forEach(audit);
+  const chained = events === 0 ? '' : `Chained ${events} events of the version before.\n`;
+  await show({ migrations, events }, () =>
+    migrations.length === 0
+      ? `The tables are up to date.\n${chained}`
+      : `Applied ${migrations.join(', ')}.\n${chained}`,
   );
 }
 
 const accountsLayout: Layout<AccountView> = {
   head: ['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'],
-  shrinks: 'NAME',
   row: (account) => [
     account.id,
     account.name,
@@ -100,8 +111,8 @@ function encrypts({ encryption }: AccountView): string {
   return environmentNames.filter((name) => encryption[name].enabled).join(', ') || '-';
 }
 
-function accountText(account: AccountView, width: number): string {
+function accountText(account: AccountView): string {
   const { id, name, active, keys } = account;
-  const head = members({ id, name, active: active ? 'yes' : 'no', encrypts: encrypts(account) }, width);
-  return `${head}\n${keysTable(keys, width)}`;
+  const head = members({ id, name, active: active ? 'yes' : 'no', encrypts: encrypts(account) });
+  return `${head}\n${keysTable(keys)}`;
 }

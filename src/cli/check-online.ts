@@ -56,9 +56,11 @@ async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
   }
 }
 
-function migrated({ pending }: Inspection): Check {
-  if (pending.length === 0) return { check: 'store', ok: true, detail: 'the database is reachable and migrated' };
-  return { check: 'store', ok: false, detail: `the database lacks ${pending.join(', ')}: run "accounts migrate"` };
+function migrated({ missingRights }: Inspection): Check {
+  if (missingRights.length > 0) {
+    return { check: 'store', ok: false, detail: `the database's user lacks ${missingRights.join(', ')}: grant it` };
+  }
+  return { check: 'store', ok: true, detail: 'the database is reachable and migrated' };
 }
 
 function opened({ failures }: Pick<CredentialsSample, 'failures'>, of: string, good: string): Check {

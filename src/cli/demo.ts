@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import type { App } from '../app.ts';
-import { operatorRoles } from '../config/choices.ts';
+import { rankedRoles } from '../config/choices.ts';
 import { loadConfig } from '../config/load.ts';
 import { demoCommands, type DemoAccounts, type DemoOperator } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
@@ -40,7 +40,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
   const corePort = await listenOnLoopback(core, freePorts ? 0 : Number(new URL(base.environments.test.upstream).port));
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-demo-'));
   try {
-    const operators = operatorRoles.map((role): DemoOperator => ({ role, token: randomBytes(24).toString('hex') }));
+    const operators = rankedRoles.map((role): DemoOperator => ({ role, token: randomBytes(24).toString('hex') }));
     const file = join(folder, 'sidecar.yaml');
     copyFileSync(join(shipped, 'accounts.yaml'), join(folder, 'accounts.yaml'));
     writeFileSync(file, JSON.stringify(demoFile(base, operators, freePorts ? corePort : undefined)), { mode: 0o600 });
@@ -49,7 +49,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     const { config, files } = valid(loadConfig(file, io.env));
     const log = createLogger(config.log.level, io.log);
     const app = await startApp(io, config, log);
-    const reloader = createReloader(io, file, app);
+    const reloader = createReloader(io, file, app, log);
     reloader.watch(files, readSince);
     await io.stdout.write(commandsFor(app.addresses, operators));
     // If the reader closes the pipe, the demo ends, because its output can no longer be seen.

@@ -56,10 +56,17 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
   command('show', 'show whether and how an account encrypts, without the key').run(showEncryption);
 }
 
-async function enable({ operations, actor, show }: StoreSession, id: string, options: EnableOptions): Promise<void> {
+async function enable(
+  { operations, settings, actor, show, log }: StoreSession,
+  id: string,
+  options: EnableOptions,
+): Promise<void> {
   const { environment, encoding, grace, replace = false } = options;
   const enabled = await operations.enableEncryption(id, environment, { encoding, grace, replace }, { actor });
-  await show(enabled, (width) => enabledText(enabled, width));
+  await show(enabled, () => enabledText(enabled));
+  if (settings.masterKeys.length === 0) {
+    log.warn('the key and the IV are stored in the clear: set accounts.masterKey, then run "accounts rekey"');
+  }
 }
 
 async function disable({ operations, actor, show }: StoreSession, id: string, options: DisableOptions): Promise<void> {
@@ -85,20 +92,20 @@ async function changeGrace(
 
 async function showEncryption({ operations, show }: StoreSession, id: string, options: Options): Promise<void> {
   const view = await operations.showEncryption(id, options.environment);
-  await show(view, (width) => shownText(view, width));
+  await show(view, () => shownText(view));
 }
 
-function enabledText(enabled: EnabledView, width: number): string {
+function enabledText(enabled: EnabledView): string {
   const { key = '', iv = '' } = enabled;
-  return `${members({ key, iv, ...factsOf(enabled) }, width)}
+  return `${members({ key, iv, ...factsOf(enabled) })}
 The key and the IV are not shown again. Give both to the merchant unchanged.
 `;
 }
 
-function shownText(view: ShownEncryptionView, width: number): string {
+function shownText(view: ShownEncryptionView): string {
   const { unexpected_envelope_at: at } = view;
   const envelopes = at === null ? undefined : `still arrive, most recently at ${minute(at)}`;
-  return members({ ...factsOf(view), envelopes }, width);
+  return members({ ...factsOf(view), envelopes });
 }
 
 function factsOf(view: EncryptionView): Record<string, string | undefined> {

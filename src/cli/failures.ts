@@ -1,6 +1,5 @@
 import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { folded, widthOf } from './text-width.ts';
 
 /** Ends a command with messages for its user, one per line, and an exit code. */
 export class CommandFailed extends Error {
@@ -59,19 +58,10 @@ export async function exitCodeOf(
   }
 }
 
-const indent = '  ';
-
-/**
- * Writes messages to stderr. On a terminal lines are broken between words (a path stays whole) and continuation lines
- * are indented; elsewhere they stay whole, for programs that search them. If stderr is closed, the command continues.
- *
- * @param text lines, with a newline at the end of each
- */
+/** Writes messages to stderr. If it is closed, the command continues. @param text lines, with a newline at the end of each */
 export async function printError({ stderr }: Pick<CliIo, 'stderr'>, text: string): Promise<void> {
-  const fit = (line: string): string =>
-    widthOf(line) <= stderr.width ? line : folded(line, stderr.width - indent.length).join(`\n${indent}`);
   try {
-    await stderr.write(text.split('\n').map(fit).join('\n'));
+    await stderr.write(text);
   } catch {
     // There is no other place to report it.
   }

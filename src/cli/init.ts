@@ -1,8 +1,12 @@
+import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageFile } from '../package-file.ts';
 import { CommandFailed } from './failures.ts';
 import type { CliIo } from './io.ts';
+
+/** The name of the new master key in the folder, as the shipped configuration has it. */
+const masterKey = 'master-key';
 
 /** The shipped files, by their names in the new folder. */
 const shipped = {
@@ -12,28 +16,30 @@ const shipped = {
   'accounts.schema.json': 'config/accounts.schema.json',
 };
 
+/** Files with secrets, or files that will have some. */
+const secret: ReadonlySet<string> = new Set(['accounts.yaml', masterKey]);
+
 /**
- * `init`: writes a commented configuration for a new installation into a folder, with the schemas for editors. Never
- * overwrites a file.
+ * `init`: writes a commented configuration for a new installation into a folder, with the schemas for editors and a new master
+ * key. Never overwrites a file.
  *
  * @throws CommandFailed if a file exists or cannot be written
  */
 export async function init({ stdout }: Pick<CliIo, 'stdout'>, folder: string): Promise<void> {
   const written = writeFiles(folder).join(', ');
-  await stdout.write(`Wrote ${written}.\nNext: sidecar check --config ${join(folder, 'sidecar.yaml')}\n`);
+  const advice = `Back up ${join(folder, masterKey)}, apart from the accounts: nothing else opens stored credentials.`;
+  await stdout.write(`Wrote ${written}.\n${advice}\nNext: sidecar check --config ${join(folder, 'sidecar.yaml')}\n`);
 }
 
 /** @returns the paths of the files */
 function writeFiles(folder: string): string[] {
   try {
     mkdirSync(folder, { recursive: true });
-    return Object.entries(shipped).map(([name, path]) => {
+    const contents = Object.entries(shipped).map(([name, path]) => [name, readFileSync(packageFile(path))] as const);
+    const newKey = `${randomBytes(32).toString('base64')}\n`;
+    return [...contents, [masterKey, newKey] as const].map(([name, content]) => {
       const file = join(folder, name);
-      // Accounts will hold keys and credentials.
-      writeFileSync(file, readFileSync(packageFile(path)), {
-        flag: 'wx',
-        mode: name === 'accounts.yaml' ? 0o600 : 0o644,
-      });
+      writeFileSync(file, content, { flag: 'wx', mode: secret.has(name) ? 0o600 : 0o644 });
       return file;
     });
   } catch (error) {

@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { lifetime, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
+import { accountName, lifetime, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
 import { sha256Hex, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { requireAccount } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
@@ -26,9 +26,10 @@ export function addKeyCommands(add: AddStoreCommand): void {
     )
     .option(
       '--expires <duration>',
-      'how long the key is valid, such as 180d (default: until it is revoked)',
+      'how long the key is valid, such as 180d (default: keys.maxAge, or until it is revoked)',
       readAs(lifetime),
     )
+    .option('--name <name>', 'what its owner calls it, such as Till 3', readAs(accountName))
     .run(issue);
 
   onAccount('list', 'list the keys of an account').run(list);
@@ -56,23 +57,25 @@ interface IssueOptions {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
   readonly expires?: number;
+  readonly name?: string;
 }
 
 async function issue({ operations, actor, show }: StoreSession, id: string, options: IssueOptions): Promise<void> {
-  const { environment, kind, expires } = options;
-  const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
-  await show(issued, (width) => issuedText(issued, width));
+  const { environment, kind, expires, name } = options;
+  const issued = await operations.issueKey(id, { environment, kind, lifetime: expires, name }, { actor });
+  await show(issued, () => issuedText(issued));
 }
 
 async function list({ operations, show }: StoreSession, id: string): Promise<void> {
-  const { keys } = await operations.show(id);
-  await show(keys, (width) => keysTable(keys, width));
+  const keys = await operations.keys(id);
+  await show(keys, () => keysTable(keys));
 }
 
 async function find({ io, operations, show }: StoreSession, options: { readonly sha256?: string }): Promise<void> {
   const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
   const { account, id, environment, kind } = found;
-  await show(found, (width) => members({ account, id, environment, kind, state: stateOf(found) }, width));
+  const [name, key] = [found.name ?? undefined, found.hint ?? undefined];
+  await show(found, () => members({ account, id, name, key, environment, kind, state: stateOf(found) }));
 }
 
 async function rotate(
@@ -83,7 +86,7 @@ async function rotate(
 ): Promise<void> {
   const { operations, actor, show } = session;
   const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
-  await show(issued, (width) => issuedText(issued, width));
+  await show(issued, () => issuedText(issued));
 }
 
 async function revoke(session: StoreSession, id: string, named: string): Promise<void> {
@@ -93,11 +96,12 @@ async function revoke(session: StoreSession, id: string, named: string): Promise
 }
 
 const dueKeysLayout: Layout<KeyView> = {
-  head: ['ACCOUNT', 'ID', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'],
-  shrinks: 'ACCOUNT',
+  head: ['ACCOUNT', 'ID', 'KEY', 'NAME', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'],
   row: (key) => [
     key.account,
     key.id,
+    key.hint ?? '-',
+    key.name ?? '-',
     key.environment,
     key.kind,
     day(key.created_at),
@@ -118,11 +122,12 @@ async function keyIdOf({ operations }: StoreSession, id: string, named: string):
   throw new AccountsError('key_unknown', `account ${id} does not have this key${hint}`);
 }
 
-function issuedText(issued: IssuedKeyView, width: number): string {
+function issuedText(issued: IssuedKeyView): string {
   const { key = '', id, account, environment, kind, replaces } = issued;
+  const name = issued.name ?? undefined;
   const expires = issued.expires_at === null ? 'never' : minute(issued.expires_at);
   const replaced = replaces && `${replaces.id}, until ${minute(replaces.expires_at)}`;
-  return `${members({ key, id, account, environment, kind, expires, replaces: replaced }, width)}
+  return `${members({ key, id, name, account, environment, kind, expires, replaces: replaced })}
 The key is not shown again: only its hash is stored.
 `;
 }
@@ -140,23 +145,33 @@ function stateOf({ state, warnings }: KeyView): string {
 }
 
 /** The keys of an account, for people. */
-export function keysTable(keys: readonly KeyView[], width: number): string {
+export function keysTable(keys: readonly KeyView[]): string {
   if (keys.length === 0) return 'No keys.\n';
   const isRecorded = keys.some((key) => key.last_used_at !== undefined);
-  const names = ['ID', 'ENV', 'KIND', 'STATE', 'CREATED', 'EXPIRES', ...(isRecorded ? ['LAST USED'] : [])];
-  return table(
-    [
-      names,
-      ...keys.map((key) => [
-        key.id,
-        key.environment,
-        key.kind,
-        stateOf(key),
-        day(key.created_at),
-        day(key.expires_at),
-        ...(isRecorded ? [day(key.last_used_at)] : []),
-      ]),
-    ],
-    width,
-  );
+  const isNamed = keys.some(({ name }) => name !== null);
+  const names = [
+    'ID',
+    'KEY',
+    ...(isNamed ? ['NAME'] : []),
+    'ENV',
+    'KIND',
+    'STATE',
+    'CREATED',
+    'EXPIRES',
+    ...(isRecorded ? ['LAST USED'] : []),
+  ];
+  return table([
+    names,
+    ...keys.map((key) => [
+      key.id,
+      key.hint ?? '-',
+      ...(isNamed ? [key.name ?? '-'] : []),
+      key.environment,
+      key.kind,
+      stateOf(key),
+      day(key.created_at),
+      day(key.expires_at),
+      ...(isRecorded ? [day(key.last_used_at)] : []),
+    ]),
+  ]);
 }

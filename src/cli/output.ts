@@ -12,37 +12,24 @@ export class OutputFailed extends Error {
   }
 }
 
-/** The width of a terminal that does not report one. */
-const usualWidth = 80;
-
-type OutputStream = Writable & { readonly isTTY?: boolean; readonly columns?: number };
-
 /** Standard output or standard error. A command that awaits each write holds no more than the stream's buffer. */
 export class Output {
-  readonly #stream: OutputStream;
+  readonly #stream: Writable;
+  readonly isTerminal: boolean;
   #written: Promise<void> = Promise.resolve();
   #failure: OutputFailed | undefined;
   /** Resolves at the first failure. */
   readonly failed: Promise<void>;
 
-  constructor(stream: OutputStream) {
+  constructor(stream: Writable) {
     this.#stream = stream;
+    this.isTerminal = 'isTTY' in stream && stream.isTTY === true;
     this.failed = new Promise((resolve) => {
       stream.on('error', (error) => {
         this.#failure ??= new OutputFailed(error);
         resolve();
       });
     });
-  }
-
-  get isTerminal(): boolean {
-    return this.#stream.isTTY === true;
-  }
-
-  /** The cells in a line of the terminal. Infinite elsewhere: programs and files get lines as long as they are. */
-  get width(): number {
-    // A terminal may report 0 if it does not know.
-    return this.isTerminal ? this.#stream.columns || usualWidth : Infinity;
   }
 
   /**

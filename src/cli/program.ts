@@ -6,14 +6,15 @@ import { addAuditCommands } from './audit.ts';
 import { check, type CheckOptions } from './check.ts';
 import { open, seal, type CipherOptions } from './cipher.ts';
 import { demo } from './demo.ts';
-import { drain } from './drain.ts';
 import { addEncryptionCommands } from './encryption.ts';
 import { exitCodeOf, printError } from './failures.ts';
 import { init } from './init.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
 import { configOption } from './options.ts';
+import { drain, reload, status } from './running.ts';
 import { serve } from './serve.ts';
+import { members } from './table.ts';
 import { storeCommands, type AddStoreCommand, type RunCommand } from './store-command.ts';
 
 /** Runs the command that `args` names. Returns the exit code. */
@@ -47,7 +48,7 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
   }
 }
 
-/** Adds `serve|check|init|demo|drain`. */
+/** Adds `serve|check|init|demo|drain|status|reload|version`. */
 function addServiceCommands(program: Command, io: CliIo, runCommand: RunCommand): void {
   program
     .command('serve')
@@ -73,11 +74,22 @@ function addServiceCommands(program: Command, io: CliIo, runCommand: RunCommand)
     .action(({ freePorts }: { freePorts?: true }) =>
       runCommand('demo', () => demo(io, { freePorts: freePorts === true })),
     );
+  const toRunning = (name: string, description: string, run: typeof drain | typeof reload): void => {
+    program
+      .command(name)
+      .description(description)
+      .addOption(configOption(io))
+      .option('--json', 'print the result as JSON')
+      .action((options: Parameters<typeof run>[1]) => runCommand(name, () => run(io, options)));
+  };
+  toRunning('drain', 'drain the running sidecar; return when no request is in flight', drain);
+  toRunning('status', 'show the state of the running sidecar and of its files', status);
+  toRunning('reload', 'let the running sidecar load its files again; show whether they are in force', reload);
   program
-    .command('drain')
-    .description('drain the running sidecar; return when no request is in flight')
-    .addOption(configOption(io))
-    .action(({ config }: { config: string }) => runCommand('drain', () => drain(io, config)));
+    .command('version')
+    .description('print the versions of the sidecar and of Node, and the commit')
+    .addOption(configOption(io).hideHelp())
+    .action(() => runCommand('version', () => printVersion(io)));
 }
 
 /** Adds `seal|open`. */
@@ -97,4 +109,10 @@ function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand):
   cipherCommand('open', 'read an envelope from stdin, write its plaintext to stdout').action((options: CipherOptions) =>
     runCommand('open', () => open(io, options)),
   );
+}
+
+async function printVersion({ stdout, version, env }: CliIo): Promise<void> {
+  // The image sets the variable when it is built.
+  const commit = env['SIDECAR_REVISION'] || 'unknown';
+  await stdout.write(members({ 'envelope-sidecar': version, node: process.version, commit }));
 }

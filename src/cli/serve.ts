@@ -13,7 +13,7 @@ import { exitCodes, type CliIo } from './io.ts';
 export async function serve(io: CliIo, configFile: string): Promise<number> {
   // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   let reloader: Reloader | undefined;
-  io.onSignal('SIGHUP', () => reloader?.reload());
+  io.onSignal('SIGHUP', () => void reloader?.reload());
   const signals = stopSignals(io);
   const readSince = io.clock();
   const read = await Promise.race([loadInThread({ file: configFile, env: io.env }, []), signals.first]);
@@ -23,11 +23,11 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   const log = createLogger(config.log.level, io.log);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
-  const app = await startApp(io, config, log, drainToken);
+  const app = await startApp(io, config, log, { drainToken, reload: async () => reloader?.reload() });
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
-  reloader = createReloader(io, configFile, app);
+  reloader = createReloader(io, configFile, app, log);
   reloader.watch(files, readSince);
   return untilStopped(signals, log, () => {
     reloader.stop();
@@ -36,8 +36,8 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
 }
 
 /** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */
-export function createReloader({ env, clock }: CliIo, file: string, app: App): Reloader {
-  return new Reloader({ file, env, clock, running: () => app.store, apply: (files) => app.reload(files) });
+export function createReloader({ env, clock }: CliIo, file: string, app: App, log: Logger): Reloader {
+  return new Reloader({ file, env, clock, running: () => app.store, apply: (files) => app.reload(files), log });
 }
 
 /** Starts the sidecar. @throws CommandFailed if its listeners cannot be opened */
@@ -45,9 +45,9 @@ export async function startApp(
   { clock, version, env }: CliIo,
   config: Config,
   log: Logger,
-  drainToken = createDrainToken(),
+  commands: { readonly drainToken?: string; readonly reload?: () => Promise<void> } = {},
 ): Promise<App> {
-  const app = new App(config, { log, clock, version, env, drainToken });
+  const app = new App(config, { log, clock, version, env, ...commands });
   try {
     await app.start();
     return app;

@@ -1,12 +1,12 @@
-import { userInfo } from 'node:os';
-import { Command } from 'commander';
+import { hostname, userInfo } from 'node:os';
+import { Command, type Option } from 'commander';
 import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
 import type { StoreSettings } from '../config/config.ts';
-import { loadSettings } from '../config/load.ts';
+import { loadCommandStore } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
 import { auditTo } from '../telemetry/change-log.ts';
-import { createLogger } from '../telemetry/logger.ts';
+import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { writeArray, writeTable, type Layout } from './table.ts';
@@ -20,8 +20,14 @@ export interface StoreSession extends OperationsOptions {
   readonly settings: StoreSettings;
   /** The user who runs the command, for the audit trail. */
   readonly actor: string;
-  /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. @param lines gets the width of stdout, in cells */
-  readonly show: (result: unknown, lines: (width: number) => string) => Promise<void>;
+  /** Writes to stderr. */
+  readonly log: Logger;
+  /** The operating system's user and host, whatever the actor is. */
+  readonly origin: string;
+  /** Whether results are JSON. */
+  readonly json: boolean;
+  /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. */
+  readonly show: (result: unknown, lines: () => string) => Promise<void>;
   /** Writes a list to stdout while it is read: as a JSON array with `--json`, otherwise as a table. */
   readonly showList: <Item>(items: AsyncIterable<Item>, layout: Layout<Item>) => Promise<void>;
   /** Notes an account that cannot be read and is left out; the command names it at its end and fails. */
@@ -61,17 +67,35 @@ class StoreCommand extends Command {
     this.addOption(configOption(io)).addOption(actorOption(io)).option('--json', 'print the result as JSON');
   }
 
+  /** Called for the first missing option: names all of them, and the missing arguments. */
+  missingMandatoryOptionValue(_first: Option): void {
+    const options = this.options.filter(
+      (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
+    );
+    const given = this.registeredArguments.filter(({ required }, i) => required && this.args[i] === undefined);
+    const missing = [...options.map(({ flags }) => `'${flags}'`), ...given.map((each) => `'<${each.name()}>'`)];
+    this.error(`error: missing: ${missing.join(', ')}`, { code: 'commander.missingMandatoryOptionValue' });
+  }
+
   /**
    * Sets what the command does. Changes are logged to stderr, because stdout is for the result.
    *
    * @param work gets a session, the arguments of the command, and its options
+   * @param offline done instead, without a store, if it returns a promise
    */
-  run(work: (session: StoreSession, ...args: never[]) => Promise<void>): void {
+  run(
+    work: (session: StoreSession, ...args: never[]) => Promise<void>,
+    offline: (io: CliIo, options: never) => Promise<void> | undefined = () => undefined,
+  ): void {
     const name = `${this.parent?.name()} ${this.name()}`;
     this.action((...args: unknown[]) => {
       // The last one is the command itself.
       const own = args.slice(0, -1) as never[];
-      return this.#runCommand(name, () => onStore(this.#io, this.opts(), (session) => work(session, ...own)));
+      return this.#runCommand(
+        name,
+        () =>
+          offline(this.#io, this.opts() as never) ?? onStore(this.#io, this.opts(), (session) => work(session, ...own)),
+      );
     });
   }
 }
@@ -82,19 +106,35 @@ async function onStore(
   { config, json, actor: givenActor }: StoreOptions,
   work: (session: StoreSession) => Promise<void>,
 ): Promise<void> {
-  const actor = `user:${givenActor === undefined ? userName() : checkedActor(givenActor)}`;
-  const settings = valid(loadSettings(config, io.env)).value.store;
-  const { store, vault } = openStore(settings, io.env);
-  const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
-  const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
-  const show: StoreSession['show'] = (result, lines) =>
-    io.stdout.write(json ? `${JSON.stringify(result)}\n` : lines(io.stdout.width));
+  const user = userName();
+  const origin = `${user}@${hostname()}`;
+  const actor = `user:${givenActor === undefined ? user : checkedActor(givenActor)}`;
+  const configured = valid(loadCommandStore(config, io.env)).value;
+  const { settings } = configured;
+  const { store, vault } = openStore(configured, io.env, origin);
+  // On a terminal the lines of JSON would stand among the results.
+  const log = createLogger('info', { write: (line) => void (io.stderr.isTerminal || io.stderr.write(line)) });
+  const { maxKeyAge } = settings;
+  const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log), maxKeyAge };
+  const show: StoreSession['show'] = (result, lines) => io.stdout.write(json ? `${JSON.stringify(result)}\n` : lines());
   const showList: StoreSession['showList'] = (items, layout) =>
     json ? writeArray(io.stdout, items) : writeTable(io.stdout, items, layout);
   const leftOut: AccountsError[] = [];
   const unreadable = (error: AccountsError): void => void leftOut.push(error);
   try {
-    await work({ ...parts, io, operations: new Operations(parts), settings, actor, show, showList, unreadable });
+    await work({
+      ...parts,
+      io,
+      json: json === true,
+      operations: new Operations(parts),
+      settings,
+      actor,
+      origin,
+      log,
+      show,
+      showList,
+      unreadable,
+    });
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
     throw new CommandFailed(
@@ -121,6 +161,7 @@ const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>
   'master_key_missing',
   'master_key_wrong',
   'master_key_not_configured',
+  'audit_key_missing',
   'store_invalid',
 ]);
 

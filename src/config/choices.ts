@@ -4,8 +4,10 @@ import type { RefusalCode } from '../errors.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** Each role may do everything that the roles before it may do. */
-export const operatorRoles = ['viewer', 'operator', 'admin'] as const;
+/** Each of these roles may do everything that the roles before it may do. */
+export const rankedRoles = ['viewer', 'operator', 'admin'] as const;
+/** The role `core`, of the payment core, may only seal. */
+export const operatorRoles = [...rankedRoles, 'core'] as const;
 
 export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
 

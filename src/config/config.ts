@@ -16,7 +16,7 @@ export interface Config extends Settings {
 }
 
 /** `sidecar.yaml` and the files it names, except the accounts. */
-export interface Settings extends Omit<File, 'accounts' | 'environments' | 'operators'> {
+export interface Settings extends Omit<File, 'accounts' | 'audit' | 'environments' | 'keys' | 'operators'> {
   /** Where the accounts are stored. */
   readonly store: StoreSettings;
   /** One or two; test comes first. */
@@ -62,4 +62,8 @@ interface FileStoreSettings {
   readonly file: string;
   /** Empty: the file holds credentials in the clear. */
   readonly masterKeys: readonly KeyObject[];
+  /** The longest lifetime of a new key, in milliseconds. Undefined: any. */
+  readonly maxKeyAge?: number | undefined;
+  /** Sign the audit trail: the first signs, the others signed before it. Empty: it is not signed. */
+  readonly auditKeys: readonly KeyObject[];
 }

@@ -40,6 +40,10 @@ function checkOperators(file: YamlFile, operators: Content['operators']): void {
   if (operators?.tokens === undefined) return;
   if (operators.token !== undefined)
     file.report(['operators', 'tokens'], 'not together with "token": remove one of them');
+  for (const [i, operator] of operators.tokens.entries()) {
+    if (operator?.environment === undefined || operator.role === undefined || operator.role === 'core') continue;
+    file.report(['operators', 'tokens', i, 'environment'], 'only with the role "core"');
+  }
   for (const member of ['name', 'token'] as const) {
     const seen = new Map<string, number>();
     for (const [i, operator] of operators.tokens.entries()) {

@@ -1,7 +1,8 @@
 import { workerData } from 'node:worker_threads';
 import { replyWith } from '../thread.ts';
 import { loadFiles } from './load.ts';
-import type { FileContent } from './loaded.ts';
+import type { StoreSettings } from './config.ts';
+import type { FileContent, LoadedFiles } from './loaded.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 
 /** The most problems of a file that are sent at a reload: the receiving thread serves requests and logs each of them. */
@@ -21,7 +22,15 @@ function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessag
   }
   const rest = accounts?.ok === true ? { ...accounts, value: [] } : accounts;
   const most = running === undefined ? Infinity : maxProblems;
-  yield { sidecar: shortened(sidecar, most), accounts: rest && shortened(rest, most), files };
+  yield { sidecar: shortened(withSharedKeys(sidecar, running), most), accounts: rest && shortened(rest, most), files };
+}
+
+/** A key object that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */
+function withSharedKeys(sidecar: LoadedFiles['sidecar'], running: StoreSettings | undefined): LoadedFiles['sidecar'] {
+  if (!sidecar.ok || running === undefined) return sidecar;
+  const { store } = sidecar.value;
+  const masterKeys = store.masterKeys.map((key) => running.masterKeys.find((other) => other.equals(key)) ?? key);
+  return { ...sidecar, value: { ...sidecar.value, store: { ...store, masterKeys } } };
 }
 
 /** The first problems, and how many more there are. */

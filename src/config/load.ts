@@ -4,7 +4,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { unwrapIfPossible } from '../accounts/unwrap-account.ts';
-import { Vault } from '../accounts/vault.ts';
+import type { StoredAccount } from '../accounts/store.ts';
+import { isWrapped, Vault } from '../accounts/vault.ts';
 import { Files } from '../yaml/files.ts';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
 import { problemWithFile, type FileProblem } from '../yaml/file-problem.ts';
@@ -16,6 +17,7 @@ import type { Listener, OperatorsToken, Settings, StoreSettings } from './config
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './value-types.ts';
 import { combine, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
+import { warnOfReadableSecrets } from './secret-files.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { sourcesOf } from './sources.ts';
 
@@ -47,9 +49,20 @@ export function loadFiles(path: string, env: Env, running?: StoreSettings): Load
   return { sidecar: settings, accounts, files: [...files.seen] };
 }
 
-/** Reads the sidecar's file without the accounts. */
-export function loadSettings(path: string, env: Env): FileContent<Settings> {
-  return readSidecar(path, env, new Files()).sidecar;
+/** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
+export interface CommandStore {
+  readonly settings: StoreSettings;
+  readonly keyProblem: FileProblem | undefined;
+}
+
+/** Reads the sidecar's file for a command on its store. */
+export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
+  const { sidecar, store } = readSidecar(path, env, new Files());
+  if (sidecar.ok) return { ...sidecar, value: { settings: sidecar.value.store, keyProblem: undefined } };
+  const [keyProblem, ...others] = sidecar.problems;
+  const isForKeys = keyProblem?.path === formatPath(masterKeyPath(store?.type));
+  if (store === undefined || !isForKeys || others.length > 0) return sidecar;
+  return { ok: true, value: { settings: store, keyProblem }, warnings: [] };
 }
 
 interface ReadSidecar {
@@ -73,10 +86,15 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   const keys = keysOf(file, content?.accounts, env);
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
   if (file.problems.length > 0) {
-    const named = content?.accounts?.file;
-    const store = named === undefined ? undefined : toStore({ file: named }, file.directory, keys);
+    const auditKeys = (content?.audit?.key ?? []) as readonly KeyObject[];
+    const store = partialStore(content?.accounts, file.directory, {
+      masterKeys: keys,
+      auditKeys,
+      maxKeyAge: content?.keys?.maxAge,
+    });
     return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
   }
+  warnOfReadableSecrets(file);
   // Without problems, no member is missing.
   const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: sourcesOf(file.value) };
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
@@ -97,6 +115,11 @@ function readAccountsOf(
   const vault = new Vault(store.masterKeys);
   const stored = readAccounts(file, env, vault);
   if (file.problems.length > 0) return { ok: false, problems: file.problems };
+  const clear = store.masterKeys.length > 0 ? 0 : stored.filter(hasClearCredentials).length;
+  if (clear > 0) {
+    const message = `${clear} ${clear === 1 ? 'account has' : 'accounts have'} credentials in the clear: set accounts.masterKey`;
+    file.warn(['accounts'], `${message}, then run "accounts rekey"`);
+  }
   return { ok: true, value: stored.map((account) => unwrapIfPossible(account, vault)), warnings: file.warnings };
 }
 
@@ -115,7 +138,7 @@ export function loadAdmin(path: string, env: Env): FileContent<Listener> {
 /** The master keys that the file names, or else those of the environment. A database requires one. */
 function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: Env): readonly KeyObject[] {
   const inDatabase = accounts?.postgres !== undefined;
-  const path = inDatabase ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+  const path = masterKeyPath(inDatabase ? 'postgres' : 'file');
   const named = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly KeyObject[] | undefined;
   if (named !== undefined || file.isWrong(path)) return named ?? [];
   const text = env['SIDECAR_MASTER_KEY'];
@@ -128,6 +151,14 @@ function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: 
   return keys ?? [];
 }
 
+function hasClearCredentials({ encryption }: StoredAccount): boolean {
+  return Object.values(encryption).some(
+    (one) =>
+      (one.enabled && !isWrapped(one.credentials.key)) ||
+      (one.previous?.credentials && !isWrapped(one.previous.credentials.key)),
+  );
+}
+
 function open(path: string, files: Files): YamlFile | FileProblem {
   try {
     return new YamlFile(path, files);
@@ -138,7 +169,7 @@ function open(path: string, files: Files): YamlFile | FileProblem {
 }
 
 function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObject[]): Omit<Settings, 'sources'> {
-  const { operators, environments, accounts, ...rest } = file;
+  const { operators, environments, accounts, audit, keys: rules, ...rest } = file;
   return {
     ...rest,
     operators: toOperators(operators),
@@ -146,22 +177,39 @@ function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObje
       const environment = environments[name];
       return environment === undefined ? [] : [{ name, ...environment, hosts: environment.hosts ?? [] }];
     }),
-    store: toStore(accounts, directory, keys),
+    store: toStore(accounts, directory, { masterKeys: keys, auditKeys: audit.key ?? [], maxKeyAge: rules.maxAge }),
   };
 }
 
 function toOperators({ token, tokens, ...listener }: SidecarFile['operators']): Settings['operators'] {
   const operators =
-    token ?? tokens?.map(({ name, role, account, token: hash }): OperatorsToken => ({ name, role, account, hash }));
+    token ??
+    tokens?.map(({ token: hash, ...operator }): OperatorsToken => ({ ...operator, account: operator.account, hash }));
   return operators && { ...listener, tokens: operators };
 }
 
-function toStore(
-  { file = '', postgres }: SidecarFile['accounts'],
+function masterKeyPath(store: StoreSettings['type'] | undefined): MemberPath {
+  return store === 'postgres' ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+}
+
+type StoreKeys = Pick<StoreSettings, 'masterKeys' | 'auditKeys' | 'maxKeyAge'>;
+
+/** The store of a file with problems; undefined if they concern its place. */
+function partialStore(
+  accounts: Partly<SidecarFile>['accounts'],
   directory: string,
-  masterKeys: readonly KeyObject[],
-): StoreSettings {
-  if (postgres === undefined) return { type: 'file', file: resolve(directory, file), masterKeys };
+  keys: StoreKeys,
+): StoreSettings | undefined {
+  if (accounts?.postgres === undefined) {
+    return accounts?.file === undefined ? undefined : toStore({ file: accounts.file }, directory, keys);
+  }
+  const { url, cache, staleFor } = accounts.postgres;
+  if (url === undefined || cache === undefined || staleFor === undefined) return undefined;
+  return { type: 'postgres', url, ...keys, cache, staleFor };
+}
+
+function toStore({ file = '', postgres }: SidecarFile['accounts'], directory: string, keys: StoreKeys): StoreSettings {
+  if (postgres === undefined) return { type: 'file', file: resolve(directory, file), ...keys };
   const { url, cache, staleFor } = postgres;
-  return { type: 'postgres', url, masterKeys, cache, staleFor };
+  return { type: 'postgres', url, ...keys, cache, staleFor };
 }

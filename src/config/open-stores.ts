@@ -2,7 +2,7 @@ import { FileAccounts } from '../accounts/file/accounts.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { PostgresAccounts } from '../accounts/postgres/accounts.ts';
 import type { Monitor } from '../accounts/postgres/monitor.ts';
-import type { AuditEvent } from '../accounts/store.ts';
+import type { AppendedEvent } from '../accounts/store.ts';
 import type { Env } from '../yaml/values.ts';
 import type { Config } from './config.ts';
 
@@ -15,7 +15,7 @@ interface StoresDependencies {
   /** Used only if the accounts are in a database. */
   readonly monitor: () => Monitor;
   /** Called after each change by an operator. */
-  readonly audit: (event: AuditEvent) => void;
+  readonly audit: (event: AppendedEvent) => void;
   /** Called the first time that unexpected envelopes cannot be recorded next to the accounts' file. */
   readonly unrecorded: (error: unknown) => void;
 }
@@ -26,6 +26,6 @@ export function openStores(
   { env, clock, monotonic, monitor, audit, unrecorded }: StoresDependencies,
 ): Accounts {
   if (store.type === 'postgres') return new PostgresAccounts(store, clock, monotonic, monitor(), audit);
-  const { file, masterKeys } = store;
-  return new FileAccounts({ file, env, masterKeys, clock, audit }, accounts, unrecorded);
+  const { type: _, ...settings } = store;
+  return new FileAccounts({ ...settings, env, clock, audit }, accounts, unrecorded);
 }

@@ -1,5 +1,6 @@
-import { statSync, watch, type FSWatcher, type Stats } from 'node:fs';
+import { statSync, watch, type BigIntStats, type FSWatcher } from 'node:fs';
 import { dirname, join } from 'node:path';
+import type { Logger } from '../telemetry/logger.ts';
 import type { Env } from '../yaml/values.ts';
 import { loadInThread } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
@@ -10,6 +11,12 @@ const settleTime = 100;
 
 /** A file that is written continuously is read this long after the first step. Milliseconds. */
 const maxSettleTime = 500;
+
+/**
+ * How often files are compared with their last versions, in milliseconds. Watching fails without a word if a folder is replaced or a
+ * link above it swapped.
+ */
+const pollInterval = 10_000;
 
 /** A watched folder. It may be replaced by another one of the same name. */
 interface Watched {
@@ -26,17 +33,24 @@ interface ReloaderOptions {
   /** The store in force. */
   readonly running: () => StoreSettings;
   readonly apply: (loaded: LoadedFiles) => void;
+  readonly log: Logger;
 }
 
-/** Watches the files of the configuration and passes their content to `apply`, read and validated on another thread. */
+/** Watches and polls the files of the configuration and passes their content to `apply`, read and validated on another thread. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #watched = new Map<string, Watched>();
-  #files: ReadonlySet<string> = new Set();
+  /** Folders whose failure was logged. */
+  readonly #unwatched = new Set<string>();
+  /** The version of each file that was read last. */
+  #files: ReadonlyMap<string, string> = new Map();
+  #polling: NodeJS.Timeout | undefined;
   #settling: NodeJS.Timeout | undefined;
   #settlingAtMost: NodeJS.Timeout | undefined;
   #loading = false;
-  #again = false;
+  /** Settles after the load in progress, and the one that follows it. */
+  #load: Promise<void> = Promise.resolve();
+  #next: Promise<void> | undefined;
   #stopped = false;
 
   constructor(options: ReloaderOptions) {
@@ -49,8 +63,16 @@ export class Reloader {
    * @param readSince when reading them began, epoch milliseconds: a file that has changed since is read again
    */
   watch(files: readonly string[], readSince: number): void {
-    this.#files = new Set(files);
-    const folders = new Set(files.map((file) => dirname(file)));
+    this.#files = new Map(files.map((file) => [file, this.#files.get(file) ?? versionOf(file)]));
+    this.#polling ??= setInterval(() => this.#poll(), pollInterval).unref();
+    const added = this.#watchFolders();
+    const unwatched = [...added, ...files.filter((file) => added.includes(dirname(file)))];
+    if (unwatched.some((path) => changedSince(path, readSince))) this.#changed();
+  }
+
+  /** Watches the folders of all files. Returns those that were not watched before. */
+  #watchFolders(): readonly string[] {
+    const folders = new Set([...this.#files.keys()].map((file) => dirname(file)));
     for (const [folder, { watcher, identity }] of this.#watched) {
       // Watches that are still needed are kept, because their pending events would be lost.
       if (folders.has(folder) && identityOf(folder) === identity) continue;
@@ -59,20 +81,23 @@ export class Reloader {
     }
     const added = [...folders].filter((folder) => !this.#watched.has(folder));
     for (const folder of added) this.#watchFolder(folder);
-    const unwatched = [...added, ...files.filter((file) => added.includes(dirname(file)))];
-    if (unwatched.some((path) => changedSince(path, readSince))) this.#changed();
+    return added;
   }
 
-  /** Loads now, or once more after the load in progress. */
-  reload(): void {
+  #poll(): void {
+    if (this.#loading) return;
+    this.#watchFolders();
+    if ([...this.#files].some(([file, version]) => versionOf(file) !== version)) this.#changed();
+  }
+
+  /** Loads now, or once more after the load in progress. Resolves when what was loaded was applied or reported. */
+  reload(): Promise<void> {
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
     this.#settlingAtMost = undefined;
-    if (this.#loading) {
-      this.#again = true;
-      return;
-    }
-    void this.#loadAndApply();
+    if (this.#loading) return (this.#next ??= this.#load.then(() => this.reload()));
+    if (!this.#stopped) this.#load = this.#loadAndApply();
+    return this.#load;
   }
 
   /** Stops watching. Later changes are not applied. */
@@ -80,21 +105,23 @@ export class Reloader {
     this.#stopped = true;
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
+    clearInterval(this.#polling);
     for (const { watcher } of this.#watched.values()) watcher.close();
     this.#watched.clear();
   }
 
   async #loadAndApply(): Promise<void> {
     this.#loading = true;
-    this.#again = false;
+    this.#next = undefined;
     const { file, env, clock, running, apply } = this.#options;
     const readSince = clock();
-    const loaded = await loadInThread({ file, env, running: running() }, [...this.#files]);
+    // Before the files are read, so that a change in between is noticed.
+    this.#files = new Map([...this.#files.keys()].map((name) => [name, versionOf(name)]));
+    const loaded = await loadInThread({ file, env, running: running() }, [...this.#files.keys()]);
     this.#loading = false;
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
     apply(loaded);
-    if (this.#again) this.reload();
   }
 
   #watchFolder(folder: string): void {
@@ -105,18 +132,30 @@ export class Reloader {
         if (name === null || name === '..data' || this.#files.has(join(folder, name))) this.#changed();
       });
       this.#watched.set(folder, { watcher, identity: identityOf(folder) });
-      watcher.on('error', () => {
+      this.#unwatched.delete(folder);
+      watcher.on('error', (error) => {
         watcher.close();
         this.#watched.delete(folder);
+        this.#failed(folder, error);
       });
-    } catch {
-      // The folder does not exist: loading has reported it, and the watch is tried again after the next reload.
+    } catch (error) {
+      this.#failed(folder, error);
     }
+  }
+
+  /** Logs the first failure; the watch is tried again at each poll. */
+  #failed(folder: string, error: unknown): void {
+    const { code } = error as NodeJS.ErrnoException;
+    // Loading reports a folder that does not exist.
+    if (code === 'ENOENT' || this.#unwatched.has(folder)) return;
+    this.#unwatched.add(folder);
+    const message = `a folder cannot be watched: changes are seen within ${pollInterval / 1_000} seconds instead of one`;
+    this.#options.log.warn({ folder, cause: code }, message);
   }
 
   #changed(): void {
     clearTimeout(this.#settling);
-    const reload = (): void => this.reload();
+    const reload = (): void => void this.reload();
     this.#settling = setTimeout(reload, settleTime).unref();
     this.#settlingAtMost ??= setTimeout(reload, maxSettleTime).unref();
   }
@@ -130,13 +169,19 @@ function identityOf(folder: string): string {
 
 /** Whether a file, or a folder's list of entries, has changed. @param time epoch milliseconds */
 function changedSince(path: string, time: number): boolean {
-  return (statsOf(path)?.ctimeMs ?? 0) >= time;
+  return Number(statsOf(path)?.ctimeMs ?? 0) >= time;
+}
+
+/** Differs after each change of a file, and of a link to it; empty if there is no file. */
+function versionOf(path: string): string {
+  const stats = statsOf(path);
+  return stats === undefined ? '' : [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
 }
 
 /** Undefined if there is no file or no access to it, which loading reports. */
-function statsOf(path: string): Stats | undefined {
+function statsOf(path: string): BigIntStats | undefined {
   try {
-    return statSync(path);
+    return statSync(path, { bigint: true });
   } catch {
     return undefined;
   }

@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
-import { duration, oneOf, size, text, within } from '../input/value-types.ts';
+import { duration, oneOf, text, within } from '../input/value-types.ts';
 import type { Values } from '../yaml/values.ts';
-import { identifier } from '../accounts/value-types.ts';
+import { identifier, lifetime } from '../accounts/value-types.ts';
 import { httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
 import { environmentSchema } from './environment-schema.ts';
+import { limitsSchema, timeoutsSchema } from './limits-schema.ts';
 import {
   address,
+  auditKeys,
   baseUrl,
   certificates,
   hostName,
@@ -17,9 +19,7 @@ import {
   pageUrl,
   postgresUrl,
   privateKey,
-  rate,
   routePath,
-  timeLimit,
 } from './value-types.ts';
 
 /** The content of the sidecar's file. Its documentation is generated from the descriptions below. */
@@ -45,6 +45,22 @@ export function sidecarSchema(values: Values) {
       })
       .describe('The environments that this sidecar serves: one or both.'),
     accounts: storeSchema(values).describe('The store of the accounts: a file or PostgreSQL.'),
+    audit: z
+      .strictObject({
+        key: value(auditKeys)
+          .optional()
+          .describe('Signs the audit trail: an Ed25519 private key in PEM. See [The audit trail](audit.md#sign-it).'),
+      })
+      .prefault({})
+      .describe("The trail of changes, which is in the accounts' store."),
+    keys: z
+      .strictObject({
+        maxAge: value(lifetime)
+          .optional()
+          .describe('The longest life of a new API key, which is also its life if none is given. Default: any.'),
+      })
+      .prefault({})
+      .describe('Rules for new API keys.'),
     routes: z
       .array(routeSchema(values))
       .prefault([])
@@ -140,10 +156,15 @@ function operatorsSchema(values: Values) {
     name: value(identifier).describe('Name in logs and in the audit trail.'),
     role: value(oneOf(operatorRoles))
       .prefault('admin')
-      .describe('`viewer` reads; `operator` also changes accounts, keys and encryption; `admin` may do everything.'),
+      .describe(
+        '`viewer` reads; `operator` also adds and renames accounts and changes keys and encryption; `admin`, the default, may do everything; `core` may only seal, for webhooks.',
+      ),
     account: value(identifier)
       .optional()
       .describe('The only account that the operator may see and change. Default: all.'),
+    environment: value(oneOf(environmentNames))
+      .optional()
+      .describe('The only environment that a token with the role `core` may seal for. Default: both.'),
     token: value(operatorToken).describe('The bearer token that the operator sends.'),
   });
   return z.strictObject({
@@ -220,66 +241,5 @@ function routeSchema({ value }: Values) {
       .default(false)
       .describe('Opens requests and seals responses, for accounts whose encryption is enabled.'),
     upgrade: z.boolean().default(false).describe('Allows WebSocket connections. Not with `envelope`.'),
-  });
-}
-
-function limitsSchema({ value }: Values) {
-  return z.strictObject({
-    requestBody: value(within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'))
-      .prefault('1MiB')
-      .describe('Largest body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.'),
-    buffered: value(size)
-      .prefault('48MiB')
-      .describe(
-        'Bytes of bodies and of waiting requests held at once; beyond it requests are refused as `overloaded`.',
-      ),
-    header: value(within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'))
-      .prefault('16KiB')
-      .describe('Largest head of a request: its first line and its headers.'),
-    headers: z
-      .int()
-      .min(10)
-      .max(10_000)
-      .default(100)
-      .describe('Header fields of a request; one with more is refused as `headers_too_large`.'),
-    connections: z
-      .int()
-      .min(1)
-      .max(1_000_000)
-      .default(4096)
-      .describe(
-        'Client connections open at once. One more replaces the one that has been idle longest without ever carrying a ' +
-          'known key, or is closed.',
-      ),
-    inFlight: z
-      .int()
-      .min(1)
-      .default(1024)
-      .describe(
-        'Requests in progress at once; more are refused as `overloaded`. At most an eighth are without a known key, and ' +
-          'at most half with public keys.',
-      ),
-    failedKeys: value(rate)
-      .prefault('20/1m')
-      .describe(
-        'Unknown API keys of one client, and envelopes of one API key in live that do not open, in this time; more are refused as `too_many_attempts`.',
-      ),
-  });
-}
-
-function timeoutsSchema({ value }: Values) {
-  return z.strictObject({
-    connect: value(timeLimit).prefault('2s').describe('To connect to the upstream, TLS included.'),
-    header: value(timeLimit).prefault('10s').describe("For a request's head to arrive."),
-    request: value(timeLimit)
-      .prefault('60s')
-      .describe('The time for an enveloped body to arrive; for other bodies, the longest pause.'),
-    upstream: value(timeLimit)
-      .prefault('30s')
-      .describe("Until the head of the upstream's response, then the longest pause within it."),
-    idle: value(timeLimit)
-      .prefault('75s')
-      .describe('How long an idle client connection is kept. Longer than the gateway in front keeps it.'),
-    drain: value(timeLimit).prefault('25s').describe('From the start of a drain until connections are closed.'),
   });
 }

@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
-import { sha256Hex } from '../accounts/api-key.ts';
+import { sha256Hex, type EnvironmentName } from '../accounts/api-key.ts';
 import { parseMasterKeys } from '../accounts/vault.ts';
 import { duration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import type { operatorRoles } from './choices.ts';
@@ -116,6 +116,8 @@ interface OperatorsToken {
   readonly role: (typeof operatorRoles)[number];
   /** The id of the only account that the operator may see and change. Undefined: all accounts. */
   readonly account: string | undefined;
+  /** The only environment that the role `core` may seal for. Undefined: both. */
+  readonly environment?: EnvironmentName | undefined;
   /** Lower-case hex SHA-256 of the token. The token itself is not kept. */
   readonly hash: string;
 }
@@ -181,6 +183,20 @@ export const privateKey: ValueType<string> = {
       throw new WrongValue('the private key has a passphrase: remove the passphrase');
     parsed(() => createPrivateKey(text), 'a private key that cannot be read');
     return text;
+  },
+};
+
+/** The keys that sign the audit trail: the first signs, the others signed before it. */
+export const auditKeys: ValueType<readonly KeyObject[]> = {
+  name: 'Ed25519 key',
+  expected: 'Ed25519 private keys in PEM, the one that signs first',
+  pattern: /./,
+  read: (text) => {
+    const blocks = text.match(/-----BEGIN PRIVATE KEY-----[^]*?-----END PRIVATE KEY-----/g) ?? [];
+    if (blocks.length === 0) return undefined;
+    const keys: KeyObject[] = [];
+    for (const block of blocks) parsed(() => keys.push(createPrivateKey(block)), 'a private key that cannot be read');
+    return keys.every(({ asymmetricKeyType }) => asymmetricKeyType === 'ed25519') ? keys : undefined;
   },
 };
 

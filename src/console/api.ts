@@ -1,6 +1,6 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api-types.ts';
-import { endSession, unreachable } from './session.ts';
+import { endSession, sessionHeader, unreachable } from './session.ts';
 import { texts } from './texts.ts';
 
 type Schemas = components['schemas'];
@@ -43,6 +43,11 @@ export async function refusalOf(attempt: () => Promise<void>): Promise<Refused |
 }
 
 export const api = createClient<paths>({ baseUrl: location.origin });
+api.use({
+  onRequest: ({ request }) => {
+    for (const [name, value] of Object.entries(sessionHeader())) request.headers.set(name, value);
+  },
+});
 
 /**
  * The body of a response.

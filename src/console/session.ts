@@ -28,6 +28,21 @@ export function mayChange(): boolean {
   return hasRoleToChange() && session.value?.accounts_writable === true;
 }
 
+/** Whether the page offers to rename accounts. */
+export function mayRename(): boolean {
+  return mayChange() && session.value?.account === null;
+}
+
+/** Whether the page offers to activate and deactivate accounts. */
+export function mayActivate(): boolean {
+  return mayRename() && session.value?.role === 'admin';
+}
+
+/** Whether the page offers to disable encryption. */
+export function mayDisable(environment: 'test' | 'live'): boolean {
+  return mayChange() && (environment === 'test' || session.value?.role === 'admin');
+}
+
 /** Whether changes are not offered only because the accounts cannot be written here. */
 export function isReadOnly(): boolean {
   return hasRoleToChange() && session.value?.accounts_writable === false;
@@ -41,14 +56,24 @@ function hasRoleToChange(): boolean {
 export function endSession(): void {
   if (session.value !== null && session.value !== undefined) sessionEnded.value = true;
   session.value = null;
+  sessionStorage.removeItem(storedKey);
 }
 
 const address = '/console/session';
 
+/** The name in `sessionStorage` of this window's half of the session. */
+const storedKey = 'session-key';
+
+/** The header of this window's half of the session. Other programs on this host get the cookie, but not this. */
+export function sessionHeader(): Readonly<Record<string, string>> {
+  const key = sessionStorage.getItem(storedKey);
+  return key === null ? {} : { 'Session-Key': key };
+}
+
 /** Loads the signed-in operator from the server. */
 export async function resume(): Promise<void> {
   try {
-    const response = await fetch(address);
+    const response = await fetch(address, { headers: sessionHeader() });
     session.value = response.status === 200 ? ((await response.json()) as Session) : null;
   } catch {
     unreachable.value = true;
@@ -56,7 +81,7 @@ export async function resume(): Promise<void> {
   }
 }
 
-/** Exchanges a token for a session cookie. Returns why that failed, or undefined. */
+/** Exchanges a token for a session. Returns why that failed, or undefined. */
 export async function signIn(token: string): Promise<'wrong' | 'unreachable' | undefined> {
   let response: Response;
   try {
@@ -71,16 +96,19 @@ export async function signIn(token: string): Promise<'wrong' | 'unreachable' | u
   if (!response.ok) return response.status >= 500 ? 'unreachable' : 'wrong';
   unreachable.value = false;
   sessionEnded.value = false;
-  session.value = (await response.json()) as Session;
+  const { session_key: key, ...begun } = (await response.json()) as Session & { readonly session_key: string };
+  sessionStorage.setItem(storedKey, key);
+  session.value = begun;
   return undefined;
 }
 
 export async function signOut(): Promise<void> {
   try {
-    await fetch(address, { method: 'DELETE' });
+    await fetch(address, { method: 'DELETE', headers: sessionHeader() });
   } catch {
     // The cookie expires later, but the page's data is dropped now.
   }
+  sessionStorage.removeItem(storedKey);
   session.value = null;
   sessionEnded.value = false;
 }

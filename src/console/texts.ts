@@ -281,11 +281,9 @@ export const texts = {
       iv_length: 'The IV must have at least 16 characters as text. Only the first 16 are used.',
       data_missing: 'There is no envelope: paste {"data":"…"} or the data alone.',
       encoding: 'The data is neither hex nor padded base64: look for line breaks, dashes or a missing character.',
-      length: 'The data is cut off, or encoded twice: its length is not a multiple of 16 bytes.',
-      padding: 'Nothing sensible comes out: the key is wrong, or the padding is not PKCS#7.',
-      iv_wrong: 'Only the first 16 bytes are garbage: the key is right, the IV is not.',
-      not_utf8: 'It opens, but not to UTF-8 text: the key is wrong, or the text was in another encoding.',
-      not_json: 'It opens, but not to JSON.',
+      length:
+        'The data is not a multiple of 16 bytes: it is cut off, encoded twice, or encrypted in another mode than CBC.',
+      unopened: 'It does not open to JSON with this key and IV.',
     } satisfies Record<Fault, string>,
   },
 
@@ -335,6 +333,13 @@ export const texts = {
       grace_changed: 'End of a grace changed',
       grace_ended: 'Grace ended',
       master_key_changed: 'Master key changed',
+      trail_begun: 'Chain of the trail begun',
+      audit_key_changed: 'Key of the trail changed',
+      change_failed: 'Change failed',
+      accounts_exported: 'Accounts exported',
+      operator_signed_in: 'Operator signed in',
+      operators_refused: 'Operators refused',
+      configuration_changed: 'Configuration changed',
     },
   },
 

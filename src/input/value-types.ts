@@ -63,6 +63,14 @@ export const size: ValueType<number> = {
   read: (text) => amount(text, sizeUnits),
 };
 
+/** `50%`: read as a fraction, 0.5. */
+export const share: ValueType<number> = {
+  name: 'percentage',
+  expected: 'a percentage from 1% to 100%',
+  pattern: /^(?:[1-9][0-9]?|100)%$/,
+  read: (text) => Number(text.slice(0, -1)) / 100,
+};
+
 /** The same type of number within bounds; `range` completes the words in problems, as in "from 1ms to 24d". */
 export function within(type: ValueType<number>, min: number, max: number, range: string): ValueType<number> {
   return {
@@ -106,6 +114,11 @@ export function formatDuration(milliseconds: number): string {
 /** Writes bytes as in a file: `64KiB`. */
 export function formatSize(bytes: number): string {
   return inLargest(bytes, sizeUnits);
+}
+
+/** Writes a fraction as in a file: `50%`. */
+export function formatShare(fraction: number): string {
+  return `${Math.round(fraction * 100)}%`;
 }
 
 /** In the largest unit of which it is a whole number. */

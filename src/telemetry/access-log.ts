@@ -15,6 +15,8 @@ export interface AccessLine {
   readonly method?: string | undefined;
   readonly status: number;
   readonly code?: RefusalCode | undefined;
+  /** Why the sidecar closed the connection before the end of the response: a word of letters and `_`. */
+  readonly closed?: string | undefined;
   /** Refusals that were only reported, separated by commas. */
   readonly reported?: string | undefined;
   readonly account?: string | undefined;
@@ -78,6 +80,7 @@ function format(line: AccessLine, start: string): string {
     (line.method === undefined ? '' : `,"method":"${line.method}"`) +
     `,"status":${line.status}` +
     (line.code === undefined ? '' : `,"code":"${line.code}"`) +
+    (line.closed === undefined ? '' : `,"closed":"${line.closed}"`) +
     (line.reported === undefined ? '' : `,"reported":"${line.reported}"`) +
     (line.account === undefined ? '' : `,"account":"${line.account}"`) +
     (line.api_key === undefined ? '' : `,"api_key":"${line.api_key}"`) +

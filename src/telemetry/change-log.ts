@@ -1,24 +1,32 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Account } from '../accounts/account.ts';
 import { differences, type Difference } from '../accounts/differences.ts';
-import type { AuditEvent } from '../accounts/store.ts';
+import type { AppendedEvent } from '../accounts/store.ts';
 import type { Logger } from './logger.ts';
 
-/** The most lines for one reload, because a new file may change everything. */
+/** The most lines for one reload besides revocations, because a new file may change everything. */
 const maxChanges = 100;
 
 /** The number of accounts that are compared in one turn of the event loop. */
 const batch = 100;
 
-/** Logs each change that this process makes, whatever the log's level. */
-export function auditTo(log: Logger): (event: AuditEvent) => void {
+/**
+ * Logs each event that this process adds to the trail, whatever the log's level. With `position` and `hash`, whoever keeps the log
+ * can tell whether the trail is still what it was.
+ */
+export function auditTo(log: Logger): (event: AppendedEvent) => void {
   const trail = log.child({}, { level: 'info' });
-  return ({ actor, action, account, details }) => trail.info({ actor, action, account, ...details }, 'audit');
+  return ({ at: _at, details, requestId, ...event }) =>
+    trail.info({ ...event, ...details, request_id: requestId }, 'audit');
 }
 
-/** Logs one change of an account that this sidecar applies, from any source. */
+/**
+ * Logs one change of an account that this sidecar applies, from any source; a revocation whatever the log's level: after a restore of
+ * older accounts, the log is where revoked keys are found.
+ */
 export function logChange(log: Logger, difference: Difference): void {
-  log.info(difference, 'account changed');
+  const to = difference.change === 'key_revoked' ? log.child({}, { level: 'info' }) : log;
+  to.info(difference, 'account changed');
 }
 
 /**
@@ -37,13 +45,12 @@ export async function logChanges(log: Logger, before: readonly Account[], after:
   for (const [i, [one, other]] of pairs.entries()) {
     if (i % batch === batch - 1) await nextTurn();
     const found = differences(one, other);
-    if (found.length === 0) continue;
-    if (logged + found.length > maxChanges) {
-      more += 1;
-      continue;
-    }
-    for (const difference of found) logChange(log, difference);
-    logged += found.length;
+    const revoked = found.filter(({ change }) => change === 'key_revoked');
+    const counted = found.length - revoked.length;
+    const isTooMany = counted > 0 && logged + counted > maxChanges;
+    for (const difference of isTooMany ? revoked : found) logChange(log, difference);
+    if (isTooMany) more += 1;
+    else logged += counted;
   }
   if (more > 0) log.info({ accounts: more }, 'more accounts changed');
 }

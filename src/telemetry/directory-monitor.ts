@@ -58,6 +58,11 @@ export function directoryMonitor(
       this.set(heardAt === undefined ? Number.NaN : Math.max(0, clock() - heardAt) / 1_000);
     },
   });
+  const lostChanges = new Gauge({
+    name: 'envelope_sidecar_accounts_lost_changes',
+    help: 'Changes that the database had and has no longer, because an older one came back: at least as many, since the start of the process.',
+    registers,
+  });
   return {
     lookup: (outcome) => lookups.inc({ outcome }),
     query: () => querySeconds.startTimer(),
@@ -68,6 +73,13 @@ export function directoryMonitor(
         'no connection to the database of the accounts: cached API keys keep working for a limited time',
       ),
     changed: (differences) => differences.forEach((difference) => logChange(log, difference)),
+    lost: (changes) => {
+      lostChanges.inc(changes);
+      log.error(
+        { changes },
+        'the database of the accounts is older than before: keys that were revoked may work again',
+      );
+    },
     failed: (err) => log.error({ err }, 'accounts cannot be read from their database'),
   };
 }

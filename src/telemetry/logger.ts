@@ -1,3 +1,4 @@
+import type { AddressInfo } from 'node:net';
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 
 /** The process's log, and the destination of its finished lines. */
@@ -22,4 +23,10 @@ export function createLogger(level: string, destination: DestinationStream): Log
     destination,
   );
   return Object.assign(log, { destination });
+}
+
+/** Logs the address that a listener was bound to, once it is. */
+export async function logListening(log: Logger, listener: string, listening: Promise<AddressInfo>): Promise<void> {
+  const { address, port } = await listening;
+  log.info({ listener, address, port }, 'listening');
 }

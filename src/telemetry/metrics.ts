@@ -15,6 +15,21 @@ interface RouteSeries {
   overheadSeconds: Distribution | undefined;
 }
 
+/** Why the sidecar closes the connection of a client that has not left. */
+const closingReasons = [
+  'limit',
+  'pipeline',
+  'early_bytes',
+  'timeout',
+  'malformed',
+  'revoked',
+  'upstream',
+  'error',
+  'drain',
+] as const;
+
+export type ClosingReason = (typeof closingReasons)[number];
+
 type Operation = 'open' | 'seal';
 type Outcome = 'ok' | 'failed';
 
@@ -38,6 +53,10 @@ export class Metrics {
   readonly #refusals;
   readonly #reported;
   readonly #unexpectedEnvelopes;
+  readonly #closedConnections;
+  readonly #unasked;
+  readonly #invalidKeys;
+  readonly #overloaded;
   readonly #grace;
   readonly #envelopes;
   readonly #envelopeSeconds;
@@ -47,7 +66,7 @@ export class Metrics {
   constructor(registry: Registry) {
     this.#requests = new SeriesCounter(registry, {
       name: 'envelope_sidecar_requests_total',
-      help: 'Requests, by the status of their response. Status 499: the client disconnected first, or the response was broken off at the end of a drain.',
+      help: 'Requests, by the status of their response. Status 499: the client disconnected first; 444: the sidecar closed the connection before a response.',
       labelNames: ['environment', 'route', 'method', 'status'],
     });
     this.#requestSeconds = new SeriesHistogram(registry, {
@@ -82,6 +101,28 @@ export class Metrics {
       name: 'envelope_sidecar_unexpected_envelopes_total',
       help: 'Bodies on enveloped routes that begin like an envelope, of accounts that do not encrypt. They are forwarded unchanged.',
       labelNames: ['environment'],
+    });
+    this.#closedConnections = new SeriesCounter(registry, {
+      name: 'envelope_sidecar_connections_closed_total',
+      help: 'Connections of clients that the sidecar closed for a reason of its own.',
+      labelNames: ['reason'],
+    });
+    // All are exposed from the start, because `increase()` needs a value before the first.
+    for (const reason of closingReasons) this.#closedConnections.at(reason);
+    this.#unasked = new SeriesCounter(registry, {
+      name: 'envelope_sidecar_upstream_unasked_total',
+      help: 'How often the upstream sent bytes that nobody asked for. Its connections are not reused for a minute then.',
+      labelNames: ['environment'],
+    });
+    this.#invalidKeys = new SeriesCounter(registry, {
+      name: 'envelope_sidecar_invalid_keys_total',
+      help: 'Requests refused as invalid_api_key, by the reason: unknown, revoked or expired.',
+      labelNames: ['environment', 'reason'],
+    });
+    this.#overloaded = new SeriesCounter(registry, {
+      name: 'envelope_sidecar_overloaded_total',
+      help: 'Requests refused as overloaded, by whose share was used up: total, anonymous, public, test or account.',
+      labelNames: ['environment', 'reason'],
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
@@ -118,7 +159,11 @@ export class Metrics {
       series.overheadSeconds ??= this.#overheadSeconds.at(environment, route);
       series.overheadSeconds.observe(overhead / 1_000);
     }
-    if (code !== undefined) this.#refusals.count(environment, code);
+    if (code === undefined) return;
+    this.#refusals.count(environment, code);
+    if (line.reason === undefined) return;
+    if (code === 'invalid_api_key') this.#invalidKeys.count(environment, line.reason);
+    else if (code === 'overloaded') this.#overloaded.count(environment, line.reason);
   }
 
   /** A refusal that was not enforced. */
@@ -134,6 +179,16 @@ export class Metrics {
   /** An envelope of an account that does not encrypt. */
   unexpectedEnvelope(environment: EnvironmentLabel): void {
     this.#unexpectedEnvelopes.count(environment);
+  }
+
+  /** Bytes of an upstream that nobody asked for. */
+  unasked(environment: EnvironmentName): void {
+    this.#unasked.count(environment);
+  }
+
+  /** A client's connection that the sidecar closed. */
+  connectionClosed(reason: ClosingReason): void {
+    this.#closedConnections.count(reason);
   }
 
   envelope(environment: EnvironmentName, operation: Operation, outcome: Outcome, seconds: number): void {

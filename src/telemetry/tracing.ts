@@ -26,6 +26,7 @@ import {
   ATTR_SERVICE_NAME,
   ATTR_SERVICE_VERSION,
 } from '@opentelemetry/semantic-conventions';
+import { ownText } from '../own-text.ts';
 import type { AccessLine } from './access-log.ts';
 import type { Logger } from './logger.ts';
 
@@ -205,5 +206,10 @@ function watched(exporter: SpanExporter, log: Logger): SpanExporter {
 function parentOf(traceparent: string | undefined): SpanContext | undefined {
   const [, traceId, spanId, flags] = traceparent === undefined ? [] : (traceparentForm.exec(traceparent) ?? []);
   if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
-  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & TraceFlags.SAMPLED, isRemote: true };
+  return {
+    traceId: ownText(traceId),
+    spanId: ownText(spanId),
+    traceFlags: Number.parseInt(flags, 16) & TraceFlags.SAMPLED,
+    isRemote: true,
+  };
 }

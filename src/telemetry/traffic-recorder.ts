@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Registry } from 'prom-client';
+import type { EnvironmentName } from '../accounts/api-key.ts';
 import { AccessLog, type AccessLine } from './access-log.ts';
 import type { Logger } from './logger.ts';
 import { Metrics } from './metrics.ts';
@@ -11,14 +12,12 @@ const reportInterval = 600_000;
 
 /** Facts of a request that its access line does not have. */
 interface Unlogged {
-  readonly stats: {
-    /** Whether its envelope was opened. */
-    readonly opened: boolean;
-    /** The sidecar's own part of the time to the head of the response, in milliseconds. */
-    readonly overhead: number | undefined;
-    /** Whether its body begins like an envelope although the account does not encrypt. */
-    readonly unexpectedEnvelope: boolean;
-  };
+  /** Whether its envelope was opened. */
+  readonly opened: boolean;
+  /** The sidecar's own part of the time to the head of the response, in milliseconds; undefined without a response. */
+  readonly overhead: number | undefined;
+  /** Whether its body begins like an envelope although the account does not encrypt. */
+  readonly unexpectedEnvelope: boolean;
   readonly trace: RequestTrace | undefined;
 }
 
@@ -49,15 +48,29 @@ export class TrafficRecorder {
     this.#reports = setInterval(() => this.recent.report(log), reportInterval).unref();
   }
 
-  /** Records a completed request. @param request missing if the head was not valid */
-  record(line: AccessLine, request?: Unlogged): void {
+  /** Records a completed request. */
+  record(line: AccessLine, { opened, overhead, unexpectedEnvelope, trace }: Unlogged): void {
     const now = this.#clock();
     this.#accessLog.write(line, now);
-    const isUnexpected = request?.stats.unexpectedEnvelope === true;
-    this.recent.add(line, request?.stats.opened === true, isUnexpected, now);
-    request?.trace?.end(line);
-    this.metrics.request(line, request?.stats.overhead);
-    if (isUnexpected) this.metrics.unexpectedEnvelope(line.environment ?? 'none');
+    this.recent.add(line, opened, unexpectedEnvelope, now);
+    trace?.end(line);
+    this.metrics.request(line, overhead);
+    if (unexpectedEnvelope) this.metrics.unexpectedEnvelope(line.environment ?? 'none');
+  }
+
+  /**
+   * Records that an upstream has sent bytes that nobody asked for.
+   *
+   * @param isNew whether its connections were reused before
+   */
+  unasked(environment: EnvironmentName, isNew: boolean): void {
+    this.metrics.unasked(environment);
+    if (isNew) {
+      this.#log.error(
+        { environment },
+        'the upstream sent bytes that nobody asked for: no connection is reused for 60 s',
+      );
+    }
   }
 
   /**

@@ -5,8 +5,13 @@ import { WrongValue } from '../input/value-types.ts';
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'it does not exist',
-  EACCES: 'permission denied',
+  EACCES: permissionDenied(),
 };
+
+/** Why a file cannot be read. In the image the user is 65532, who seldom owns the files that are mounted. */
+export function permissionDenied(): string {
+  return `permission denied for user ${process.geteuid?.() ?? 'unknown'}`;
+}
 
 /** The most bytes of a file: many times those of 10,000 accounts. */
 const maxSize = 256 * 1_048_576;
@@ -24,7 +29,10 @@ export class Files {
     // The target of a symbolic link may be replaced in its own folder, which the folder of the link does not show.
     this.seen.add(realPathOf(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
-    return bytes.toString();
+    const text = bytes.toString();
+    // It may have secrets in it, and Node uses the memory again without clearing it.
+    bytes.fill(0);
+    return text;
   }
 }
 

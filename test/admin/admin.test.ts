@@ -215,8 +215,26 @@ describe('POST /drain', () => {
     );
     response();
     expect((await pending).status).toBe(200);
-    expect(await drained).toEqual([200, 'drained\n']);
-    expect(await ask(sidecar, 'POST /drain')).toEqual([200, 'drained\n']);
+    expect(await drained).toEqual([200, expect.stringContaining('"ready":false,"in_flight":0')]);
+    expect(await ask(sidecar, 'POST /drain')).toEqual([200, expect.stringContaining('"ready":false,"in_flight":0')]);
+  });
+
+  test('gets its response, no matter how many connections are opened before it is over', async () => {
+    let respond = (): void => {};
+    const upstream = await startUpstream((_seen, res) => {
+      respond = () => void res.end('{}');
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const pending = send(sidecar, 'GET /slow', { key: keys.globex });
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    const drained = ask(sidecar, 'POST /drain');
+    await vi.waitFor(async () => expect(await ask(sidecar, 'GET /readyz')).toEqual([503, 'not ready\n']));
+    const { port } = sidecar.app.addresses.admin;
+    const idle = await Promise.all(Array.from({ length: 70 }, () => openConnection(port)));
+    await vi.waitFor(() => expect(idle.filter(({ ending }) => ending === 'open')).toHaveLength(63));
+    respond();
+    expect((await pending).status).toBe(200);
+    expect(await drained).toEqual([200, expect.stringContaining('"ready":false,"in_flight":0')]);
   });
 
   test('responds when its time is over, even if requests are in flight', async () => {
@@ -224,7 +242,7 @@ describe('POST /drain', () => {
     const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { drain: 200 } }));
     const pending = send(sidecar, 'GET /slow', { key: keys.globex }).catch(() => 'broken off');
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
-    expect(await ask(sidecar, 'POST /drain')).toEqual([200, 'drained\n']);
+    expect(await ask(sidecar, 'POST /drain')).toEqual([200, expect.stringContaining('"ready":false,"in_flight":1')]);
     expect(await inFlight(sidecar)).toBe(1);
     await sidecar.app.stop();
     expect(await pending).toBe('broken off');

@@ -1,11 +1,17 @@
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { migrationsFolder } from '../../src/accounts/postgres/migrate.ts';
 import { filesIn } from '../config/files.ts';
 import { send } from '../support/client.ts';
 import { startCommand, startServe, type Command } from '../support/command.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { startUpstream } from '../support/upstream.ts';
 import { masterKey } from '../support/stores.ts';
+
+const migrations = readdirSync(migrationsFolder)
+  .map((name) => name.replace('.sql', ''))
+  .toSorted();
 
 describeWithPostgres('accounts migrate', () => {
   const postgres = usePostgres();
@@ -38,13 +44,9 @@ describeWithPostgres('accounts migrate', () => {
   test('creates the tables and names the migrations applied', async () => {
     const config = configFor(inDatabase(await emptyDatabase()));
     const first = await run(config, 'accounts', 'migrate');
-    expect([first.code, first.stdout, first.stderr]).toEqual([
-      0,
-      'Applied 0001_accounts, 0002_unexpected_envelopes.\n',
-      '',
-    ]);
+    expect([first.code, first.stdout, first.stderr]).toEqual([0, `Applied ${migrations.join(', ')}.\n`, '']);
     expect((await run(config, 'accounts', 'migrate')).stdout).toBe('The tables are up to date.\n');
-    expect((await run(config, 'accounts', 'migrate', '--json')).stdout).toBe('{"migrations":[]}\n');
+    expect((await run(config, 'accounts', 'migrate', '--json')).stdout).toBe('{"migrations":[],"events":0}\n');
   });
 
   test('prepares an empty database: before it, commands ask for it; after it, a merchant is served', async () => {

@@ -172,6 +172,6 @@ describeWithPostgres('two sidecars on one database', () => {
     const again = startCommand(importing);
     expect(await again.ended()).toEqual({ code: 0, signal: null });
     expect(again.stdout).toBe(`${count - before} added, ${before} already present, 0 refused.\n`);
-    expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.audit')).toBe(String(count));
+    expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe(String(count));
   });
 });

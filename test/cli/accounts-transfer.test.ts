@@ -63,6 +63,61 @@ const acme = {
 };
 const globex = { id: 'globex', name: 'Globex', active: true, keys: [] };
 
+const globexKey = { id: 'globex-1', prefix: 'sk_test_', sha256: 'b'.repeat(64), createdAt: '2026-11-01T00:00:00Z' };
+
+describe('accounts apply', () => {
+  const apply = async (transfer: TransferFolder, lines: readonly unknown[], ...more: readonly string[]) => {
+    transfer.folder.write({
+      wanted: lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n'),
+    });
+    return transfer.run('accounts', 'apply', transfer.folder.file('wanted'), ...more);
+  };
+
+  test('adds, renames, activates and deactivates accounts, and leaves keys, encryption and other accounts alone', async () => {
+    const transfer = new TransferFolder();
+    await transfer.import([acme, globex, { ...globex, id: 'rest' }, { ...globex, id: 'off', active: false }]);
+    const before = transfer.text;
+    const wanted = [
+      { id: 'acme', name: 'Acme Ltd', keys: [globexKey] },
+      { id: 'globex', name: 'Globex', active: false },
+      { id: 'off', name: 'Globex' },
+      { id: 'new', name: 'New', active: false },
+    ];
+    const list = `account_renamed  acme  Acme Ltd
+account_deactivated  globex
+account_activated  off
+account_added  new  New
+account_deactivated  new
+`;
+    expect(await apply(transfer, wanted, '--dry-run')).toEqual({
+      code: 0,
+      stdout: `${list}Would be: 5 changes, 4 accounts in the file.\n`,
+      stderr: '',
+    });
+    expect(transfer.text).toBe(before);
+    const { code, stdout, stderr } = await apply(transfer, wanted);
+    expect([code, stdout]).toEqual([0, `${list}5 changes, 4 accounts in the file.\n`]);
+    expect(stderr.match(/"msg":"audit"/g)).toHaveLength(5);
+    const accounts = (await transfer.export()).trim().split('\n');
+    expect(accounts.map((line) => JSON.parse(line) as unknown)).toEqual([
+      { ...acme, name: 'Acme Ltd' },
+      { ...globex, active: false },
+      { ...globex, id: 'new', name: 'New', active: false },
+      { ...globex, id: 'off', active: true },
+      { ...globex, id: 'rest' },
+    ]);
+    expect((await apply(transfer, wanted)).stdout).toBe('0 changes, 4 accounts in the file.\n');
+  });
+
+  test('changes nothing if a line is wrong', async () => {
+    const transfer = new TransferFolder();
+    const { code, stdout, stderr } = await apply(transfer, [globex, '{']);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/wanted:2 {2}\. {2}not JSON.*\naccounts apply: nothing was changed: correct the file\n$/);
+    expect(transfer.text).toBe('accounts: []\n');
+  });
+});
+
 describe('accounts import', () => {
   test('adds accounts from NDJSON', async () => {
     const transfer = new TransferFolder();
@@ -83,10 +138,44 @@ describe('accounts import', () => {
     expect(await transfer.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
   });
 
+  test('adds nothing if a line is refused', async () => {
+    const transfer = new TransferFolder();
+    await transfer.import([acme]);
+    const before = transfer.text;
+    const thief = { ...globex, id: 'thief', keys: [{ ...globexKey, id: 'thief-1' }] };
+    for (const wrong of ['{', { id: 'x' }, { ...acme, name: 'Other' }, thief]) {
+      const { code, stdout, stderr } = await transfer.import([{ ...globex, keys: [globexKey] }, wrong]);
+      expect([code, stdout]).toEqual([1, '0 added, 0 already present, 1 refused.\n']);
+      expect(stderr).toContain('lines.ndjson:2  ');
+      expect(stderr).toMatch(/\naccounts import: nothing was added: correct the file, or use --partial\n$/);
+      expect(transfer.text).toBe(before);
+    }
+  });
+
+  test('with --dry-run lists what it would add, and adds nothing', async () => {
+    const transfer = new TransferFolder(masterKey);
+    await transfer.import([acme]);
+    const before = transfer.text;
+    const dry = await transfer.import([acme, globex, { ...acme, id: 'other', keys: [] }], undefined, '--dry-run');
+    expect(dry).toEqual({
+      code: 0,
+      stdout: '+ globex  Globex  0 keys\n+ other  Acme  0 keys\nWould be: 2 added, 1 already present, 0 refused.\n',
+      stderr: '',
+    });
+    const refused = await transfer.import([globex, '{'], undefined, '--dry-run');
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('lines.ndjson:2  .  not JSON')]);
+    expect(JSON.parse((await transfer.import([globex], undefined, '--dry-run', '--json')).stdout)).toEqual({
+      added: 1,
+      unchanged: 0,
+      refused: 0,
+    });
+    expect(transfer.text).toBe(before);
+  });
+
   test('can be repeated: equal accounts are skipped, different ones refused and left unchanged', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
-    const again = await transfer.import([acme, globex, { ...acme, name: 'Other' }]);
+    const again = await transfer.import([acme, globex, { ...acme, name: 'Other' }], 'lines.ndjson', '--partial');
     expect(again).toMatchObject({ code: 1, stdout: '1 added, 1 already present, 1 refused.\n' });
     expect(again.stderr).toContain(
       `${transfer.folder.file('lines.ndjson')}:3  account acme already exists and differs\n`,
@@ -102,7 +191,7 @@ describe('accounts import', () => {
     });
   });
 
-  test('names the lines with problems, and adds the others', async () => {
+  test('with --partial names the lines with problems, and adds the others', async () => {
     const transfer = new TransferFolder();
     const thief = { ...globex, id: 'thief', keys: [{ ...acme.keys[0], id: 'thief-1' }] };
     const live = {
@@ -112,7 +201,11 @@ describe('accounts import', () => {
       encryption: { test: acme.encryption.test, live: acme.encryption.test },
     };
     const others = Array.from({ length: 5 }, (_, i) => ({ ...globex, id: `globex-${i}` }));
-    const { code, stdout, stderr } = await transfer.import([acme, '{', ...others, thief, live, { id: 'x' }]);
+    const { code, stdout, stderr } = await transfer.import(
+      [acme, '{', ...others, thief, live, { id: 'x' }],
+      'lines.ndjson',
+      '--partial',
+    );
     expect({ code, stdout }).toEqual({ code: 1, stdout: '6 added, 0 already present, 4 refused.\n' });
     const file = transfer.folder.file('lines.ndjson');
     expect(stderr.split('\n').filter((line) => line.startsWith(file))).toEqual([
@@ -162,18 +255,6 @@ describe('accounts import', () => {
     expect(stderr).toMatch(message);
     expect(transfer.text).toBe('accounts: []\n');
   });
-
-  test('shows a progress bar on a terminal and removes it at the end', async () => {
-    let now = 0;
-    const transfer = new TransferFolder(undefined, { columns: 80, clock: () => (now += 1_000) });
-    const { stderr } = await transfer.import(Array.from({ length: 5_100 }, (_, i) => ({ ...globex, id: `a${i}` })));
-    const drawn = stderr.split('\r\u001B[K').slice(1);
-    expect(drawn).toHaveLength(3);
-    expect(drawn[0]).toMatch(/^\[#+\.*\] {1,3}\d+ % {2}5,000 accounts$/);
-    expect(drawn[1]).toMatch(/^\[#{30}\] 100 % {2}5,100 accounts$/);
-    expect(drawn[2]).toMatch(/^\{"level":"info"/);
-    for (const bar of drawn.slice(0, 2)) expect(bar.length).toBeLessThanOrEqual(80);
-  });
 });
 
 describe('accounts export', () => {
@@ -186,7 +267,7 @@ describe('accounts export', () => {
     expect((await same.import([exported])).stdout).toBe('2 added, 0 already present, 0 refused.\n');
     expect((await transfer.import([await same.export()])).stdout).toBe('0 added, 2 already present, 0 refused.\n');
     const other = new TransferFolder(otherMasterKey);
-    const refused = await other.import([exported]);
+    const refused = await other.import([exported], 'lines.ndjson', '--partial');
     expect(refused).toMatchObject({ code: 1, stdout: '1 added, 0 already present, 1 refused.\n' });
     expect(refused.stderr).toContain('encryption.test.key  does not open, nor does any other sealed value');
   });
@@ -284,7 +365,11 @@ describe('accounts rekey', () => {
 test('an import refuses a line that is too long or has too many cells, and names its number', async () => {
   const transfer = new TransferFolder();
   const long = { id: 'long', name: 'x'.repeat(8_000_000) };
-  const ndjson = await transfer.import([{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }]);
+  const ndjson = await transfer.import(
+    [{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }],
+    'lines.ndjson',
+    '--partial',
+  );
   expect(ndjson.stdout).toBe('2 added, 0 already present, 1 refused.\n');
   expect(ndjson.stderr).toContain('lines.ndjson:2  .  longer than 256 KiB\n');
   const before = transfer.text;

@@ -1,3 +1,4 @@
+import { hostname, userInfo } from 'node:os';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
@@ -86,9 +87,58 @@ The key is not shown again: only its hash is stored.
 `);
     expect(file()).toContain(`sha256: ${sha256Hex(key)}`);
     expect(file() + stderr).not.toContain(key.slice(8));
-    expect((await run('keys list acme')).stdout).toBe(`ID                    ENV   KIND    STATE  CREATED     EXPIRES
-${id}  test  secret  valid  2026-11-21  2027-05-20
+    expect((await run('keys list acme')).stdout)
+      .toBe(`ID                    KEY            ENV   KIND    STATE  CREATED     EXPIRES
+${id}  sk_test_…${key.slice(-4)}  test  secret  valid  2026-11-21  2027-05-20
 `);
+  });
+
+  test('have a name and a hint wherever they are listed, and so have their successors', async () => {
+    const { run, json, file } = await withAcme();
+    const issue = 'keys issue acme --environment live --kind secret --expires 1d';
+    const ended = await run(`${issue} --json --name`, 'Till 3');
+    const { id, key = '', name, hint } = JSON.parse(ended.stdout) as IssuedKeyView;
+    expect([name, hint]).toEqual(['Till 3', `sk_live_…${key.slice(-4)}`]);
+    expect(ended.stderr).toContain('"name":"Till 3"');
+    expect(file()).toContain(`name: Till 3\n        prefix: sk_live_\n`);
+    expect(file()).toContain(
+      `lastFour: ${/^\d+$/.test(key.slice(-4)) ? JSON.stringify(key.slice(-4)) : key.slice(-4)}`,
+    );
+    const shown = new RegExp(`${id} +sk_live_…${key.slice(-4)} +Till 3 +live`);
+    for (const line of ['keys list acme', 'keys due', 'accounts show acme']) {
+      expect((await run(line)).stdout).toMatch(shown);
+    }
+    expect((await run(`keys find --sha256 ${sha256Hex(key)}`)).stdout).toMatch(/\nname +Till 3\nkey +sk_live_…/);
+    const next = await json<IssuedKeyView>(`keys rotate acme ${id}`);
+    expect(next).toMatchObject({ name: 'Till 3', hint: `sk_live_…${next.key?.slice(-4)}` });
+    expect(await run('keys issue acme --environment test --kind secret --name', 'a\nb')).toMatchObject({ code: 2 });
+  });
+
+  test('of a file that was written by hand, or by the version before, have neither', async () => {
+    const keys = [{ id: 'old', prefix: 'sk_test_', sha256: 'a'.repeat(64), createdAt: '2026-11-01' }];
+    const { run, json, file } = commandLine({ accounts: [{ id: 'acme', name: 'Acme', keys }] });
+    expect(await json('keys list acme')).toMatchObject([{ name: null, hint: null }]);
+    await run('keys revoke acme old');
+    expect(file()).not.toMatch(/lastFour|name: [^A]/);
+  });
+
+  test('live no longer than keys.maxAge allows', async () => {
+    const { run, json, folder } = await withAcme();
+    const issue = 'keys issue acme --environment test --kind secret';
+    const { id } = await json<IssuedKeyView>(issue);
+    const long = await json<IssuedKeyView>(`${issue} --expires 60d`);
+    folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { keys: { maxAge: '30d' } }) });
+    expect((await json<IssuedKeyView>(issue)).expires_at).toBe('2026-12-21T10:00:59Z');
+    expect((await json<IssuedKeyView>(`${issue} --expires 30d`)).expires_at).toBe('2026-12-21T10:00:59Z');
+    expect((await json<IssuedKeyView>(`${issue} --expires 1d`)).expires_at).toBe('2026-11-22T10:00:59Z');
+    expect(await run(`${issue} --expires 31d`)).toMatchObject({
+      code: 1,
+      stderr: 'keys issue: keys.maxAge allows a key to live for 30d (lifetime_not_allowed)\n',
+    });
+    // Successors too, of keys that were made before.
+    for (const old of [id, long.id]) {
+      expect((await json<IssuedKeyView>(`keys rotate acme ${old}`)).expires_at).toBe('2026-12-21T10:00:59Z');
+    }
   });
 
   test('are issued as JSON', async () => {
@@ -96,6 +146,8 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     const issued = await json<IssuedKeyView>('keys issue acme --environment live --kind public');
     expect(issued).toEqual({
       id: issued.id,
+      name: null,
+      hint: `pk_live_…${issued.key?.slice(-4)}`,
       account: 'acme',
       environment: 'live',
       kind: 'public',
@@ -210,11 +262,14 @@ last used     not recorded by the file store: see "credentials" in the log
     expect(file()).not.toContain(iv);
     expect(file().match(/sealed:v1:/g)).toHaveLength(2);
     expect((await run('accounts list')).stdout).toContain('live');
-    const without = await runCommand(['accounts', 'list', '--config', folder.file('sidecar.yaml')]);
-    expect(without).toMatchObject({ code: 78, stdout: '' });
-    expect(without.stderr).toMatch(
-      /accounts\.yaml:\d+:\d+ {2}accounts\[0\]\.encryption\.live\.key {2}sealed: set accounts\.masterKey to the master key \(store_invalid\)\n$/,
-    );
+    const without = ['encryption', 'enable', 'acme', '--environment', 'test', '--config', folder.file('sidecar.yaml')];
+    expect(await runCommand(without)).toMatchObject({
+      code: 78,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /new ones would not be: set accounts\.masterKey \(master_key_missing\)\n$/,
+      ) as string,
+    });
   });
 });
 
@@ -235,7 +290,7 @@ describe('a command that fails', () => {
       2,
       "error: option '--environment <environment>' argument 'prod' is invalid. Allowed choices are test, live.",
     ],
-    ['keys issue acme --kind secret', 2, "error: required option '--environment <environment>' not specified"],
+    ['keys issue acme --kind secret', 2, "error: missing: '--environment <environment>'"],
     [
       'keys issue acme --environment test --kind secret --expires 1y',
       2,
@@ -246,13 +301,24 @@ describe('a command that fails', () => {
       2,
       'error: command-argument value \'a/b\' is invalid for argument \'id\'. Expected 1 to 64 letters, digits, ".", "_" or "-".',
     ],
-    ['accounts add ok', 2, "error: required option '--name <name>' not specified"],
+    ['accounts add ok', 2, "error: missing: '--name <name>'"],
+    ['keys issue', 2, "error: missing: '--environment <environment>', '--kind <kind>', '<account>'"],
     ['accounts nothing', 2, "error: unknown command 'nothing'"],
   ])('`%s` exits with %i and one line on stderr', async (command, code, message) => {
     const { run } = await withAcme();
     const ended = await run(command);
     expect(ended).toMatchObject({ code, stdout: '' });
     expect(lines(ended.stderr)[0]).toBe(message);
+  });
+
+  test('writes the line of the audit log to stderr, unless that is a terminal', async () => {
+    const line = 'accounts add acme --name Acme';
+    expect((await commandLine().run(line)).stderr).toContain('"action":"account_added"');
+    const terminal = commandLine(undefined, { isTerminal: true });
+    expect(await terminal.run(line)).toMatchObject({ code: 0, stderr: '' });
+    expect((await terminal.run('audit list')).stdout).toContain('account_added');
+    // Errors are shown there.
+    expect((await terminal.run(line)).stderr).toContain('account_exists');
   });
 
   test('exits with 78 and the problems if the configuration is invalid', async () => {
@@ -302,7 +368,7 @@ describe('a command that fails', () => {
     expect({ status, stderr }).toEqual({
       status: 78,
       stderr: expect.stringMatching(
-        /accounts\.yaml:? cannot read the file: permission denied \(store_unavailable\)\n$/,
+        /accounts\.yaml:? cannot read the file: permission denied for user \d+ \(store_unavailable\)\n$/,
       ),
     });
   });
@@ -314,7 +380,8 @@ test('each change writes an audit line to stderr with actor, action and time, wi
   const secrets: string[] = [];
   const change = async (line: string): Promise<IssuedKeyView> => {
     const { stdout, stderr } = await run(line, '--json');
-    audit.push(...lines(stderr).map((each) => JSON.parse(each) as Record<string, unknown>));
+    const logged = lines(stderr).map((each) => JSON.parse(each) as Record<string, unknown>);
+    audit.push(...logged.filter(({ msg }) => msg === 'audit'));
     const shown = JSON.parse(stdout) as IssuedKeyView & { iv?: string };
     secrets.push(...[shown.key, shown.iv].filter((secret) => secret !== undefined));
     return shown;
@@ -337,9 +404,13 @@ test('each change writes an audit line to stderr with actor, action and time, wi
     actor,
     action,
     account: 'acme',
+    origin: `${userInfo().username}@${hostname()}`,
+    position: expect.any(Number) as number,
+    hash: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
     ...more,
     msg: 'audit',
   });
+  expect(audit.map(({ position }) => position)).toEqual([1, 2, 3, 4, 5, 6, 7]);
   expect(audit).toEqual([
     line('account_added', { name: 'Acme' }),
     line('key_issued', { key: id, environment: 'test', kind: 'secret' }),

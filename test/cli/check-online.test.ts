@@ -140,17 +140,15 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     expect(stdout).toMatch(/^failed {2}credentials +not tested$/m);
   });
 
-  test('names the missing migration', async () => {
+  test('says that a migration is missing', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
     const empty = await check(await folderFor(url));
     expect(empty.code).toBe(1);
-    expect(empty.stdout).toMatch(/^failed {2}store +the database lacks .*: run "accounts migrate"$/m);
+    expect(empty.stdout).toMatch(/^failed {2}store +schema is at 0, needs \d+: run accounts migrate$/m);
     const older = await postgres.createDatabase();
-    await postgres.psql(older, 'DELETE FROM envelope_sidecar.migrations');
-    expect((await check(await folderFor(older))).stdout).toMatch(
-      /^failed {2}store +the database lacks 0001_accounts.*: run/m,
-    );
+    await postgres.psql(older, `DELETE FROM envelope_sidecar.migrations WHERE name NOT LIKE '0001%'`);
+    expect((await check(await folderFor(older))).stdout).toMatch(/^failed {2}store +schema is at 1, needs \d+: run/m);
   });
 
   test('reports whether the master key unwraps the credentials', async () => {

@@ -64,7 +64,10 @@ describe('open', () => {
     ['abc', 'cannot decrypt: odd number of hex digits'],
     ['{"data":"abc"}', 'cannot decrypt: odd number of hex digits'],
     ['', 'cannot decrypt: the string is empty: your encryption failed'],
-    ['00', 'cannot decrypt: the ciphertext is not a multiple of 16 bytes'],
+    [
+      '00',
+      'cannot decrypt: the ciphertext is not a multiple of 16 bytes: it was cut, or the mode is not CBC but GCM, CTR or CFB',
+    ],
     [
       openssl(key, iv, Buffer.alloc(16), '-nopad').toString('hex'),
       'the padding is wrong: the key differs, or the ciphertext is damaged or not padded with PKCS#7',

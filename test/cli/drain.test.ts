@@ -54,7 +54,7 @@ describe('drain', () => {
       expect(await statusOf(sidecar, '/readyz')).toBe(200);
       const command = drain();
       expect(await command.ended()).toEqual(ended);
-      expect(command.stdout + command.stderr).toBe('');
+      expect(command.stdout + command.stderr).toBe('The sidecar is draining and not ready; no request is in flight.\n');
       expect([await statusOf(sidecar, '/readyz'), await statusOf(sidecar, '/livez')]).toEqual([503, 200]);
     },
   );
@@ -62,7 +62,7 @@ describe('drain', () => {
   test('keeps the process serving, each response closing its connection, until SIGTERM ends it with 0', async () => {
     const { sidecar, drain } = await running();
     const persistent = { key: keys.globex, headers: { connection: 'keep-alive' } };
-    expect((await send(sidecar, 'GET /x', persistent)).headers.connection).toBe('keep-alive');
+    expect((await send(sidecar, 'GET /x', persistent)).headers.connection).toBeUndefined();
     await drain().ended();
     const response = await send(sidecar, 'GET /x', persistent);
     expect([response.status, response.headers.connection]).toEqual([200, 'close']);
@@ -95,7 +95,9 @@ describe('drain', () => {
     const { sidecar, drain } = await running(respond, { timeouts: { drain: '200ms' } });
     const response = request(sidecar);
     await eventually('the upstream has the request', () => held.length === 1);
-    expect(await drain().ended()).toEqual(ended);
+    const command = drain();
+    expect(await command.ended()).toEqual(ended);
+    expect(command.stdout).toContain('; 1 of its requests are still in flight: timeouts.drain is over.');
     held[0]?.();
     expect((await response).body).toBe('at last');
   });
@@ -182,7 +184,9 @@ describe('the drain token', () => {
     ]);
     const command = drain();
     expect(await command.ended()).toEqual({ code: 1, signal: null });
-    expect(command.stderr).toBe('drain: the admin listener responded with status 403\n');
+    expect(command.stderr).toBe(
+      'drain: the admin listener responded with status 403: drain needs the token of this sidecar\n',
+    );
     expect(await statusOf(sidecar, '/readyz')).toBe(200);
   });
 });

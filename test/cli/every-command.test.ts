@@ -11,8 +11,8 @@ import { masterKey } from '../support/stores.ts';
 const env = { SIDECAR_KEY: acmeTest.key, SIDECAR_IV: acmeTest.iv };
 const hash = 'a'.repeat(64);
 
-/** Commands that write only a log to stdout, or nothing. */
-const silent = ['serve', 'drain'];
+/** Commands that write only a log to stdout, or need a running sidecar. */
+const silent = ['serve', 'drain', 'status', 'reload', 'audit export'];
 
 /**
  * For each other command a line that succeeds on the store of `folderOf`, and its standard input. `DIR` is the folder.
@@ -22,6 +22,7 @@ const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> =
   check: ['check --json'],
   init: ['init DIR/new'],
   demo: ['demo --free-ports'],
+  version: ['version'],
   seal: ['seal', '{"a":1}'],
   open: ['open', envelopeOf(acmeTest, '{"a":1}')],
   'accounts list': ['accounts list --json'],
@@ -31,6 +32,7 @@ const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> =
   'accounts activate': ['accounts activate acme --json'],
   'accounts deactivate': ['accounts deactivate acme --json'],
   'accounts import': ['accounts import DIR/lines.ndjson --json'],
+  'accounts apply': ['accounts apply DIR/lines.ndjson --json'],
   'accounts export': ['accounts export'],
   'accounts copy': ['accounts copy --to DIR/other.yaml --json'],
   'accounts rekey': ['accounts rekey --new-master-key-file DIR/master-key --json'],
@@ -46,8 +48,9 @@ const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> =
   'encryption grace': ['encryption grace acme --environment test --end --json'],
   'encryption show': ['encryption show acme --environment test --json'],
   'audit list': ['audit list --json'],
+  'audit verify': ['audit verify --json'],
 };
-const texts: ReadonlySet<string> = new Set(['init', 'demo']);
+const texts: ReadonlySet<string> = new Set(['init', 'demo', 'version']);
 
 function folderOf(accounts: object = { file: 'accounts.yaml', masterKey }): Folder {
   const account = {

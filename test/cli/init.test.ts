@@ -9,7 +9,7 @@ test('init writes a valid pair of files, and the schemas that their first lines 
   const { code, stdout } = await runCommand(['init', folder.file('new/one')]);
   expect(code).toBe(0);
   expect(stdout).toMatch(/\nNext: sidecar check --config \S+new\/one\/sidecar\.yaml\n$/);
-  const names = ['accounts.schema.json', 'accounts.yaml', 'sidecar.schema.json', 'sidecar.yaml'];
+  const names = ['accounts.schema.json', 'accounts.yaml', 'master-key', 'sidecar.schema.json', 'sidecar.yaml'];
   expect(readdirSync(folder.file('new/one')).toSorted()).toEqual(names);
   const config = folder.file('new/one/sidecar.yaml');
   expect(await runCommand(['check', '--config', config])).toEqual({ code: 0, stdout: 'OK\n', stderr: '' });
@@ -20,7 +20,24 @@ test('init writes a valid pair of files, and the schemas that their first lines 
     expect(schema).toBe(readFileSync(`config/${name}.schema.json`, 'utf8'));
     expect(JSON.parse(schema)).toMatchObject({ $id: `urn:envelope-sidecar:${name}.schema.json` });
   }
-  expect(statSync(folder.file('new/one/accounts.yaml')).mode & 0o777).toBe(0o600);
+  for (const secret of ['accounts.yaml', 'master-key']) {
+    expect(statSync(folder.file(`new/one/${secret}`)).mode & 0o777).toBe(0o600);
+  }
+});
+
+test('init makes a new master key each time, which seals credentials', async () => {
+  const [one, other] = [new Folder({}), new Folder({})];
+  for (const { path } of [one, other]) await runCommand(['init', path]);
+  const config = ['--config', one.file('sidecar.yaml')];
+  await runCommand(['accounts', 'add', 'acme', '--name', 'Acme', ...config]);
+  const enabled = await runCommand(['encryption', 'enable', 'acme', '--environment', 'test', '--json', ...config]);
+  expect(enabled.stderr).not.toContain('"warn"');
+  const { key } = JSON.parse(enabled.stdout) as { key: string };
+  const stored = readFileSync(one.file('accounts.yaml'), 'utf8');
+  expect(stored).toContain('sealed:v1:');
+  expect(stored).not.toContain(key);
+  expect(readFileSync(one.file('master-key'), 'utf8')).toMatch(/^[A-Za-z0-9+/]{43}=\n$/);
+  expect(readFileSync(one.file('master-key'))).not.toEqual(readFileSync(other.file('master-key')));
 });
 
 test('the files of init work: an account can be added and its key used', async () => {
@@ -38,7 +55,7 @@ test('every example in the comments of init is a member of the configuration', a
   await runCommand(['init', folder.path]);
   const lines = readFileSync(folder.file('sidecar.yaml'), 'utf8').split('\n');
   const examples = lines.flatMap((line, i) => (/^ *# [a-zA-Z]+: [[{]/.test(line) ? [i] : []));
-  expect(examples).toHaveLength(8);
+  expect(examples).toHaveLength(7);
   for (const example of examples) {
     const text = lines.map((line, i) => (i === example ? line.replace('# ', '') : line)).join('\n');
     folder.write({ 'sidecar.yaml': text });

@@ -101,7 +101,7 @@ describe('loading in another thread', () => {
       const loaded = await loadInThread({ ...task, ...more }, []);
       return loaded.accounts?.ok === false ? loaded.accounts.problems : [];
     };
-    const running = { type: 'file', file: folder.file('accounts.yaml'), masterKeys: [] };
+    const running = { type: 'file', file: folder.file('accounts.yaml'), masterKeys: [], auditKeys: [] };
     const problems = await problemsIn({ running });
     expect(problems).toHaveLength(101);
     expect(problems.at(-1)).toMatchObject({ path: 'accounts[100].id', message: 'and 900 more problems from here on' });
@@ -115,7 +115,7 @@ describe('loading in another thread', () => {
     const candidates = [current, grace?.previous].filter((each) => each !== undefined);
     expect(candidates).toHaveLength(2);
     for (const sealedWith of [acmeTest, acmeLive]) {
-      const opened = openEnvelope(Buffer.from(envelopeOf(sealedWith, '{"amount":1}')), candidates);
+      const opened = await openEnvelope(Buffer.from(envelopeOf(sealedWith, '{"amount":1}')), candidates);
       expect(opened).toMatchObject({ plaintext: Buffer.from('{"amount":1}') });
     }
   });

@@ -37,7 +37,7 @@ test('a missing member gets its default', () => {
       },
     ],
     operators: undefined,
-    store: { type: 'file', file: expect.stringMatching(/\/accounts\.yaml$/) as string, masterKeys: [] },
+    store: { type: 'file', file: expect.stringMatching(/\/accounts\.yaml$/) as string, masterKeys: [], auditKeys: [] },
     accounts: [],
     routes: [],
     cipherTest: { environments: ['test'] },
@@ -50,6 +50,7 @@ test('a missing member gets its default', () => {
       connections: 4096,
       inFlight: 1024,
       failedKeys: { attempts: 20, window: 60_000 },
+      account: 0.5,
     },
     timeouts: { connect: 2000, header: 10_000, request: 60_000, upstream: 30_000, idle: 75_000, drain: 25_000 },
     report: [],
@@ -75,7 +76,7 @@ routes:
   - { path: /ws, upgrade: true }
 cipherTest: { environments: [] }
 trustedProxies: [10.0.0.0/8, "2001:db8::/32", 192.0.2.1]
-limits: { requestBody: 64KiB, buffered: "\${BUFFERED}", header: 1024, headers: 10, connections: 1, inFlight: 1, failedKeys: 5/10s }
+limits: { requestBody: 64KiB, buffered: "\${BUFFERED}", header: 1024, headers: 10, connections: 1, inFlight: 1, failedKeys: 5/10s, account: 25% }
 timeouts: { connect: 1ms, header: 24d, drain: { file: drain } }
 report: [encryption_not_supported, key_not_permitted]
 tracing: { otlp: "http://127.0.0.1:4318/" }
@@ -89,7 +90,7 @@ log: { level: silent }
     listen: { host: '::1', port: 0, tls: { cert, key, clientCa: cert.trimEnd() } },
     admin: { host: '0.0.0.0', port: 1 },
     operators: undefined,
-    store: { type: 'file', file: expect.stringMatching(/\/others\.yaml$/) as string, masterKeys: [] },
+    store: { type: 'file', file: expect.stringMatching(/\/others\.yaml$/) as string, masterKeys: [], auditKeys: [] },
     environments: [
       {
         name: 'test',
@@ -132,6 +133,7 @@ log: { level: silent }
       connections: 1,
       inFlight: 1,
       failedKeys: { attempts: 5, window: 10_000 },
+      account: 0.25,
     },
     timeouts: { connect: 1, header: 24 * 86_400_000, request: 60_000, upstream: 30_000, idle: 75_000, drain: 60_000 },
     report: ['encryption_not_supported', 'key_not_permitted'],
@@ -222,6 +224,11 @@ describe('the bounds of a member', () => {
     ['limits: { failedKeys: 1000000000/1m }', false],
     ['limits: { failedKeys: 20/25d }', false],
     ['limits: { failedKeys: 20 }', false],
+    ['limits: { account: 1% }', true],
+    ['limits: { account: 100% }', true],
+    ['limits: { account: 0% }', false],
+    ['limits: { account: 101% }', false],
+    ['limits: { account: 50 }', false],
     ['timeouts: { idle: 0s }', false],
     ['timeouts: { idle: 1ms }', true],
     ['timeouts: { idle: 2073600000ms }', true],

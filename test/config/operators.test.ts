@@ -70,6 +70,7 @@ describe('the operators’ API', () => {
     - { name: ana, token: ${token} }
     - { name: acme-dashboard, role: operator, account: acme, token: ${other} }
     - { name: audit, role: viewer, token: { file: one } }
+    - { name: core, role: core, environment: live, token: ${token}-4 }
 `;
     expect(operators(lines, { TOKEN: `${token}-2` })).toMatchObject({
       hosts: ['sidecar.internal'],
@@ -78,8 +79,16 @@ describe('the operators’ API', () => {
         admin('ana', token),
         { name: 'acme-dashboard', role: 'operator', account: 'acme', hash: sha256Hex(`${token}-2`) },
         { name: 'audit', role: 'viewer', account: undefined, hash: sha256Hex(`${token}-3`) },
+        { name: 'core', role: 'core', environment: 'live', hash: sha256Hex(`${token}-4`) },
       ],
     });
+  });
+
+  test('lets only the role core have an environment', () => {
+    const problems = outcome(`operators: { tokens: [{ name: ana, environment: live, token: ${token} }] }\n`);
+    expect(problems).toEqual([
+      expect.stringMatching(/ {2}operators\.tokens\[0\]\.environment {2}only with the role "core"$/),
+    ]);
   });
 
   test.each(['localhost', '127.0.0.1', '127.1.2.3', '"::1"'])('needs no TLS on %s', (host) => {

@@ -25,6 +25,7 @@ describe('accounts in PostgreSQL', () => {
       type: 'postgres',
       url,
       masterKeys: [createSecretKey(bytes)],
+      auditKeys: [],
       cache: 10_000,
       staleFor: 900_000,
     });
@@ -35,11 +36,13 @@ describe('accounts in PostgreSQL', () => {
     expect(load(`{ postgres: ${settings} }`, { DATABASE_URL: url })).toMatchObject({
       url,
       masterKeys: [createSecretKey(bytes)],
+      auditKeys: [],
       cache: 5,
       staleFor: 0,
     });
     expect(load(`{ postgres: { url: "${url}" } }`, { SIDECAR_MASTER_KEY: masterKey })).toMatchObject({
       masterKeys: [createSecretKey(bytes)],
+      auditKeys: [],
     });
   });
 

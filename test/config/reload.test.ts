@@ -1,18 +1,33 @@
 import { dirname, join } from 'node:path';
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import type * as FileSystem from 'node:fs';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { combine, type LoadResult } from '../../src/config/loaded.ts';
 import { Reloader } from '../../src/config/reload.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { accountsFile, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 import { eventually } from '../support/eventually.ts';
 
+/** The error of each new watch, as if the system had no more of them. */
+const watching = vi.hoisted(() => ({ fails: false }));
+
+vi.mock('node:fs', async (load) => {
+  const original = await load<typeof FileSystem>();
+  const watch = (...args: Parameters<typeof original.watch>): FileSystem.FSWatcher => {
+    if (watching.fails) throw Object.assign(new Error('no space left on device, watch'), { code: 'ENOSPC' });
+    return original.watch(...args);
+  };
+  return { ...original, watch };
+});
+
 /** A reloader of one file, and all results that it has handed over. */
 class Followed {
   readonly reloader: Reloader;
   readonly applied: LoadResult[] = [];
+  readonly log: object[] = [];
   readonly #file: string;
 
   constructor(file: string, env: Env = {}) {
@@ -21,8 +36,9 @@ class Followed {
       file,
       env,
       clock: Date.now,
-      running: () => ({ type: 'file', file: join(dirname(file), 'accounts.yaml'), masterKeys: [] }),
+      running: () => ({ type: 'file', file: join(dirname(file), 'accounts.yaml'), masterKeys: [], auditKeys: [] }),
       apply: (loaded) => void this.applied.push(combine(loaded)),
+      log: createLogger('info', { write: (line) => void this.log.push(JSON.parse(line) as object) }),
     });
     onTestFinished(() => this.reloader.stop());
   }
@@ -54,6 +70,11 @@ const hasKeys =
   (count: number) =>
   (loaded: LoadResult): boolean =>
     loaded.ok && loaded.config.accounts.flatMap(({ keys }) => keys).length === count;
+
+const hasPrefix =
+  (prefix: string) =>
+  (loaded: LoadResult): boolean =>
+    loaded.ok && loaded.config.accounts[0]?.keys[0]?.prefix === prefix;
 
 const problemsOf = (loaded: LoadResult): readonly string[] =>
   loaded.ok ? [] : loaded.problems.map(({ path, message }) => `${path} ${message}`);
@@ -156,7 +177,7 @@ describe('the configuration is loaded again after', () => {
     const followed = new Followed(parent.file('current/sidecar.yaml')).watch();
     symlinkSync('2', parent.file('next'));
     renameSync(parent.file('next'), parent.file('current'));
-    followed.reloader.reload();
+    void followed.reloader.reload();
     await followed.until(hasKeys(1));
     parent.write({ '2/accounts.yaml': withKeys(keys.globex, keys.globexPublic) });
     await followed.until(hasKeys(2));
@@ -167,20 +188,20 @@ describe('reload', () => {
   test('loads without any change', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': withKeys(keys.globex) });
     const followed = new Followed(folder.file('sidecar.yaml'));
-    followed.reloader.reload();
+    void followed.reloader.reload();
     await followed.until(hasKeys(1));
   });
 
   test('requested several times during another one loads once more and sees the last state', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml'));
-    followed.reloader.reload();
+    void followed.reloader.reload();
     folder.write({ 'accounts.yaml': withKeys(keys.globex) });
-    for (let i = 0; i < 5; i += 1) followed.reloader.reload();
+    for (let i = 0; i < 5; i += 1) void followed.reloader.reload();
     await eventually('the second configuration is applied', () => followed.applied.length === 2, { timeout: 20_000 });
     expect(followed.applied.map((each) => hasKeys(1)(each))[1]).toBe(true);
     // If there were a third one, it would be in progress by now.
-    followed.reloader.reload();
+    void followed.reloader.reload();
     await eventually('a third configuration is applied', () => followed.applied.length > 2, { timeout: 20_000 });
     expect(followed.applied).toHaveLength(3);
   });
@@ -203,10 +224,10 @@ describe('reload', () => {
   test('applies nothing after a stop', async () => {
     const folder = new Folder(files);
     const stopped = new Followed(folder.file('sidecar.yaml'));
-    stopped.reloader.reload();
+    void stopped.reloader.reload();
     stopped.reloader.stop();
     const later = new Followed(folder.file('sidecar.yaml'));
-    for (let i = 0; i < 2; i += 1) later.reloader.reload();
+    for (let i = 0; i < 2; i += 1) void later.reloader.reload();
     await eventually('the later reloader applies the change', () => later.applied.length === 2, { timeout: 20_000 });
     expect(stopped.applied).toEqual([]);
   });
@@ -214,7 +235,7 @@ describe('reload', () => {
   test('takes variables from the environment it was given', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': withKeys('${API_KEY}') });
     const followed = new Followed(folder.file('sidecar.yaml'), { API_KEY: keys.globexPublic });
-    followed.reloader.reload();
+    void followed.reloader.reload();
     const loaded = await followed.until(() => true);
     expect(loaded.ok && loaded.config.accounts[0]?.keys[0]?.prefix).toBe('pk_test_');
   });
@@ -229,8 +250,87 @@ test('a folder that is removed while it is watched is reported, and watched agai
   expect(problemsOf(gone)).toEqual([missing, missing]);
   mkdirSync(folder.path);
   folder.write({ ...files, 'accounts.yaml': withKeys(keys.globex) });
-  followed.reloader.reload();
+  void followed.reloader.reload();
   await followed.until(hasKeys(1));
   folder.write({ 'accounts.yaml': accountsFile() });
   await followed.until(hasKeys(0));
+});
+
+describe('without the events of a watch, within 30 seconds, are seen', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+  });
+  const wait = (): void => void vi.advanceTimersByTime(30_000);
+
+  test.each([
+    ['accounts.yaml', { 'accounts.yaml': withKeys(keys.globex) }, hasKeys(1)],
+    ['sidecar.yaml', { 'sidecar.yaml': 'damaged' }, (last: LoadResult) => !last.ok],
+    ['a file with a secret', { secret: keys.globexPublic }, hasPrefix('pk_test_')],
+  ])('a change of %s, where watching fails', async (_, change, isApplied) => {
+    watching.fails = true;
+    onTestFinished(() => void (watching.fails = false));
+    const entry = { ...globexEntry(), keys: [{ id: 'k', key: { file: 'secret' }, createdAt: '2026-11-01' }] };
+    const withSecret = { ...files, 'accounts.yaml': accountsFile(entry), secret: keys.globex };
+    const folder = new Folder('secret' in change ? withSecret : files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    const warning = {
+      level: 'warn',
+      msg: 'a folder cannot be watched: changes are seen within 10 seconds instead of one',
+      folder: folder.path,
+      cause: 'ENOSPC',
+    };
+    wait();
+    expect(followed.log).toEqual([expect.objectContaining(warning)]);
+    folder.write(change);
+    wait();
+    await followed.until(isApplied);
+    expect(followed.log).toHaveLength(1);
+    expect(followed.applied).toHaveLength(1);
+    wait();
+    expect(followed.applied).toHaveLength(1);
+  });
+
+  test('each change, once watching works again', async () => {
+    watching.fails = true;
+    onTestFinished(() => void (watching.fails = false));
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    watching.fails = false;
+    wait();
+    folder.write({ 'accounts.yaml': withKeys(keys.globex) });
+    await followed.until(hasKeys(1));
+  });
+
+  test.each([
+    [
+      'a folder that is replaced',
+      (parent: Folder) => {
+        renameSync(parent.file('current'), parent.file('old'));
+        renameSync(parent.file('2'), parent.file('current'));
+      },
+    ],
+    [
+      'a link that is swapped above',
+      (parent: Folder) => {
+        symlinkSync('2', parent.file('next'));
+        renameSync(parent.file('next'), parent.file('current'));
+      },
+    ],
+  ])('%s, and later changes at once', async (name, swap) => {
+    const parent = new Folder({});
+    for (const version of ['1', '2']) {
+      mkdirSync(parent.file(version));
+      parent.write({ [`${version}/sidecar.yaml`]: files['sidecar.yaml'] });
+      parent.write({ [`${version}/accounts.yaml`]: version === '1' ? accountsFile() : withKeys(keys.globex) });
+    }
+    if (name.includes('link')) symlinkSync('1', parent.file('current'));
+    else renameSync(parent.file('1'), parent.file('current'));
+    const followed = new Followed(parent.file('current/sidecar.yaml')).watch();
+    swap(parent);
+    wait();
+    await followed.until(hasKeys(1));
+    parent.write({ 'current/accounts.yaml': accountsFile() });
+    await followed.until(hasKeys(0));
+  });
 });

@@ -63,7 +63,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
   test('an account is added, renamed, deactivated and activated, and the merchant notices', async () => {
     const { merchant, upstream, url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);
-    await signIn(page, 'operator');
+    await signIn(page, 'admin');
     await addAccount(page, 'initech', 'Initech');
     await page.getByText('Account initech was added.').waitFor();
     await page.getByRole('button', { name: 'Rename' }).click();

@@ -1,4 +1,6 @@
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { expect, test } from 'vitest';
+import { listen } from '../support/listen.ts';
 import { Mount, mayMount } from '../support/mount.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { operators, signIn, useConsole, type Operator } from './sidecar.ts';
@@ -31,9 +33,9 @@ describeWithChromium('the console', () => {
       return counts;
     };
     expect(await offered('viewer')).toEqual([0, 0, 0, 0, 2]);
-    expect(await offered('operator')).toEqual([1, 1, 1, 1, 2]);
+    expect(await offered('operator')).toEqual([0, 1, 1, 1, 2]);
     expect(await offered('admin')).toEqual([1, 1, 1, 1, 2]);
-    expect(await offered('merchant')).toEqual([1, 1, 1, 1, 0]);
+    expect(await offered('merchant')).toEqual([0, 1, 1, 1, 0]);
   });
 
   test('shows a token of one account only that account', async () => {
@@ -55,9 +57,12 @@ describeWithChromium('the console', () => {
     await page.getByText('API key issued').waitFor();
 
     browser.expectComplaint(/403/);
+    const headers = "headers: { 'session-key': sessionStorage.getItem('session-key') }";
     const statusOf = (line: string): Promise<unknown> => {
       const [method, path] = line.split(' ');
-      return page.evaluate(`fetch('/api/v1/${path}', { method: '${method}' }).then(({ status }) => status)`);
+      return page.evaluate(
+        `fetch('/api/v1/${path}', { method: '${method}', ${headers} }).then(({ status }) => status)`,
+      );
     };
     for (const line of [
       'GET accounts/globex',
@@ -74,7 +79,11 @@ describeWithChromium('the console', () => {
       expect([line, await statusOf(line)]).toEqual([line, 403]);
     }
     expect(await statusOf('GET accounts/acme')).toBe(200);
-    expect(await page.evaluate("fetch('/api/v1/accounts').then((response) => response.text())")).not.toMatch(/globex/i);
+    const accounts = await page.evaluate(
+      `fetch('/api/v1/accounts', { ${headers} }).then((response) => response.text())`,
+    );
+    expect(accounts).toContain('Acme Stores');
+    expect(accounts).not.toMatch(/globex/i);
     expect((await merchant.charge('sk_test_globexxxxxxxxxxxxxxxxx')).status).toBe(200);
   });
 
@@ -82,6 +91,7 @@ describeWithChromium('the console', () => {
     const one = await browser.open(`${sidecar().url}#/accounts/globex/keys`);
     await signIn(one, 'operator');
     const other = await browser.open(`${sidecar().url}#/accounts/globex/keys`, { beside: one });
+    await signIn(other, 'admin');
     for (const page of [one, other]) {
       await page.getByRole('button', { name: 'Revoke globex-old' }).click();
       await page.getByLabel('Type globex-old to confirm').fill('globex-old');
@@ -102,7 +112,7 @@ describeWithChromium('the console', () => {
 
   test('reports that the sidecar cannot be reached, keeps its data, and continues when it is back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
-    await signIn(page, 'operator');
+    await signIn(page, 'admin');
     await page.getByRole('heading', { name: 'Initech' }).waitFor();
     browser.expectComplaint(/ERR_INTERNET_DISCONNECTED/);
     const dialog = page.getByRole('dialog');
@@ -175,6 +185,30 @@ describeWithChromium('the console', () => {
       await configure({});
     },
   );
+
+  test('gives another server on its host a cookie that opens nothing, and none of what its window stores', async () => {
+    const { url } = sidecar();
+    const page = await browser.open(url);
+    await signIn(page, 'admin');
+    let received: IncomingHttpHeaders = {};
+    const neighbour = createServer((req, res) => {
+      received = req.headers;
+      res.setHeader('Content-Type', 'text/html').end('<!doctype html><link rel="icon" href="data:,"><title>x</title>');
+    });
+    const port = await listen(neighbour);
+    const stored = 'JSON.stringify(Object.entries(sessionStorage)) + JSON.stringify(Object.entries(localStorage))';
+    expect(await page.evaluate(stored)).toContain('session-key');
+    await page.goto(`http://127.0.0.1:${port}/`);
+    expect(await page.evaluate(stored)).toBe('[][]');
+    expect(received['cookie']).toContain('sidecar-session');
+    expect(JSON.stringify(received)).not.toContain('session-key');
+    const { status } = await fetch(new URL('/api/v1/accounts', url), {
+      headers: { cookie: received['cookie'] ?? '', 'sec-fetch-site': 'same-origin' },
+    });
+    expect(status).toBe(401);
+    await page.goto(url);
+    await page.getByText('Signed in as ada, admin').waitFor();
+  });
 
   test('refuses a wrong token, and reports when a session has ended', async () => {
     const { url, configure } = sidecar();

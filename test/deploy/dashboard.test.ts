@@ -1,12 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { dashboard, rows } from '../../deploy/grafana/dashboard.ts';
+import { dashboard, panels, queries, type Dashboard, type Panel } from './dashboard.ts';
 import { problemsOfDashboards } from './dashboard-schema.ts';
-import { formatted } from './formatted.ts';
-
-const panels = rows.flatMap((row) => row.panels);
-const queries = panels.flatMap(({ title, queries: all }) => all.map(([, expr]) => ({ title, expr })));
 
 /** The metrics that have the label, according to docs/metrics.md. */
 const withEnvironment = new Set(
@@ -16,43 +11,12 @@ const withEnvironment = new Set(
     .map((section) => /^`(\w+)`/.exec(section)?.[1] ?? ''),
 );
 
-interface Placed {
-  readonly id: number;
-  readonly title: string;
-  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
-}
-
-/** The part of the dashboard that the tests read. */
-interface Shipped {
-  schemaVersion?: number;
-  readonly templating: { readonly list: object[] };
-  readonly panels: ShippedPanel[];
-}
-
-interface ShippedPanel {
-  readonly type: string;
-  readonly options: object;
-  readonly fieldConfig: { readonly defaults: { readonly custom?: object } };
-  readonly targets: { expr?: string }[];
-}
-
-function readShipped(): Shipped {
-  return JSON.parse(readFileSync('deploy/grafana/dashboard.json', 'utf8')) as Shipped;
-}
-
-function isOf(type: string): (panel: ShippedPanel) => boolean {
+function isOf(type: string): (panel: Panel) => boolean {
   return (panel) => panel.type === type;
 }
 
 describe('the dashboard', () => {
-  test('is the one in the repository', async () => {
-    const path = 'deploy/grafana/dashboard.json';
-    const text = await formatted(path, JSON.stringify(dashboard()));
-    await expect(text).toMatchFileSnapshot(resolve(path));
-  });
-
   test('is valid by the types of Grafana, which reject missing fields, unknown fields and unknown values', () => {
-    const shipped = readShipped();
     const broken = [
       (d) => delete d.schemaVersion,
       (d) => (d.templating.list[1] = { ...d.templating.list[1], refresh: 9 }),
@@ -61,27 +25,31 @@ describe('the dashboard', () => {
       (d) => Object.assign(d.panels.find(isOf('timeseries'))?.fieldConfig.defaults.custom ?? {}, { fill: 3 }),
       (d) => delete d.panels.find(isOf('timeseries'))?.targets[0]?.expr,
       (d) => Object.assign(d.panels.find(isOf('stat')) ?? {}, { type: 'graf' }),
-    ] satisfies ((dashboard: Shipped) => unknown)[];
+    ] satisfies ((copy: Dashboard) => unknown)[];
     const copies = broken.map((breakIt) => {
-      const copy = structuredClone(shipped);
+      const copy = structuredClone(dashboard);
       breakIt(copy);
       return copy;
     });
-    const [own, ...others] = problemsOfDashboards([shipped, ...copies]);
+    const [own, ...others] = problemsOfDashboards([dashboard, ...copies]);
     expect(own).toEqual([]);
     for (const problems of others) expect(problems).not.toEqual([]);
   });
 
   test('has variables for data source, namespaces, pods and environments', () => {
-    const { list = [] } = dashboard().templating;
-    expect(list.map(({ name }) => name)).toEqual(['datasource', 'namespace', 'pod', 'environment']);
+    expect(dashboard.templating.list.map(({ name }) => name)).toEqual([
+      'datasource',
+      'namespace',
+      'pod',
+      'environment',
+    ]);
   });
 
   test('gives every panel its own name, place and explanation', () => {
-    const placed = (dashboard().panels ?? []) as readonly Placed[];
+    const placed = dashboard.panels;
     expect(new Set(placed.map(({ id }) => id)).size).toBe(placed.length);
     expect(new Set(placed.map(({ title }) => title)).size).toBe(placed.length);
-    expect(placed).toHaveLength(panels.length + rows.length);
+    expect(queries.length).toBeGreaterThan(40);
     const cells = placed.flatMap(({ gridPos: { x, y, w, h } }) =>
       Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`),
     );
@@ -92,9 +60,9 @@ describe('the dashboard', () => {
       expect(Math.min(x, y, w - 1, h - 1)).toBeGreaterThanOrEqual(0);
       expect(x + w).toBeLessThanOrEqual(24);
     }
-    for (const { description, unit } of panels) {
+    for (const { description, fieldConfig } of panels) {
       expect(description).toMatch(/\.$/);
-      expect(unit).not.toBe('');
+      expect(fieldConfig.defaults.unit).toMatch(/./);
     }
   });
 

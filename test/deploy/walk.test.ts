@@ -4,7 +4,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { dashboard, rows } from '../../deploy/grafana/dashboard.ts';
 import { createPaymentCore } from '../../src/demo/payment-core.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { describeUnless } from '../support/describe-unless.ts';
@@ -12,6 +11,7 @@ import { Folder } from '../support/folder.ts';
 import { freePort } from '../support/free-port.ts';
 import { postgresPrograms, usePostgres } from '../support/postgres.ts';
 import { missingTools } from '../support/tools.ts';
+import { dashboard, queries } from './dashboard.ts';
 import { prometheusAt, type PrometheusServer } from './prometheus-server.ts';
 
 const page = readFileSync('docs/operators/walk.md', 'utf8');
@@ -110,9 +110,7 @@ async function expectDataEverywhere(prometheus: PrometheusServer, load: () => Pr
       .replaceAll('$__rate_interval', '10s');
   const isEmpty = async (expr: string): Promise<boolean> =>
     !(await prometheus.query(filled(expr))).some(({ value }) => Number.isFinite(Number(value[1])));
-  let empty = rows.flatMap(({ panels }) =>
-    panels.flatMap(({ title, queries }) => queries.map(([, expr]) => ({ title, expr }))),
-  );
+  let empty = queries;
   const withoutData = async (): Promise<unknown> => {
     await load();
     const checked = await Promise.all(empty.map(async (query) => ({ query, isEmpty: await isEmpty(query.expr) })));
@@ -120,8 +118,8 @@ async function expectDataEverywhere(prometheus: PrometheusServer, load: () => Pr
     return empty;
   };
   await expect.poll(withoutData, { timeout: 20_000, interval: 250 }).toEqual([]);
-  const variables = (dashboard().templating.list ?? []).flatMap(({ name, query }) =>
-    typeof query === 'object' ? [{ name, query: String(query['query']) }] : [],
+  const variables = dashboard.templating.list.flatMap(({ name, query }) =>
+    typeof query === 'object' ? [{ name, query: String(query.query) }] : [],
   );
   expect(variables.map(({ name }) => name)).toEqual(['namespace', 'pod', 'environment']);
   for (const { name, query } of variables) {

@@ -36,8 +36,24 @@ test.each(['base', 'overlays/test', 'overlays/live'])('the third example is depl
   expect(examples[2]?.mebibytes).toBeLessThan(Number(pod));
 });
 
+test('with TLS a quarter of the connections fits the same containers', () => {
+  expect(guide).toContain('connections × (10 KiB + `header`), with TLS × (90 KiB + `header`)');
+  for (const { mebibytes, ...terms } of examples) {
+    const secured = memoryBound({ ...terms, connections: terms.connections / 4, tls: true });
+    expect(secured / 1_048_576).toBeLessThan(mebibytes * 1.01);
+  }
+  expect(readFileSync('deploy/base/sidecar.yaml', 'utf8')).toContain('with listen.tls only 256 connections');
+});
+
 test('the guide has the size of the queue of log lines', () => {
   expect(readFileSync('src/telemetry/log-output.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
   expect(readFileSync('docs/operators/monitor.md', 'utf8')).toContain('4 MiB of lines');
   expect(guide).toContain('- 4 MiB: log lines');
+});
+
+test('the guide has the flags of the image', () => {
+  const [, flags = ''] =
+    /^ENTRYPOINT \["node", (.*), "\/app\/dist\/main\.js"\]$/m.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
+  expect(flags.split(', ').length).toBeGreaterThan(4);
+  expect(guide).toContain(`\`${flags.replaceAll(/"|,/g, '')}\`.`);
 });

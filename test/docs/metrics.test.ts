@@ -8,7 +8,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
 import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
 import { tallyOf } from '../../src/accounts/tally.ts';
+import { beginning } from '../../src/audit/chain.ts';
 import { reportableCodes } from '../../src/config/choices.ts';
+import { ClockWatch } from '../../src/telemetry/clock-watch.ts';
 import { directoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
@@ -22,6 +24,7 @@ import {
   processMetrics,
   sealedCredentialsMetric,
 } from '../../src/telemetry/sidecar-metrics.ts';
+import { TrailWatch } from '../../src/telemetry/trail-watch.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 
@@ -58,6 +61,12 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   void recorder.stop();
   const reloads = new ReloadMetrics(registry);
   processMetrics(registry, '1.2.3');
+  new ClockWatch(
+    registry,
+    silent,
+    () => 0,
+    () => 0,
+  ).stop();
   accountMetrics(registry, () => tallyOf([], 0));
   for (const file of ['sidecar', 'accounts'] as const) reloads.loaded(file, 0);
   operatorsMetrics(registry);
@@ -66,6 +75,7 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   const use = { connections: 0, inFlight: 0, buffered: 0 };
   inFlightMetric(registry, () => 0);
   limitMetrics(registry, () => ({ limits: use, used: use }));
+  new TrailWatch(registry, silent, async () => ({ last: beginning, isSigned: false, seenHash: undefined })).stop();
   const state = (): undefined => undefined;
   directoryMonitor(registry, silent, state, () => 0);
   return { registry, metrics: recorder.metrics };
@@ -103,6 +113,7 @@ describe('docs/metrics.md', () => {
     ['request_duration_seconds', 'environment', [...environmentNames, 'none']],
     ['upstream_duration_seconds', 'environment', environmentNames],
     ['overhead_duration_seconds', 'environment', [...environmentNames, 'none']],
+    ['upstream_unasked_total', 'environment', environmentNames],
     ['refusals_total', 'environment', [...environmentNames, 'none']],
     ['reported_total', 'environment', environmentNames],
     ['reported_total', 'code', reportableCodes],
@@ -135,6 +146,7 @@ describe('docs/metrics.md', () => {
     ['accounts_lookups_total', 'outcome'],
     ['accounts_cached', 'kind'],
     ['accounts_failing_ratio', 'environment'],
+    ['connections_closed_total', 'reason'],
     ['limit', 'limit'],
     ['limit_used', 'limit'],
   ])('names the values that %s has: %s', async (name, label) => {

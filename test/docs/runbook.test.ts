@@ -32,14 +32,17 @@ test('the runbook names only files of deploy/ that exist, and shows a working co
 
 describeWithPostgres('the runbook', () => {
   const postgres = usePostgres();
+  /** Another server, without the first one's users. */
+  const newServer = usePostgres();
 
   test('each of its commands does what it says', { timeout: 240_000 }, async () => {
     const core = createPaymentCore(() => {}).listen(0, '127.0.0.1');
     onTestFinished(() => void core.close());
     await once(core, 'listening');
     const { port } = core.address() as { port: number };
-    const [url, restored] = [await postgres.createDatabase(), await postgres.createDatabase()];
-    await postgres.psql(restored, 'DROP SCHEMA envelope_sidecar CASCADE');
+    const [url, restored] = [await postgres.createDatabase(), await newServer.createDatabase()];
+    await newServer.psql(restored, 'DROP SCHEMA envelope_sidecar CASCADE');
+    await postgres.psql(url, `CREATE ROLE sidecar; GRANT SELECT ON envelope_sidecar.accounts TO sidecar`);
     const store = { postgres: { url: '${DATABASE_URL}', masterKey: { file: 'master-key' } } };
     const folder = new Folder({
       'sidecar.yaml': sidecarFile(`http://127.0.0.1:${port}`, { accounts: store }),
@@ -66,14 +69,27 @@ describeWithPostgres('the runbook', () => {
     expect(leaked.stdout).toMatch(/^key_\w+ is revoked\.\n401\nkey +sk_test_/);
     expect(await status(other)).toBe(401);
 
-    const rest = { ...around, ACCOUNT: 'acme' };
+    const rest = { ...around, ACCOUNT: 'acme', BACKUP_TIME: '2026-01-01' };
     const replaced = await shell(commandsOf('Leaked credentials'), folder, rest);
     expect(replaced).toMatchObject({ code: 0 });
     expect(replaced.stdout).not.toContain(before.key);
 
+    // The lines of the log: one of an event that the backup has, and two of later ones.
+    const logged = (
+      [
+        ['account_added', 1],
+        ['key_issued', 999],
+        ['key_revoked', 1_000],
+      ] as const
+    ).map(([action, position]) => JSON.stringify({ action, position, hash: 'x', msg: 'audit' }));
+    folder.write({ 'audit.log': `${logged.join('\n')}\n` });
     const backup = await shell(commandsOf('Backup and restore'), folder, rest);
     expect(backup).toMatchObject({ code: 0 });
-    expect(backup.stdout).toMatch(/^ok +credentials +1 account: all open[^]*\nOK\nID[^]*\nacme [^]*\nglobex /m);
+    expect(backup.stdout).toContain(`\n${[logged[2], logged[1], logged[2]].join('\n')}\n`);
+    expect(backup.stdout).not.toContain(logged[0]);
+    expect(backup.stdout).toMatch(
+      /^ok +credentials +1 account: all open[^]*\nOK\nID[^]*\nacme [^]*\nglobex [^]* key_revoked /m,
+    );
 
     const upgrade = await shell(commandsOf('Upgrade and rollback'), folder, rest);
     expect(upgrade).toMatchObject({ code: 0 });
@@ -81,7 +97,7 @@ describeWithPostgres('the runbook', () => {
 
     const lost = await shell(commandsOf('The master key is lost'), folder, rest);
     expect(lost).toMatchObject({ code: 0 });
-    expect(lost.stdout).toMatch(/^Encryption of acme is off in test\.\nkey [^]*\nOK\n$/);
+    expect(lost.stdout).toMatch(/^key [^]*\nOK\n$/);
   });
 });
 

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { GenericContainer, Wait, getContainerRuntimeClient, type StartedNetwork } from 'testcontainers';
@@ -64,6 +64,22 @@ function build(tag: string, base: string, buildArguments: Readonly<Record<string
   return { name, base };
 }
 
+/** On every container of a test, with the process that started it. */
+export const label = 'envelope-sidecar-test.process';
+
+/** Removes the containers of this process, even of tests that timed out, and those of processes that have ended. */
+export function removeContainers(): void {
+  const format = `{{.ID}} {{.Label "${label}"}}`;
+  const list = execFileSync('docker', ['ps', '--all', '--filter', `label=${label}`, '--format', format], {
+    encoding: 'utf8',
+  });
+  for (const [, id = '', owner = ''] of list.matchAll(/^(\S+) (\d+)$/gm)) {
+    if (owner !== String(process.pid) && existsSync(`/proc/${owner}`)) continue;
+    // Another process may remove it at the same time.
+    spawnSync('docker', ['rm', '--force', '--volumes', id]);
+  }
+}
+
 /** A container as the deployment runs it: read-only, without capabilities, as the user that its image names. */
 export class HardenedContainer extends GenericContainer {
   constructor({ name }: Image) {
@@ -72,6 +88,7 @@ export class HardenedContainer extends GenericContainer {
     // The folder of the drain token, for which deploy/ mounts a volume.
     this.hostConfig.Tmpfs = { '/tmp': 'rw,mode=1777' };
     this.withDroppedCapabilities('ALL').withSecurityOpt('no-new-privileges');
+    this.withLabels({ [label]: String(process.pid) });
   }
 
   /** Published on loopback only: other machines must not reach the containers of a test. */
@@ -114,6 +131,7 @@ export const smallEntrypoint = [
 /** The payment core of these tests, at `http://core:3000` in its network. */
 export function coreContainer({ base }: Image, network: StartedNetwork): GenericContainer {
   return new GenericContainer(base)
+    .withLabels({ [label]: String(process.pid) })
     .withBindMounts([{ source: resolve('test/image/core.ts'), target: '/core.ts', mode: 'ro' }])
     .withEntrypoint(['node', '/core.ts'])
     .withNetwork(network)

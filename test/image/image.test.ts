@@ -1,7 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
-import { Network, getContainerRuntimeClient, type StartedNetwork, type StartedTestContainer } from 'testcontainers';
+import {
+  Network,
+  Wait,
+  getContainerRuntimeClient,
+  type StartedNetwork,
+  type StartedTestContainer,
+} from 'testcontainers';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { envelopeOf, opened, send } from '../support/client.ts';
@@ -14,7 +20,9 @@ import {
   buildShelllessImage,
   smallEntrypoint,
   coreContainer,
+  label,
   missingEngine,
+  removeContainers,
   type Image,
 } from './containers.ts';
 
@@ -45,7 +53,6 @@ accounts:
 describeUnless(await missingEngine(), 'the image', () => {
   let image: Image;
   let network: StartedNetwork;
-  let core: StartedTestContainer;
   let sidecar: StartedTestContainer;
   const config = new MountedFolder({ 'sidecar.yaml': sidecarFile });
   const accounts = new MountedFolder({ 'accounts.yaml': accountsFile(key) });
@@ -53,13 +60,12 @@ describeUnless(await missingEngine(), 'the image', () => {
   beforeAll(async () => {
     image = buildImage();
     network = await new Network().start();
-    core = await coreContainer(image, network).start();
+    await coreContainer(image, network).start();
     sidecar = await container().start();
   }, 300_000);
 
   afterAll(async () => {
-    await sidecar?.stop();
-    await core?.stop();
+    removeContainers();
     await network?.stop();
     config.remove();
     accounts.remove();
@@ -72,10 +78,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   /** Starts one for a single test. */
   const start = async (one: HardenedContainer): Promise<StartedTestContainer> => {
     const started = await one.start();
-    onTestFinished(async () => {
-      const { container: engine } = await getContainerRuntimeClient();
-      await engine.getById(started.getId()).remove({ force: true, v: true });
-    });
+    onTestFinished(() => void execFileSync('docker', ['rm', '--force', '--volumes', started.getId()]));
     return started;
   };
 
@@ -145,6 +148,25 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(output).toContain('EROFS');
   });
 
+  test('opens no debugger on a signal, and warns of nothing in the code of packages', async () => {
+    // The mask of the signals that the process handles: SIGUSR1 has the number 10.
+    const [, handled = ''] =
+      /^SigCgt:\s+(\w+)$/m.exec(String(await evaluate('fs.readFileSync("/proc/1/status", "utf8")'))) ?? [];
+    expect(BigInt(`0x${handled}`) & (1n << 14n)).not.toBe(0n);
+    expect(BigInt(`0x${handled}`) & (1n << 9n)).toBe(0n);
+    const [node = '', ...flags] = [(await imageConfig()).Config.Entrypoint ?? []].flat().slice(0, -1);
+    const quiet = await sidecar.exec([node, ...flags, '--eval', 'util._extend({}, {})']);
+    expect(quiet).toMatchObject({ exitCode: 0, output: '' });
+  });
+
+  test('lets the heap take its share of the memory of the container', async () => {
+    const limited = await start(container().withResourcesQuota({ memory: 256 / 1_024 }));
+    const [node = '', ...flags] = [(await imageConfig()).Config.Entrypoint ?? []].flat().slice(0, -1);
+    const { output } = await limited.exec([node, ...flags, '-p', 'v8.getHeapStatistics().heap_size_limit']);
+    // 35 % of it, and a young generation of three semi-spaces of 16 MiB.
+    expect(Number(output) / 1_048_576).toBeCloseTo(256 * 0.35 + 3 * 16, -1);
+  });
+
   test('starts from the code that V8 compiled when the image was built', async () => {
     const command = 'NODE_DEBUG_NATIVE=COMPILE_CACHE exec "$@"';
     const { Config: settings } = await imageConfig();
@@ -157,14 +179,14 @@ describeUnless(await missingEngine(), 'the image', () => {
   test('checks its configuration without options', async () => {
     expect(await sidecar.exec(['sidecar', 'check'])).toMatchObject({
       exitCode: 0,
-      output: expect.stringMatching(/^OK/),
+      output: expect.stringMatching(/^OK$/m),
     });
   });
 
   test('checks a configuration outside a cluster with the command in docs/operators/image.md', () => {
     const [command = ''] = /^docker run .* check$/m.exec(readFileSync('docs/operators/image.md', 'utf8')) ?? [];
     const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`);
-    expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' })).toMatch(/^OK/);
+    expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' })).toMatch(/^OK$/m);
   });
 
   test('carries an envelope to the core and back', async () => {
@@ -219,7 +241,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     await expect(started.exec(['sh', '-c', 'true'])).resolves.not.toMatchObject({ exitCode: 0 });
     expect((await charge({ of: started })).status).toBe(200);
     expect(await started.exec(['sidecar', 'check'])).toMatchObject({ exitCode: 0 });
-  }, 120_000);
+  }, 300_000);
 
   test('runs the example deployment, in which the core on loopback is reached through the sidecar alone', async () => {
     const file = (name: string): Record<string, string> => ({
@@ -248,7 +270,9 @@ describeUnless(await missingEngine(), 'the image', () => {
 
   test('handles load, large bodies and a reload within 128 MiB', async () => {
     // As in docs/operators/capacity.md for a container of that size.
-    const small = new MountedFolder({ 'sidecar.yaml': `${sidecarFile}limits: { buffered: 8MiB, inFlight: 32 }\n` });
+    const small = new MountedFolder({
+      'sidecar.yaml': `${sidecarFile}limits: { buffered: 8MiB, inFlight: 32, account: 100% }\n`,
+    });
     onTestFinished(() => small.remove());
     const limited = await start(
       new SidecarContainer(image, network, small, accounts)
@@ -280,6 +304,20 @@ describeUnless(await missingEngine(), 'the image', () => {
       'config_reloads_total{file="accounts",outcome="ok"} 1',
     );
   }, 120_000);
+
+  test('leaves no container behind, even one that was still starting when its test timed out', async () => {
+    const running = async (): Promise<readonly string[]> => {
+      const { container: engine } = await getContainerRuntimeClient();
+      return (await engine.list()).filter(({ Labels }) => Labels[label] === String(process.pid)).map(({ Id }) => Id);
+    };
+    const before = await running();
+    const neverReady = container().withWaitStrategy(Wait.forHttp('/no-such-path', 9090));
+    // Fails once its container is gone, which nobody waits for.
+    neverReady.start().catch(() => {});
+    await expect.poll(running, { timeout: 20_000 }).toHaveLength(before.length + 1);
+    removeContainers();
+    expect(await running()).toEqual([]);
+  });
 });
 
 /** Does something this many times, with this many at once. */

@@ -12,6 +12,7 @@ import {
   buildImage,
   coreContainer,
   missingEngine,
+  removeContainers,
   smallEntrypoint,
 } from './containers.ts';
 
@@ -61,14 +62,15 @@ describeUnless(
       onTestFinished(() => [config, accounts].forEach((folder) => folder.remove()));
       const image = buildImage();
       const network = await new Network().start();
-      onTestFinished(async () => void (await network.stop()));
-      const core = await coreContainer(image, network).start();
-      onTestFinished(async () => void (await core.stop()));
+      onTestFinished(async () => {
+        removeContainers();
+        await network.stop();
+      });
+      await coreContainer(image, network).start();
       const limited = new SidecarContainer(image, network, config, accounts)
         .withEntrypoint(smallEntrypoint)
         .withResourcesQuota({ memory: 128 / 1_024 });
       const sidecar = await limited.start();
-      onTestFinished(async () => void (await sidecar.stop()));
       const { container: engine } = await getContainerRuntimeClient();
       const state = async () => (await engine.inspect(engine.getById(sidecar.getId()))).State;
 

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
@@ -5,7 +6,7 @@ import { targetOf } from './sidecar.ts';
 
 /** An upstream client, closed after the test. @param connectTimeout milliseconds */
 export function upstreamAt(origin: string, connectTimeout = 1_000): Upstream {
-  const upstream = new Upstream(targetOf(origin), connectTimeout);
+  const upstream = new Upstream(targetOf(origin), connectTimeout, () => {});
   onTestFinished(() => upstream.close());
   return upstream;
 }
@@ -21,8 +22,13 @@ export const ignored: Omit<ResponseHandler, 'onError'> = {
 
 export interface Asked {
   readonly call: UpstreamCall;
-  /** The status, or the cause of the failure. */
+  /** The status, once the connection may be reused, or the cause of the failure. */
   readonly outcome: Promise<number | string>;
+}
+
+/** Resolves when connections that are idle now have rested. */
+async function rested(): Promise<void> {
+  for (let i = 0; i < 3; i += 1) await turn();
 }
 
 /** Sends a request with the upstream client alone. @param heard is called with the events of the response */
@@ -46,7 +52,7 @@ export function ask(
         heard('head', call);
       },
       onData: () => heard('data', call),
-      onEnd: () => resolve(status),
+      onEnd: () => void rested().then(() => resolve(status)),
       onFailure: ({ cause }) => resolve(cause),
       onError: reject,
     },

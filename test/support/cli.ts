@@ -15,18 +15,18 @@ export interface CommandSetup {
   /** Epoch milliseconds. */
   readonly clock?: () => number;
   readonly stdin?: string | Buffer;
-  /** The columns of the terminal that stdout and stderr are; undefined: they are pipes. */
-  readonly columns?: number;
   /** In place of one that is collected. */
   readonly stdout?: Output;
+  /** Whether stderr is a terminal. */
+  readonly isTerminal?: true;
 }
 
 /** Runs a command in this process. */
 export async function runCommand(
   args: readonly string[],
-  { env = {}, clock = Date.now, stdin = '', columns, stdout: given }: CommandSetup = {},
+  { env = {}, clock = Date.now, stdin = '', stdout: given, isTerminal }: CommandSetup = {},
 ): Promise<Ended> {
-  const [stdout, stderr] = [collect(columns), collect(columns)];
+  const [stdout, stderr] = [collect(), collect(isTerminal)];
   const io: CliIo = {
     stdin: Readable.from(stdin.length === 0 ? [] : [stdin]),
     stdout: given ?? stdout.output,
@@ -41,8 +41,8 @@ export async function runCommand(
   return { code, stdout: stdout.bytes().toString(), stderr: stderr.bytes().toString() };
 }
 
-/** An output that keeps its text. @param columns of the terminal that it stands for */
-export function collect(columns?: number): { readonly output: Output; readonly bytes: () => Buffer } {
+/** An output that keeps its text. */
+export function collect(isTTY = false): { readonly output: Output; readonly bytes: () => Buffer } {
   const chunks: Buffer[] = [];
   const stream = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -51,7 +51,7 @@ export function collect(columns?: number): { readonly output: Output; readonly b
     },
   });
   return {
-    output: new Output(Object.assign(stream, columns !== undefined && { isTTY: true, columns })),
+    output: new Output(Object.assign(stream, { isTTY })),
     bytes: () => Buffer.concat(chunks),
   };
 }

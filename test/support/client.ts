@@ -105,16 +105,23 @@ export function expectSealedRefusal(credentials: Credentials, response: Response
   expectProblem(response, opened(credentials, response), code);
 }
 
+/** A problem document. What the hint of an ambiguous request says depends on the request, and is tested by itself. */
+export function explained(body: string, code: RefusalCode): object {
+  const { hint, ...others } = JSON.parse(body) as { hint?: string };
+  return hint === undefined || code === 'ambiguous_request' ? others : { ...others, hint };
+}
+
 function expectProblem(response: Response, body: string, code: RefusalCode, hint?: string): void {
-  const { status, title, detail, retryAfter } = refusalOf(code);
-  expect(JSON.parse(body)).toEqual({
+  const { status, title, detail, retryAfter, forwarded } = refusalOf(code);
+  expect(explained(body, code)).toEqual({
     type: `docs/errors.md#${code}`,
     title,
     status,
     detail,
     code,
     request_id: response.headers['x-request-id'],
-    ...(hint === undefined ? {} : { hint }),
+    forwarded: forwarded ?? expect.stringMatching(/^(?:no|maybe)$/),
+    ...(hint === undefined || code === 'ambiguous_request' ? {} : { hint }),
   });
   expect(response.status).toBe(status);
   expect(response.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);

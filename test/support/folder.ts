@@ -66,7 +66,9 @@ export class MountedFolder extends Folder {
 
 function writeAll(folder: string, contents: Contents): void {
   for (const [name, content] of Object.entries(contents)) {
-    writeFileSync(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content));
+    const text = typeof content === 'string' ? content : JSON.stringify(content);
+    // Files with secrets have a mode without a warning.
+    writeFileSync(join(folder, name), text, { mode: name.endsWith('.yaml') ? 0o644 : 0o600 });
   }
 }
 

@@ -13,6 +13,8 @@ interface MemoryTerms {
   readonly inFlight: number;
   readonly connections: number;
   readonly accounts: number;
+  /** Whether merchants' connections come over TLS. */
+  readonly tls?: boolean;
 }
 
 /** The most memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
@@ -25,6 +27,7 @@ export function memoryBound({
   inFlight,
   connections,
   accounts,
+  tls = false,
 }: MemoryTerms): number {
   return (
     60 * mib +
@@ -32,7 +35,7 @@ export function memoryBound({
     3 * (semiSpace - 8 * mib) +
     1.5 * (buffered + Math.max(requestBody, buffered / 8)) +
     inFlight * 340 * kib +
-    connections * (10 * kib + header) +
+    connections * ((tls ? 90 : 10) * kib + header) +
     20 * mib +
     accounts * 30 * kib +
     4 * mib

@@ -68,8 +68,9 @@ export interface TestProxy {
   mend(): void;
   /** Connections accepted so far. */
   readonly connections: number;
-  /** Connections open at the moment. */
+  /** Connections open at the moment, and the most there have been at once. */
   readonly open: number;
+  readonly most: number;
   /** Called with the clients' bytes before they are forwarded. */
   onSent: ((data: Buffer) => void) | undefined;
 }
@@ -157,6 +158,7 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
   let state: 'open' | 'cut' | 'frozen' | 'mute' | 'held' | 'without news' = 'open';
   let held: { readonly client: Socket; readonly data: Buffer }[] = [];
   let connections = 0;
+  let most = 0;
   const server = createServer((client) => {
     if (state === 'cut') {
       client.destroy();
@@ -166,6 +168,7 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     const upstream = connect(socketPath);
     const pair = [client, upstream] as const;
     pairs.add(pair);
+    most = Math.max(most, pairs.size);
     client.on('data', (data: Buffer) => {
       proxy.onSent?.(data);
       if (state !== 'frozen' && state !== 'cut') upstream.write(data);
@@ -228,6 +231,9 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     },
     get open() {
       return pairs.size;
+    },
+    get most() {
+      return most;
     },
     get connections() {
       return connections;

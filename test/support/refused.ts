@@ -1,5 +1,6 @@
 import { expect, vi } from 'vitest';
 import { refusalOf, type RefusalCode } from '../../src/errors.ts';
+import { explained } from './client.ts';
 import { openConnection, parseOnly, type Connection, type RawResponse } from './connection.ts';
 import { configOf, keys, startSidecar, type TestSidecar } from './sidecar.ts';
 import { startUpstream, type TestUpstream } from './upstream.ts';
@@ -39,13 +40,14 @@ export function expectRefusal(response: RawResponse, code: RefusalCode): void {
     'x-request-id': expect.stringMatching(/^[0-9a-f-]{36}$/),
   });
   const request_id = response.headers['x-request-id'];
-  expect(JSON.parse(response.body)).toEqual({
+  expect(explained(response.body, code)).toEqual({
     type: `docs/errors.md#${code}`,
     title,
     status,
     detail,
     code,
     request_id,
+    forwarded: 'no',
   });
 }
 

@@ -133,7 +133,7 @@ export function configOf(
       },
     ],
     operators: undefined,
-    store: { type: 'file', file: '/nowhere/accounts.yaml', masterKeys: [] },
+    store: { type: 'file', file: '/nowhere/accounts.yaml', masterKeys: [], auditKeys: [] },
     accounts: [acme, globex],
     routes,
     cipherTest: { environments: ['test'] },
@@ -146,6 +146,8 @@ export function configOf(
       connections: 4_096,
       inFlight: 1_024,
       failedKeys: { attempts: 20, window: 60_000 },
+      // One account takes all that there is. Shares have tests of their own.
+      account: 1,
       ...limits,
     },
     timeouts: {

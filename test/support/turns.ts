@@ -1,6 +1,6 @@
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { setImmediate as turn } from 'node:timers/promises';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
+import { ServerExchange } from '../../src/http1/exchange.ts';
 
 /**
  * Waits until a sidecar in this process has read what clients of this process have sent, and they have what it sent:
@@ -12,27 +12,31 @@ export async function settle(): Promise<void> {
 
 /** The turn of the event loop in which each response of this process has ended, until the test is over. */
 export function turnsOfResponses(): readonly number[] {
-  return turnsOf('http.server.response.finish');
-}
-
-/** The turn of the event loop in which each connection to this process was accepted, until the test is over. */
-export function turnsOfConnections(): readonly number[] {
-  return turnsOf('net.server.socket');
-}
-
-function turnsOf(channel: string): readonly number[] {
-  let turn = 0;
-  const countTurns = (): void => {
-    turn += 1;
-    counting = setImmediate(countTurns);
-  };
-  let counting = setImmediate(countTurns);
-  const turns: number[] = [];
-  const onMessage = (): void => void turns.push(turn);
-  subscribe(channel, onMessage);
-  onTestFinished(() => {
-    clearImmediate(counting);
-    unsubscribe(channel, onMessage);
-  });
+  const { turns, count, stop } = countTurns();
+  onEachResponse(count);
+  onTestFinished(stop);
   return turns;
+}
+
+/** Calls back when a response of this process ends, until the test is over. */
+export function onEachResponse(ends: (exchange: ServerExchange) => void): void {
+  const spy = vi.spyOn(ServerExchange.prototype, 'end').mockImplementation(function (this: ServerExchange, ...last) {
+    ends(this);
+    Reflect.apply(end, this, last);
+  });
+  onTestFinished(() => spy.mockRestore());
+}
+
+// eslint-disable-next-line @typescript-eslint/unbound-method -- called with its object
+const { end } = ServerExchange.prototype;
+
+function countTurns(): { readonly turns: readonly number[]; readonly count: () => void; readonly stop: () => void } {
+  const turns: number[] = [];
+  let turn = 0;
+  const next = (): void => {
+    turn += 1;
+    counting = setImmediate(next);
+  };
+  let counting = setImmediate(next);
+  return { turns, count: () => void turns.push(turn), stop: () => clearImmediate(counting) };
 }

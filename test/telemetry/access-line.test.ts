@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
-import { accessLine } from '../../src/gateway/access-line.ts';
-import type { Reply } from '../../src/gateway/reply.ts';
+import { accessLine } from '../../src/proxy/outcome.ts';
+import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
-import { acmeTest, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
+import { acmeTest, apiKey, globex, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
+import { scrape } from '../support/metrics.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -101,6 +102,27 @@ describe('an access line', () => {
     expect(forbidden).toMatchObject({ status: 403, code: 'key_not_permitted', account: 'globex' });
   });
 
+  test.each([
+    ['revoked', { revokedAt: 1 }],
+    ['expired', { expiresAt: 1 }],
+  ])('of a %s key names the key, its account and the reason, which a metric counts', async (reason, ended) => {
+    const accounts = [{ ...globex, keys: [apiKey(keys.globex, ended)] }];
+    const { sidecar, upstream } = await startGateway({ accounts });
+    const line = await lineOf(sidecar, 'GET /x', { key: keys.globex });
+    expect(line).toMatchObject({ status: 401, code: 'invalid_api_key', reason, account: 'globex' });
+    expect(line).toHaveProperty('api_key', apiKey(keys.globex).id);
+    const counted = `envelope_sidecar_invalid_keys_total{environment="test",reason="${reason}"} 1\n`;
+    expect(await scrape(sidecar)).toContain(counted);
+    expect(upstream.seen).toEqual([]);
+  });
+
+  test('of an unknown key has the reason, and no account', async () => {
+    const { sidecar } = await startGateway();
+    const line = await lineOf(sidecar, 'GET /x', { key: `${keys.globex}x` });
+    expect(line).toMatchObject({ code: 'invalid_api_key', reason: 'unknown' });
+    expect(line).not.toHaveProperty('account');
+  });
+
   test('of bytes that are not HTTP has a status and a code, and no method', async () => {
     const { sidecar } = await startGateway();
     await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
@@ -113,6 +135,9 @@ describe('an access line', () => {
         route: 'none',
         status: 400,
         code: 'malformed_request',
+        bytes_in: 0,
+        bytes_out: expect.any(Number) as number,
+        duration_ms: expect.any(Number) as number,
       },
     ]);
   });
@@ -178,7 +203,7 @@ describe('an access line', () => {
     await sidecar.app.stop();
     expect(await response).toBe('broken off');
     const [line] = await accessLines(sidecar, 1);
-    expect(line).toMatchObject({ status: 499, bytes_out: 0 });
+    expect(line).toMatchObject({ status: 444, closed: 'drain', bytes_out: 0 });
   });
 });
 
@@ -224,8 +249,8 @@ describe('the trace id', () => {
 });
 
 test('the access line has the documented members, and no others', () => {
-  const reply = { request: { raw: {}, stats: {}, reported: [] } } as unknown as Reply;
-  expect(Object.keys(accessLine(reply)).toSorted()).toEqual(allowed.toSorted());
+  const responder = { client: {}, exchange: { reported: [] }, http: {}, timing: {} } as unknown as Responder;
+  expect(Object.keys(accessLine(responder)).toSorted()).toEqual(allowed.toSorted());
 });
 
 test('the log contains no path, query, header, body or key of clients and upstreams', async () => {

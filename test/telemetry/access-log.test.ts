@@ -44,6 +44,7 @@ const accessLines: fc.Arbitrary<AccessLine> = fc.record({
   method: option(oneOf('GET', 'POST', 'M-SEARCH')),
   status: fc.integer({ min: 100, max: 499 }),
   code: option(oneOf('missing_api_key', 'body_too_large')),
+  closed: option(oneOf('limit', 'early_bytes')),
   reported: option(oneOf('key_not_permitted', 'method_not_allowed,key_not_permitted')),
   account: option(identifier),
   api_key: option(identifier),

@@ -5,10 +5,10 @@ import { createLogger } from '../../src/telemetry/logger.ts';
 import { acme, acmeLive, acmeTest, apiKey, codecOf, encryptionOf, globex } from '../support/sidecar.ts';
 
 /** The lines, without their level and time. */
-async function linesOf(before: readonly Account[], after: readonly Account[]): Promise<unknown[]> {
+async function linesOf(before: readonly Account[], after: readonly Account[], at: 'info' | 'error' = 'info') {
   const lines: string[] = [];
-  await logChanges(createLogger('info', { write: (line) => void lines.push(line) }), before, after);
-  return lines.map((line) => {
+  await logChanges(createLogger(at, { write: (line) => void lines.push(line) }), before, after);
+  return lines.map((line): unknown => {
     const { level, time: _, ...rest } = JSON.parse(line) as Record<string, unknown>;
     expect(level).toBe('info');
     return rest;
@@ -80,4 +80,23 @@ test.each([
     accounts.slice(0, 100).map(({ id }) => ({ account: id, change: 'account_added', msg })),
   );
   expect(lines.slice(100)).toEqual(counted === 0 ? [] : [{ accounts: counted, msg: 'more accounts changed' }]);
+});
+
+test('revoked keys are all logged, however many changes there are, and whatever the level of the log', async () => {
+  const revoked = (id: string): Account => ({
+    ...globex,
+    id,
+    keys: globex.keys.map((key) => ({ ...key, revokedAt: 5 })),
+  });
+  const ids = Array.from({ length: 150 }, (_, i) => `a${i}`);
+  const before = ids.map((id) => ({ ...globex, id }));
+  const after = ids.map((id) => ({ ...revoked(id), name: 'Other' }));
+  const lines = await linesOf(before, after, 'error');
+  const logged = ids.flatMap((account) =>
+    globex.keys.map(({ id: key }) => ({ account, change: 'key_revoked', key, msg })),
+  );
+  expect(lines).toEqual(logged);
+  const all = await linesOf(before, after);
+  expect(all.filter((line) => (line as { change?: string }).change === 'key_revoked')).toEqual(logged);
+  expect(all.at(-1)).toEqual({ accounts: 50, msg: 'more accounts changed' });
 });

@@ -185,7 +185,8 @@ describe('one request is counted once', () => {
     await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
     expect(counted(before, await samplesOf(sidecar))).toEqual({
       [requests('none', 'other', 'none', 400)]: 1,
-      [duration('none', 'none')]: 1,
+      ...timed('none', 'none'),
+      'envelope_sidecar_connections_closed_total{reason="malformed"}': 1,
       [refusals('none', 'malformed_request')]: 1,
     });
   });

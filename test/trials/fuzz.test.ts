@@ -8,7 +8,13 @@ import { ensure, type Part } from '../../trials/fuzz/part.ts';
 import * as fc from 'fast-check';
 
 describeWithPostgres('a short run', () => {
-  const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 400, response: 500 };
+  const cases: Readonly<Record<string, number>> = {
+    json: 5_000,
+    envelope: 2_000,
+    'request-reader': 3_000,
+    request: 400,
+    response: 500,
+  };
 
   test.each(runners)(
     'of $name finds nothing, and covers what it must',
@@ -16,9 +22,13 @@ describeWithPostgres('a short run', () => {
       const report = await run(cases[name] ?? 0, 1);
       expect(report.failure).toBeUndefined();
       expect(report.cases).toBeGreaterThanOrEqual(cases[name] ?? Infinity);
-      const done = ['opened', 'forwarded, answered sealed', 'answered sealed'].flatMap(
-        (kind) => report.counts.get(kind) ?? [],
-      );
+      const done = [
+        'accepted',
+        'opened',
+        'the same requests in both',
+        'forwarded, answered sealed',
+        'answered sealed',
+      ].flatMap((kind) => report.counts.get(kind) ?? []);
       expect(done.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(20);
       if (name === 'request') expect(report.counts.get('tunnels')).toBeGreaterThan(0);
     },
@@ -72,5 +82,5 @@ test('an unknown part is a usage error', () => {
   const main = fileURLToPath(new URL('../../trials/fuzz/main.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [main, '--part', 'nothing'], { encoding: 'utf8' });
   expect(status).toBe(2);
-  expect(stderr).toContain('--part envelope|request|response');
+  expect(stderr).toContain('--part json|envelope|request-reader|request|response');
 });

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { isJson } from '../../src/envelope/json.ts';
-import { classes, classNames, paddedPlaintext } from '../../trials/oracle/classes.ts';
+import { classes, classNames, lengthOf, paddedPlaintext } from '../../trials/oracle/classes.ts';
 import { compare, isApart, objections, type Comparison } from '../../trials/oracle/judge.ts';
 import { measure } from '../../trials/oracle/measure.ts';
 import { Random } from '../../trials/oracle/random.ts';
@@ -20,20 +20,20 @@ function timesAround(centre: number, count: number, source: Random): number[] {
 test('a measurement takes a time for each request, and all responses are equal', async () => {
   const sidecar = await startLiveSidecar();
   onTestFinished(() => sidecar.stop());
-  const times = await measure(sidecar.port, 20, random());
+  const times = await measure(sidecar.port, 352, 20, random());
 
   for (const name of classNames) {
     expect(times[name]).toHaveLength(20);
     for (const time of times[name]) expect(time).toBeGreaterThan(0);
   }
-  // The log of the sidecar distinguishes the classes: two of five have bad padding.
+  // The log of the sidecar distinguishes the classes: two of six have bad padding.
   const reasons = await vi.waitFor(() => {
     const known = sidecar.log().flatMap(({ reason }) => (typeof reason === 'string' ? [reason] : []));
-    expect(known).toHaveLength(5 * (2 + 20));
+    expect(known).toHaveLength(6 * (2 + 20));
     return known;
   });
   expect(reasons.filter((reason) => reason === 'padding')).toHaveLength(2 * (2 + 20));
-  expect(reasons.filter((reason) => reason === 'not_json')).toHaveLength(3 * (2 + 20));
+  expect(reasons.filter((reason) => reason === 'not_json')).toHaveLength(4 * (2 + 20));
   expect(compare(times, random()).map(({ expected }) => expected)).toEqual([
     'alike',
     'alike',
@@ -43,18 +43,25 @@ test('a measurement takes a time for each request, and all responses are equal',
   ]);
 });
 
-test.each(classNames)('an envelope of the class "%s" has the property that its name says', (name) => {
-  const { utf8, padding, blocks } = classes[name];
-  const source = random();
-  for (let i = 0; i < 200; i += 1) {
-    const whole = paddedPlaintext(name, source);
-    const last = whole.at(-1) ?? 0;
-    const isPadded = last > 0 && last <= 16 && whole.subarray(-last).every((byte) => byte === last);
-    const content = isPadded ? whole.subarray(0, -last) : whole;
-    expect([whole.length, isUtf8(content), isPadded]).toEqual([blocks * 16, utf8, padding === 'good']);
-    expect(isJson(content)).toBe(false);
-  }
-});
+test.each(classNames.flatMap((name) => [64, 352, 4_096].map((length) => [name, length] as const)))(
+  'an envelope of the class "%s" of %d bytes has the property that its name says',
+  (name, length) => {
+    const { padding, fault } = classes[name];
+    const source = random();
+    for (let i = 0; i < 50; i += 1) {
+      const whole = paddedPlaintext(name, length, source);
+      const last = whole.at(-1) ?? 0;
+      const isPadded = last > 0 && last <= 16 && whole.subarray(-last).every((byte) => byte === last);
+      expect([whole.length, isPadded]).toEqual([lengthOf(name, length), padding === 'good']);
+      const content = isPadded ? whole.subarray(0, -last) : whole;
+      expect(isJson(content)).toBe(false);
+      expect(isUtf8(content)).toBe(fault === 'none');
+      // Bad UTF-8 is the only fault of a document.
+      if (fault === 'first') expect(isJson(content.fill('[', 0, 1))).toBe(true);
+      if (fault === 'last') expect(isJson(content.fill(']', content.length - 1))).toBe(true);
+    }
+  },
+);
 
 describe('the difference of two samples', () => {
   test('is the share of pairs in which the first is larger, minus the share in which the second is', () => {
@@ -77,10 +84,11 @@ describe('the difference of two samples', () => {
     const first = [11, 12, 13, 14, 15, 16, 17, 3.5, 4.5, 5.5];
     const second = [1, 2, 3, 4, 5, 6, 7, 8, 18, 19];
     const larger = first.flatMap((a) => second.filter((b) => a > b)).length;
-    const { delta, p } = differenceOf(first, second, random());
+    const { delta, z, p } = differenceOf(first, second, random());
     expect(delta).toBeCloseTo((2 * larger) / 100 - 1, 10);
-    const z = (larger - 50) / Math.sqrt((10 * 10 * 21) / 12);
-    expect(p).toBeCloseTo(2 * upperTail(z), 5);
+    const score = (larger - 50) / Math.sqrt((10 * 10 * 21) / 12);
+    expect(z).toBeCloseTo(score, 10);
+    expect(p).toBeCloseTo(2 * upperTail(score), 5);
   });
 
   test('lies within its confidence intervals, and is found if there is one', () => {
@@ -127,7 +135,7 @@ describe('the judgement', () => {
   const comparison = (expected: Comparison['expected'], delta: number, p: number): Comparison => ({
     name: 'x : y',
     expected,
-    difference: { delta, p, deltaInterval: [delta, delta], shift: 0, shiftInterval: [0, 0] },
+    difference: { delta, p, z: 0, deltaInterval: [delta, delta], shift: 0, shiftInterval: [0, 0] },
   });
 
   test.each([
@@ -157,7 +165,9 @@ test('random numbers repeat with their seed, and the order is random', () => {
 });
 
 test.each([
-  ['--requests', '99'],
+  ['--requests', '19'],
+  ['--length', '100'],
+  ['--length', '48'],
   ['--requests', '1e9.5'],
   ['--seed', 'x'],
   ['--nonsense', '1'],

@@ -3,7 +3,7 @@ import { api, ask, refusalOf, type Account, type Refused } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { announceChange } from '../notices.ts';
 import { linkTo } from '../route.ts';
-import { mayChange, session } from '../session.ts';
+import { mayActivate, mayRename, session } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { ActiveBadge } from '../ui/badge.tsx';
@@ -69,16 +69,15 @@ function Head({ account, reload }: { account: Account; reload: () => void }) {
             <ActiveBadge active={account.active} />
           </p>
         </div>
-        {mayChange() && (
-          <div class="row">
-            <button onClick={set(asking, 'rename')}>{say.rename}</button>
-            {account.active ? (
+        <div class="row">
+          {mayRename() && <button onClick={set(asking, 'rename')}>{say.rename}</button>}
+          {mayActivate() &&
+            (account.active ? (
               <button onClick={set(asking, 'deactivate')}>{say.deactivate}</button>
             ) : (
               <button onClick={() => void activate()}>{say.activate}</button>
-            )}
-          </div>
-        )}
+            ))}
+        </div>
       </div>
       <Problem refused={refused.value} />
       {!account.active && <p class="box warn">{say.inactive}</p>}

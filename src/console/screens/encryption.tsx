@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import type { Account, EnabledEncryption, Encryption } from '../api.ts';
 import type { Credentials } from '../envelope.ts';
 import { inFull } from '../dates.ts';
-import { mayChange } from '../session.ts';
+import { mayChange, mayDisable } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
@@ -58,7 +58,7 @@ function InEnvironment(props: {
           class="switch"
           aria-checked={enabled}
           aria-label={say.switch(name)}
-          disabled={!mayChange()}
+          disabled={!(enabled ? mayDisable(encryption.environment) : mayChange())}
           onClick={set(asking, enabled ? 'disable' : 'enable')}
         >
           <span class="knob" aria-hidden="true" />

@@ -69,7 +69,7 @@ function KeyTable(props: { keys: readonly ApiKey[]; empty: string; asking: Signa
       rows={props.keys}
       keyOf={({ id }) => id}
       columns={[
-        [say.id, ({ id }) => <code>{id}</code>],
+        [say.id, (key) => <KeyName apiKey={key} />],
         [texts.columns.environment, ({ environment }) => texts.environments[environment]],
         [say.kind, ({ kind }) => texts.kinds[kind]],
         [texts.columns.state, (key) => <KeyState apiKey={key} />],
@@ -82,6 +82,17 @@ function KeyTable(props: { keys: readonly ApiKey[]; empty: string; asking: Signa
       ]}
       empty={props.empty}
     />
+  );
+}
+
+/** Its id, and what is known of its name and its characters. */
+function KeyName({ apiKey: { id, name, hint } }: { apiKey: ApiKey }) {
+  const known = [name, hint].filter((text) => text !== null);
+  return (
+    <>
+      <code>{id}</code>
+      {known.length > 0 && <p class="hint">{known.join(' · ')}</p>}
+    </>
   );
 }
 

@@ -1,0 +1,57 @@
+import type { DirectoryState } from '../accounts/key-directory.ts';
+import type { FileState, FileStates } from '../config/file-states.ts';
+import { rfc3339 } from '../input/value-types.ts';
+import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
+
+/** The state of the running sidecar. */
+export interface RunningState {
+  readonly version: string;
+  readonly ready: boolean;
+  readonly fileStates: Pick<FileStates, 'of'>;
+  /** Members of the configuration that have changed and need a restart. */
+  readonly needsRestart: readonly string[];
+  /** Undefined if the accounts are in a file. */
+  readonly database: DirectoryState | undefined;
+  readonly limits: LimitUse;
+}
+
+/** Whether the present content of a file is in force. */
+interface FileStatus {
+  readonly in_force: boolean;
+  /** When the content in force was loaded, RFC 3339. */
+  readonly loaded_at: string;
+  readonly problems: readonly string[];
+}
+
+/** The response of `/status` and `/reload`. Without secrets. */
+export interface Status {
+  readonly version: string;
+  readonly ready: boolean;
+  readonly in_flight: number;
+  readonly connections: number;
+  readonly configuration: FileStatus | null;
+  /** Null if the accounts are in a database. */
+  readonly accounts_file: FileStatus | null;
+  /** Whether it is connected. Null if the accounts are in a file. */
+  readonly database: boolean | null;
+  readonly needs_restart: readonly string[];
+}
+
+export function statusOf({ version, ready, fileStates, needsRestart, database, limits }: RunningState): Status {
+  return {
+    version,
+    ready,
+    in_flight: limits.used.inFlight,
+    connections: limits.used.connections,
+    configuration: fileStatus(fileStates.of('sidecar')),
+    accounts_file: fileStatus(fileStates.of('accounts')),
+    database: database?.connected ?? null,
+    needs_restart: needsRestart,
+  };
+}
+
+function fileStatus(file: FileState | undefined): FileStatus | null {
+  if (file === undefined) return null;
+  const { loadedAt, problems } = file;
+  return { in_force: problems.length === 0, loaded_at: rfc3339(loadedAt), problems };
+}

@@ -1,0 +1,112 @@
+import { text } from 'node:stream/consumers';
+import { drainTokenFile, readDrainToken } from '../admin/drain-token.ts';
+import type { Status } from '../admin/status.ts';
+import { loadAdmin } from '../config/load.ts';
+import { http } from '../http.ts';
+import { CommandFailed, valid } from './failures.ts';
+import { exitCodes, type CliIo } from './io.ts';
+import { members } from './table.ts';
+
+// Commands to the sidecar that runs on a configuration, on the same machine and as the same user. They throw CommandFailed if it
+// cannot be reached or refuses.
+
+interface Options {
+  readonly config: string;
+  readonly json?: true;
+}
+
+/** `drain`: returns when nothing is in flight or `timeouts.drain` is over. The process runs until SIGTERM. */
+export async function drain(io: CliIo, { config, json }: Options): Promise<void> {
+  const status = await askSidecar(io, config, 'drain');
+  const rest = `${status.in_flight} of its requests are still in flight: timeouts.drain is over`;
+  const outcome = status.in_flight === 0 ? 'no request is in flight' : rest;
+  await show(io, json, status, () => `The sidecar is draining and not ready; ${outcome}.\n`);
+}
+
+/** `status`: the state of the sidecar and of its files. */
+export async function status(io: CliIo, { config, json }: Options): Promise<void> {
+  const found = await askSidecar(io, config, 'status');
+  await show(io, json, found, () => statusText(found));
+}
+
+/** `reload`: the files are loaded again, without waiting for a change. Returns the exit code. */
+export async function reload(io: CliIo, { config, json }: Options): Promise<number> {
+  const found = await askSidecar(io, config, 'reload');
+  await show(io, json, found, () => filesText(found));
+  return problemsOf(found).length === 0 ? exitCodes.done : exitCodes.configuration;
+}
+
+async function show({ stdout }: CliIo, json: true | undefined, found: Status, lines: () => string): Promise<void> {
+  await stdout.write(json ? `${JSON.stringify(found)}\n` : lines());
+}
+
+function statusText(found: Status): string {
+  const { version, ready, in_flight: inFlight, connections, database, needs_restart: needsRestart } = found;
+  return `${members({
+    version,
+    ready: ready ? 'yes' : 'no',
+    'in flight': String(inFlight),
+    connections: String(connections),
+    database: database === null ? undefined : database ? 'connected' : 'not connected',
+    'needs restart': needsRestart.join(', ') || undefined,
+  })}${filesText(found)}`;
+}
+
+/** Whether the content of each file is in force, and the problems of those whose content is not. */
+function filesText(found: Status): string {
+  const { configuration, accounts_file: accounts } = found;
+  const state = (file: Status['configuration']): string | undefined =>
+    file === null ? undefined : `${file.in_force ? 'in force' : 'not in force; what is was loaded'} ${file.loaded_at}`;
+  return `${members({ configuration: state(configuration), accounts: state(accounts) })}${problemsOf(found)
+    .map((problem) => `${problem}\n`)
+    .join('')}`;
+}
+
+function problemsOf({ configuration, accounts_file: accounts }: Status): readonly string[] {
+  return [...(configuration?.problems ?? []), ...(accounts?.problems ?? [])];
+}
+
+/** Sends a command to the sidecar. @throws CommandFailed */
+async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' | 'reload' | 'status'): Promise<Status> {
+  const { host, port } = valid(loadAdmin(configFile, env)).value;
+  // Without a token there may be no sidecar; the request will show that.
+  const token = (await readToken(drainTokenFile(configFile, env))) ?? '';
+  const { status, body } = await post(loopbackOf(host), port, `/${command}`, token);
+  if (status === 200) return JSON.parse(body) as Status;
+  const reason = status === 403 ? `: ${body.trim()}` : '';
+  throw new CommandFailed(`the admin listener responded with status ${status}${reason}`);
+}
+
+/** The address of the admin listener: loopback if it listens on all addresses, because it accepts commands only from there. */
+function loopbackOf(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
+}
+
+async function readToken(file: string): Promise<string | undefined> {
+  try {
+    return await readDrainToken(file);
+  } catch (error) {
+    throw new CommandFailed(`cannot read the token: ${(error as Error).message}`);
+  }
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+function post(host: string, port: number, path: string, token: string): Promise<Answer> {
+  const headers = { Authorization: `Bearer ${token}` };
+  return new Promise((resolve, reject) => {
+    // If a name has several addresses, the message is empty.
+    const fail = ({ message, code, name }: NodeJS.ErrnoException): void =>
+      reject(new CommandFailed(message || (code ?? name)));
+    http
+      .request({ host, port, path, method: 'POST', headers, agent: false }, (res) => {
+        text(res).then((body) => resolve({ status: res.statusCode ?? 0, body }), fail);
+      })
+      .on('error', fail)
+      .end();
+  });
+}

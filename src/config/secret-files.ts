@@ -1,0 +1,42 @@
+import { statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { formatPath, type MemberPath } from '../input/member-path.ts';
+import type { YamlFile } from '../yaml/yaml-file.ts';
+
+/** Members with operators' tokens or master keys, or the password of the database. */
+const secretMember =
+  /^(?:operators\.token|operators\.tokens\[\d+\]\.token|accounts\.(?:postgres\.)?masterKey|accounts\.postgres\.url)$/;
+
+/** The permission of users other than the owner and the group to read a file. */
+const othersRead = 0o004;
+
+/** Warns of secrets in files that every user of the machine can read. The group may: Kubernetes mounts Secrets for one. */
+export function warnOfReadableSecrets(file: YamlFile): void {
+  for (const { path, written } of filesIn(file.value, [])) {
+    if (secretMember.test(formatPath(path)) && isReadableByOthers(resolve(file.directory, written))) {
+      file.warn(path, 'every user of this machine can read the file: use mode 0600, or 0640');
+    }
+  }
+}
+
+/** The values of the form `{ file: path }`. */
+function* filesIn(
+  value: unknown,
+  path: MemberPath,
+): Generator<{ readonly path: MemberPath; readonly written: string }> {
+  if (typeof value !== 'object' || value === null) return;
+  const { file: written } = value as { readonly file?: unknown };
+  if (typeof written === 'string') yield { path, written };
+  for (const [name, member] of Object.entries(value)) {
+    yield* filesIn(member, [...path, Array.isArray(value) ? Number(name) : name]);
+  }
+}
+
+function isReadableByOthers(path: string): boolean {
+  try {
+    return (statSync(path).mode & othersRead) !== 0;
+  } catch {
+    // It was replaced after it was read: the reload will see it.
+    return false;
+  }
+}

@@ -1,0 +1,56 @@
+import { Counter, type Registry } from 'prom-client';
+import type { Logger } from './logger.ts';
+
+/** Milliseconds between two looks at the clock. */
+const interval = 1_000;
+
+/** By how many milliseconds the clock may fall back unnoticed: it is corrected in small steps all the time. */
+const tolerance = 1_000;
+
+/** Tells when the clock jumps back: expired keys and ended graces are valid again then. */
+export class ClockWatch {
+  readonly #clock: () => number;
+  readonly #monotonic: () => number;
+  readonly #log: Logger;
+  readonly #jumps: Counter;
+  readonly #timer: NodeJS.Timeout;
+  /** The most by which the clock was ahead of the monotonic one since the last jump. */
+  #lead: number;
+
+  /**
+   * @param clock     epoch milliseconds
+   * @param monotonic milliseconds of a clock that is never adjusted
+   */
+  constructor(registry: Registry, log: Logger, clock: () => number, monotonic: () => number) {
+    this.#clock = clock;
+    this.#monotonic = monotonic;
+    this.#log = log;
+    this.#lead = clock() - monotonic();
+    this.#jumps = new Counter({
+      name: 'envelope_sidecar_clock_jumps_back_total',
+      help: 'How often the clock jumped back by more than a second.',
+      registers: [registry],
+    });
+    this.#timer = setInterval(() => this.look(), interval).unref();
+  }
+
+  /** Compares the clock with the time that has passed. */
+  look(): void {
+    const lead = this.#clock() - this.#monotonic();
+    const back = this.#lead - lead;
+    if (back <= tolerance) {
+      this.#lead = Math.max(this.#lead, lead);
+      return;
+    }
+    this.#lead = lead;
+    this.#jumps.inc();
+    this.#log.error(
+      { seconds: Math.round(back / 1_000) },
+      'the clock jumped back: expired keys and ended graces may be valid again',
+    );
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+}

@@ -1,0 +1,33 @@
+import type { Logger } from './logger.ts';
+import type { ClosingReason, Metrics } from './metrics.ts';
+
+/** How long closings are added up for one line of the log, because a flood must not fill it. Milliseconds. */
+const lineInterval = 1_000;
+
+/** Counts the connections that the sidecar closes, and logs them: a line a second for each reason at most. */
+export class Closings {
+  readonly #metrics: Pick<Metrics, 'connectionClosed'>;
+  readonly #log: Logger;
+  /** Connections closed since the last lines. */
+  readonly #sums = new Map<ClosingReason, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(metrics: Pick<Metrics, 'connectionClosed'>, log: Logger) {
+    this.#metrics = metrics;
+    this.#log = log;
+  }
+
+  count(reason: ClosingReason): void {
+    this.#metrics.connectionClosed(reason);
+    this.#sums.set(reason, (this.#sums.get(reason) ?? 0) + 1);
+    this.#timer ??= setTimeout(() => this.flush(), lineInterval).unref();
+  }
+
+  /** Logs what was counted since the last lines. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    for (const [reason, connections] of this.#sums) this.#log.warn({ reason, connections }, 'connections closed');
+    this.#sums.clear();
+  }
+}

@@ -1,0 +1,233 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { appendFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { hostname, userInfo } from 'node:os';
+import { expect, test } from 'vitest';
+import { commandsOn, lines } from '../support/command-line.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { describeOnEachStore, masterKey, newFile, type NewStore } from '../support/stores.ts';
+
+/** A new key: its private half, and the option that names its public half. */
+function newKey(folder: Folder, name: string): { readonly pem: string; readonly option: string } {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  folder.write({ [`${name}.pub`]: publicKey.export({ type: 'spki', format: 'pem' }) });
+  return {
+    pem: privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    option: ` --key ${folder.file(`${name}.pub`)}`,
+  };
+}
+
+/** A store whose commands sign with the keys of the file `audit.pem`, unless it is empty. */
+async function commands(newStore: NewStore) {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  const accounts = await newStore();
+  const sign = (...pems: readonly string[]): void => {
+    const audit = pems.length === 0 ? {} : { key: { file: 'audit.pem' } };
+    folder.write({
+      'audit.pem': pems.join(''),
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts, audit }),
+    });
+  };
+  sign();
+  const { run } = commandsOn(folder.file('sidecar.yaml'));
+  const add = (id: string) => run(`accounts add ${id} --name Name`);
+  const exported = async (): Promise<string[]> => lines((await run('audit export')).stdout);
+  return { folder, run, sign, add, exported, key: (name: string) => newKey(folder, name) };
+}
+
+describeOnEachStore('audit verify', (newStore) => {
+  test('accepts a trail that is signed from some change on, and by a new key; a writer without its key changes nothing', async () => {
+    const { run, sign, add, key, exported } = await commands(newStore);
+    const [one, two, other] = [key('one'), key('two'), key('other')];
+    expect((await run('audit verify')).stdout).toBe('OK: 0 events, 0 signed\n');
+    await add('a');
+    expect((await run('audit verify')).stdout).toBe('OK: 1 events, 0 signed\n');
+    expect(await run(`audit verify${one.option}`)).toMatchObject({ code: 1 });
+    sign(one.pem);
+    await add('b');
+    expect((await run('audit verify')).stdout).toBe('OK: 3 events, 2 signed\n');
+
+    for (const pems of [[], [other.pem], [two.pem]]) {
+      sign(...pems);
+      expect(await add('c')).toMatchObject({
+        code: 78,
+        stderr: expect.stringContaining('(audit_key_missing)') as string,
+      });
+      expect((await run('accounts show c')).code).toBe(1);
+    }
+    sign(two.pem, one.pem);
+    await add('c');
+    sign(two.pem);
+    await add('d');
+    expect((await run(`audit verify${two.option}`)).stdout).toBe('OK: 6 events, 5 signed\n');
+    expect(await run(`audit verify${one.option}`)).toMatchObject({ code: 1 });
+    expect((await exported()).map((line) => (JSON.parse(line) as { action: string }).action)).toEqual([
+      'account_added',
+      'audit_key_changed',
+      'account_added',
+      'audit_key_changed',
+      'account_added',
+      'account_added',
+    ]);
+  });
+
+  test('compares with the anchors that the log has; a file needs neither store nor configuration', async () => {
+    const { folder, run, add, exported } = await commands(newStore);
+    const anchors: string[] = [];
+    for (const id of ['a', 'b', 'c']) {
+      const line = JSON.parse((await add(id)).stderr) as { position: number; hash: string; origin: string };
+      expect(line.origin).toBe(`${userInfo().username}@${hostname()}`);
+      anchors.push(` --anchor ${line.position}:${line.hash}`);
+    }
+    expect((await run(`audit verify${anchors.join('')}`)).stdout).toBe('OK: 3 events, 0 signed\n');
+    const trail = await exported();
+    expect(lines((await run('audit export --after 1')).stdout)).toEqual(trail.slice(1));
+    folder.write({ 'cut.jsonl': `${trail.slice(0, 2).join('\n')}\n`, 'sidecar.yaml': 'not valid' });
+    const verify = (rest: string) => run(`audit verify --trail ${folder.file('cut.jsonl')}${rest}`);
+    expect(await verify('')).toMatchObject({ code: 0, stdout: 'OK: 2 events, 0 signed\n' });
+    expect(await verify(anchors.join(''))).toMatchObject({
+      code: 1,
+      stderr: 'audit verify: event 3 is missing: it was removed: an anchor is behind it\n',
+    });
+    expect(await verify(` --anchor 2:${'0'.repeat(64)}`)).toMatchObject({ code: 1 });
+    const { stdout } = await verify(`${anchors[2]} --json`);
+    expect(JSON.parse(stdout)).toMatchObject({ events: 2, problems: [{ position: 3, fault: 'missing' }] });
+    for (const wrong of [' --anchor 2:0', ' --anchor x', ` --key ${folder.file('cut.jsonl')}`]) {
+      expect((await verify(wrong)).code).toBe(2);
+    }
+    expect(await run('audit verify --trail missing.jsonl')).toMatchObject({ code: 1 });
+  });
+
+  test('has where an event came from, whoever the actor is said to be', async () => {
+    const { run, exported } = await commands(newStore);
+    await run('accounts add acme --name Acme --actor somebody');
+    expect(JSON.parse((await exported())[0] ?? '')).toMatchObject({
+      actor: 'user:somebody',
+      origin: `${userInfo().username}@${hostname()}`,
+    });
+  });
+});
+
+test('audit verify warns of a torn last line, and names one that was appended by hand', async () => {
+  const { folder, run, add } = await commands(newFile);
+  await add('a');
+  const path = folder.file('accounts.audit.jsonl');
+  appendFileSync(path, '{"position":2');
+  expect(await run('audit verify')).toMatchObject({
+    code: 0,
+    stdout: 'OK: 1 events, 0 signed\n',
+    stderr: 'warning: the last line is incomplete, as a crash leaves it, and was not verified\n',
+  });
+  await add('b');
+  expect((await run('audit verify')).stderr).toBe('');
+  appendFileSync(path, '{"by":"hand"}\n');
+  await add('c');
+  const { code, stderr } = await run('audit verify');
+  expect([code, stderr]).toEqual([1, 'audit verify: event 3 is unchained: it does not belong to the chain\n']);
+  truncateSync(path, 10);
+  writeFileSync(path, readFileSync(path));
+  expect((await run('audit verify')).stdout).toBe('OK: 0 events, 0 signed\n');
+});
+
+test('a trail of the version before is taken over with the first change', async () => {
+  const { folder, run, add, exported } = await commands(newFile);
+  const older = {
+    at: '2026-11-01T00:00:00.000Z',
+    actor: 'user:ana',
+    action: 'account_added',
+    account: 'x',
+    details: {},
+  };
+  folder.write({ 'accounts.audit.jsonl': `${JSON.stringify(older)}\n`.repeat(3) });
+  expect(await run('audit verify')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('event 1 is unchained') as string,
+  });
+  await add('a');
+  expect((await run('audit verify')).stdout).toBe('OK: 5 events, 0 signed\n');
+  expect(JSON.parse((await exported())[3] ?? '')).toMatchObject({
+    position: 4,
+    action: 'trail_begun',
+    details: { events: 3 },
+  });
+  expect(lines((await run('audit list')).stdout)).toHaveLength(6);
+  const text = readFileSync(folder.file('accounts.audit.jsonl'), 'utf8');
+  writeFileSync(folder.file('accounts.audit.jsonl'), text.replace('user:ana', 'user:ann'));
+  expect(await run('audit verify')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('event 1 is changed') as string,
+  });
+});
+
+describeWithPostgres('the trail in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  async function onDatabase() {
+    const url = await postgres.createDatabase();
+    const sql = (text: string) => postgres.psql(url, `SET search_path = envelope_sidecar; ${text}`);
+    return { ...(await commands(async () => ({ postgres: { url, masterKey } }))), sql };
+  }
+
+  test.each([
+    [`UPDATE trail SET line = replace(line, 'Name', 'Nome') WHERE position = 2`, 'event 2 is changed'],
+    ['DELETE FROM trail WHERE position = 1', 'event 1 is missing'],
+    ['DELETE FROM trail WHERE position = 3', 'event 3 is missing'],
+    [`INSERT INTO trail SELECT position + 2, line FROM trail WHERE position = 3`, 'event 5 is moved'],
+    [
+      `UPDATE trail t SET line = o.line FROM trail o WHERE t.position IN (2, 3) AND o.position = 5 - t.position`,
+      'event 2 is moved',
+    ],
+    [
+      `INSERT INTO audit (at, actor, action, details) VALUES (now(), 'user:x', 'key_issued', '{}')`,
+      'event 5 is unchained',
+    ],
+  ])('shows what its owner does: %s', async (statement, problem) => {
+    const { run, add, sql } = await onDatabase();
+    for (const id of ['a', 'b', 'c', 'd']) await add(id);
+    await sql(statement);
+    expect(await run('audit verify')).toMatchObject({ code: 1, stderr: expect.stringContaining(problem) as string });
+  });
+
+  test('takes over what the version before wrote, beside changes; again after a rollback', async () => {
+    const { run, add, sql, exported } = await onDatabase();
+    const older = (count: number) =>
+      sql(`INSERT INTO audit (at, actor, action, account_id, details)
+        SELECT '2026-11-01Z', 'user:ana', 'key_issued', 'x', '{"key":"k"}' FROM generate_series(1, ${count})`);
+    await older(120);
+    await add('a');
+    expect(await run('audit verify')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('event 2 is unchained') as string,
+    });
+    const migrating = run('accounts migrate');
+    for (const id of ['b', 'c', 'd']) await add(id);
+    expect((await migrating).stdout).toBe('The tables are up to date.\nChained 120 events of the version before.\n');
+    expect((await run('audit verify')).stdout).toBe('OK: 125 events, 0 signed\n');
+    expect((await run('accounts migrate')).stdout).toBe('The tables are up to date.\n');
+
+    await older(2);
+    await add('e');
+    expect(await run('audit verify')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('event 127 is unchained') as string,
+    });
+    await run('accounts migrate --actor olga');
+    expect((await run('audit verify')).stdout).toBe('OK: 129 events, 0 signed\n');
+    expect(JSON.parse((await exported()).at(-1) ?? '')).toMatchObject({
+      action: 'trail_begun',
+      actor: 'user:olga',
+      details: { events: 2 },
+    });
+  });
+
+  test('has neither a gap nor a fork after many writers at once', async () => {
+    const { run } = await onDatabase();
+    const writers = Array.from({ length: 8 }, async (_, writer) => {
+      for (let i = 0; i < 10; i += 1) {
+        expect(await run(`accounts add w${writer}-${i} --name Name`)).toMatchObject({ code: 0 });
+      }
+    });
+    await Promise.all(writers);
+    expect((await run('audit verify')).stdout).toBe('OK: 80 events, 0 signed\n');
+  });
+});

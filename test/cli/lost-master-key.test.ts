@@ -1,0 +1,105 @@
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
+import { commandsOn } from '../support/command-line.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+
+const newKey = (): string => randomBytes(32).toString('base64');
+
+/** Two accounts that encrypt in both environments, with credentials that no configured master key opens. */
+async function storeWithLostKey(accounts: (masterKey: object) => object, lose: (folder: Folder) => void) {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n', 'master-key': newKey() });
+  folder.write({
+    'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: accounts({ file: 'master-key' }) }),
+  });
+  const { run, json } = commandsOn(folder.file('sidecar.yaml'));
+  if ('postgres' in accounts({})) await run('accounts migrate');
+  for (const id of ['acme', 'zeta']) {
+    await json(`accounts add ${id} --name ${id}`);
+    for (const environment of ['test', 'live']) {
+      await json<EnabledView>(`encryption enable ${id} --environment ${environment}`);
+    }
+  }
+  const { id: key } = await json<IssuedKeyView>('keys issue acme --environment live --kind secret');
+  lose(folder);
+  return { folder, run, json, key };
+}
+
+/** What works without the master key. `accounts export` shows that texts stay as they were. */
+const withoutKey = (key: string): string[] => [
+  'accounts list',
+  'accounts list --filter encrypting',
+  'accounts show acme',
+  'accounts rename acme --name Acme',
+  'keys list acme',
+  'keys due',
+  'keys issue acme --environment test --kind public',
+  `keys rotate acme ${key}`,
+  `keys revoke acme ${key}`,
+  'encryption show acme --environment test',
+  'encryption disable acme --environment live --grace 1h',
+  'encryption grace acme --environment live --end',
+  'accounts deactivate acme',
+  'accounts activate acme',
+  'accounts export',
+  'audit list',
+];
+
+/** The member `accounts` of a new store, by its member `masterKey`. */
+type NewAccounts = () => Promise<(masterKey: object) => object>;
+type Lose = (folder: Folder) => void;
+
+function makesNewCredentials(accounts: NewAccounts, lose: Lose): void {
+  test('each environment gets new credentials without opening the other', async () => {
+    const { run, json } = await storeWithLostKey(await accounts(), lose);
+    for (const environment of ['test', 'live']) {
+      await json(`encryption enable acme --environment ${environment} --replace`);
+    }
+    await json('encryption disable zeta --environment live');
+    await json('encryption enable zeta --environment live');
+    expect((await run('check --online')).stdout).toMatch(/^failed +credentials/m);
+    await json('encryption enable zeta --environment test --replace');
+    expect((await run('check --online')).stdout).toMatch(/^ok +credentials +2 accounts: all open/m);
+  });
+}
+
+function makesNone(accounts: NewAccounts, lose: Lose): void {
+  test('no credentials are made, in the clear or otherwise', async () => {
+    const { run } = await storeWithLostKey(await accounts(), lose);
+    const before = await run('accounts export');
+    expect(await run('encryption enable acme --environment test --replace')).toMatchObject({
+      code: 78,
+      stderr: expect.stringMatching(/masterKey .*\(master_key_missing\)\n$/) as string,
+    });
+    expect(await run('accounts export')).toEqual(before);
+  });
+}
+
+describe.each([
+  ['wrong', (folder: Folder) => folder.write({ 'master-key': newKey() }), makesNewCredentials],
+  ['lost', (folder: Folder) => rmSync(folder.file('master-key')), makesNone],
+  ['damaged', (folder: Folder) => folder.write({ 'master-key': 'damaged' }), makesNone],
+])('if the master key is %s', (_, lose, specific) => {
+  const tests = (accounts: NewAccounts): void => {
+    test('commands that need no credentials work', async () => {
+      const { run, key } = await storeWithLostKey(await accounts(), lose);
+      for (const line of withoutKey(key)) expect([line, await run(line)]).toMatchObject([line, { code: 0 }]);
+    });
+
+    specific(accounts, lose);
+  };
+
+  describe('and accounts are in a file', () => {
+    tests(async () => (masterKey) => ({ file: 'accounts.yaml', masterKey }));
+  });
+
+  describeWithPostgres('and accounts are in PostgreSQL', () => {
+    const postgres = usePostgres();
+    tests(async () => {
+      const url = await postgres.createDatabase();
+      return (masterKey) => ({ postgres: { url, masterKey } });
+    });
+  });
+});

@@ -1,0 +1,50 @@
+import { Registry } from 'prom-client';
+import { expect, test } from 'vitest';
+import { FileStates } from '../../src/config/file-states.ts';
+import type { ConfigFile, LoadedFiles } from '../../src/config/loaded.ts';
+import { configOf } from '../support/sidecar.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { ReloadMetrics } from '../../src/telemetry/reload-metrics.ts';
+
+const config = configOf('http://127.0.0.1:1');
+const problem = { file: 'x.yaml', line: 1, column: 1, path: '', message: 'wrong' };
+const bad = { ok: false, problems: [problem] } as const;
+const sidecar = { ok: true, value: config, warnings: [] } as const;
+const accounts = { ok: true, value: [], warnings: [] } as const;
+
+/** The states of both files, loaded at 1,000; then time passes. */
+function statesAt(time: number) {
+  let now = 1_000;
+  const states = new FileStates(config, {
+    log: createLogger('info', { write: () => {} }),
+    metrics: new ReloadMetrics(new Registry()),
+    clock: () => now,
+  });
+  now = time;
+  return {
+    loaded: (files: unknown, apply = () => {}): Record<ConfigFile, number | undefined> => {
+      states.take(files as LoadedFiles, config, apply);
+      return { sidecar: states.of('sidecar')?.loadedAt, accounts: states.of('accounts')?.loadedAt };
+    },
+    problems: () => [states.of('sidecar')?.problems.length, states.of('accounts')?.problems.length],
+  };
+}
+
+test('the time of a file is that of the content in force', () => {
+  const fail = (): void => {
+    throw new Error('cannot be applied');
+  };
+  for (const [files, apply, times, problems] of [
+    [{ sidecar, accounts }, undefined, { sidecar: 5_000, accounts: 5_000 }, [0, 0]],
+    // A file that is invalid leaves the content that was loaded before.
+    [{ sidecar: bad, accounts }, undefined, { sidecar: 1_000, accounts: 5_000 }, [1, 0]],
+    [{ sidecar, accounts: bad }, undefined, { sidecar: 5_000, accounts: 1_000 }, [0, 1]],
+    [{ sidecar: bad, accounts: bad }, undefined, { sidecar: 1_000, accounts: 1_000 }, [1, 1]],
+    // So does one that cannot be applied.
+    [{ sidecar, accounts }, fail, { sidecar: 1_000, accounts: 1_000 }, [1, 1]],
+  ] as const) {
+    const states = statesAt(5_000);
+    expect(states.loaded(files, apply)).toEqual(times);
+    expect(states.problems()).toEqual(problems);
+  }
+});

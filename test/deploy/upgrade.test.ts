@@ -1,0 +1,69 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { describeUnless } from '../support/describe-unless.ts';
+import { missingTools } from '../support/tools.ts';
+
+/** The commands of the runbook's upgrade in a cluster. */
+function upgradeCommands(): string {
+  const section = readFileSync('docs/runbook.md', 'utf8').split('\n## Upgrade and rollback\n')[1] ?? '';
+  const [, indent = '', commands = ''] = /^( *)```sh\n([^]*?)^ *```$/m.exec(section) ?? [];
+  expect(commands).toContain('kubectl apply');
+  return commands.replaceAll(new RegExp(`^${indent}`, 'gm'), '');
+}
+
+/**
+ * Stands in for a cluster behind `kubectl`: renders as kubectl does, keeps the Jobs in its folder, and refuses a change of one,
+ * as the API server does ("field is immutable"). `wait` succeeds if there is the Job.
+ */
+const cluster = (kubectl: string): string => `#!/usr/bin/env node
+const { execFileSync } = require('node:child_process');
+const { existsSync, readFileSync, writeFileSync, appendFileSync } = require('node:fs');
+const args = process.argv.slice(2);
+appendFileSync('calls', args.join(' ') + '\\n');
+const fail = (message) => { console.error(message); process.exit(1); };
+const stateOf = (job) => job.replace('/', '.') + '.yaml';
+if (args[0] === 'apply') {
+  const text = execFileSync(${JSON.stringify(kubectl)}, ['kustomize', args[args.indexOf('--kustomize') + 1]], { encoding: 'utf8' });
+  for (const manifest of text.split(/^---$/m)) {
+    if (!/^kind: Job$/m.test(manifest)) continue;
+    const file = stateOf('job/' + /^  name: (.*)$/m.exec(manifest)[1]);
+    if (existsSync(file) && readFileSync(file, 'utf8') !== manifest) fail('spec.template: field is immutable');
+    writeFileSync(file, manifest);
+  }
+}
+const job = args.find((arg) => arg.startsWith('job/'));
+if (job !== undefined && !existsSync(stateOf(job))) fail('not found: ' + job);
+`;
+
+describeUnless(missingTools('kubectl'), 'the upgrade of the runbook', () => {
+  test('applies a new version beside the Job of the previous one, waits for its Job, and can be repeated', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'upgrade-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    cpSync('deploy', join(folder, 'deploy'), { recursive: true });
+    const kubectl = execFileSync('sh', ['-c', 'command -v kubectl'], { encoding: 'utf8' }).trim();
+    writeFileSync(join(folder, 'kubectl'), cluster(kubectl));
+    chmodSync(join(folder, 'kubectl'), 0o755);
+    const upgradeTo = (version: string): unknown => {
+      const env = { ...process.env, PATH: [folder, process.env['PATH']].join(delimiter), VERSION: version };
+      const { status, stderr } = spawnSync('sh', ['-eu'], {
+        cwd: folder,
+        env,
+        input: upgradeCommands(),
+        encoding: 'utf8',
+      });
+      return { status, stderr };
+    };
+    const good = { status: 0, stderr: '' };
+    expect(upgradeTo('0.1.0')).toEqual(good);
+    expect(upgradeTo('0.2.0')).toEqual(good);
+    expect(upgradeTo('0.2.0')).toEqual(good);
+    const calls = readFileSync(join(folder, 'calls'), 'utf8').trim().split('\n');
+    expect(calls.filter((call) => call.startsWith('apply'))).toHaveLength(3);
+    expect(calls.at(-1)).toContain('rollout status');
+    const job = readFileSync(join(folder, 'job.envelope-sidecar-migration-0.2.0.yaml'), 'utf8');
+    expect(job).toContain('image: envelope-sidecar:0.2.0\n');
+  });
+});

@@ -1,0 +1,84 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { commandsOn } from '../support/command-line.ts';
+import { describeOnEachStore } from '../support/stores.ts';
+
+const page = readFileSync('docs/audit.md', 'utf8');
+
+/** The code of a fenced block behind a heading. */
+function block(heading: string, info: string): string {
+  const [, section = ''] = page.split(`\n## ${heading}\n`);
+  const [, code = ''] = new RegExp(`^\`\`\`${info}\n([^]*?)^\`\`\`$`, 'm').exec(section) ?? [];
+  expect(code).not.toBe('');
+  return code;
+}
+
+const withoutSidecar = 'Verify it without the sidecar';
+const scripts = { 'verify.py': block(withoutSidecar, 'python'), 'verify.sh': block(withoutSidecar, 'sh') };
+
+/** The least changes of a trail that an auditor's scripts have to accept. */
+const changes = 1_000;
+
+describeOnEachStore('the page on the audit trail', (newStore) => {
+  test(
+    'signs, exports and verifies a trail; its scripts accept it, and refuse it after a change',
+    { timeout: 180_000 },
+    async () => {
+      const audit = { key: { file: 'audit.pem' } };
+      const folder = new Folder({
+        'accounts.yaml': 'accounts: []\n',
+        'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await newStore(), audit }),
+        ...scripts,
+      });
+      const run = (command: string, ...args: readonly string[]) => {
+        const env = {
+          ...process.env,
+          PATH: `${resolve('bin')}:${process.env['PATH'] ?? ''}`,
+          SIDECAR_CONFIG: folder.file('sidecar.yaml'),
+        };
+        const { status, stdout, stderr } = spawnSync(command, args, { cwd: folder.path, env, encoding: 'utf8' });
+        return { status, stdout, stderr };
+      };
+      expect(run('sh', '-euc', block('Sign it', 'sh run')).status).toBe(0);
+      const lines = Array.from({ length: changes }, (_, i) => JSON.stringify({ id: `a${i}`, name: `Ä "${i}"` }));
+      folder.write({ 'accounts.ndjson': lines.join('\n') });
+      const cli = commandsOn(folder.file('sidecar.yaml'));
+      expect(await cli.run(`accounts import ${folder.file('accounts.ndjson')}`)).toMatchObject({ code: 0 });
+      expect(run('sh', '-euc', block('Verify it', 'sh run'))).toMatchObject({
+        status: 0,
+        stdout: `OK: ${changes + 1} events, ${changes + 1} signed\n`,
+      });
+      const verifiers = [
+        ['python3', 'verify.py'],
+        ['sh', 'verify.sh'],
+      ] as const;
+      for (const [program, script] of verifiers) {
+        expect(run(program, script, 'trail.jsonl', 'audit-public.pem')).toMatchObject({
+          status: 0,
+          stdout: `OK: ${changes + 1} events\n`,
+        });
+      }
+      const trail = readFileSync(folder.file('trail.jsonl'), 'utf8').split('\n');
+      const forgeries: Readonly<Record<string, readonly string[]>> = {
+        changed: trail.with(2, (trail[2] ?? '').replace('account_imported', 'account_removed')),
+        removed: trail.toSpliced(3, 1),
+        'not signed': trail.with(changes, (trail[changes] ?? '').replace(/,"sig":"[^"]*"/, '')),
+      };
+      for (const [what, forged] of Object.entries(forgeries)) {
+        writeFileSync(folder.file('trail.jsonl'), forged.join('\n'));
+        for (const [program, script] of verifiers) {
+          expect([what, program, run(program, script, 'trail.jsonl', 'audit-public.pem').status]).toEqual([
+            what,
+            program,
+            1,
+          ]);
+        }
+        const verify = ['audit', 'verify', '--trail', 'trail.jsonl', '--key', 'audit-public.pem'];
+        expect([what, run('sidecar', ...verify).status]).toEqual([what, 1]);
+      }
+    },
+  );
+});

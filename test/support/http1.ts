@@ -1,0 +1,115 @@
+import type { TlsOptions } from 'node:tls';
+import type { CloseReason, ConnectionHandler, ConnectionLimits } from '../../src/http1/connection-handler.ts';
+import type { ServerConnection } from '../../src/http1/connection.ts';
+import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../src/http1/exchange.ts';
+import { Listener } from '../../src/http1/listener.ts';
+import { listen } from './listen.ts';
+
+/** How a test serves a request. */
+export type Serve = (exchange: ServerExchange, server: TestServer) => void;
+
+interface Options extends Partial<ConnectionLimits> {
+  readonly serve?: Serve;
+  readonly tls?: TlsOptions;
+  /** Bytes that may be held. */
+  readonly maxHeld?: number;
+  readonly accepts?: boolean;
+}
+
+/** A listener, and all that it reports, in order. */
+export class TestServer {
+  readonly listener: Listener;
+  readonly connections: ServerConnection[] = [];
+  readonly events: string[] = [];
+  readonly errors: unknown[] = [];
+  readonly closings: [CloseReason, string | undefined][] = [];
+  held = 0;
+  mostHeld = 0;
+  /** The reads of pipelined requests that wait, if `defers`. */
+  readonly deferred: (() => void)[] = [];
+  defers = false;
+  readonly #options: Options;
+
+  constructor(options: Options) {
+    this.#options = options;
+    const limits = {
+      maxHeadSize: 2_000,
+      maxFields: 20,
+      headTimeout: 20_000,
+      idleTimeout: 20_000,
+      lingerTimeout: 2_000,
+    };
+    this.listener = new Listener(
+      { limits: { ...limits, ...options }, tls: options.tls, clock: () => 784_111_777_000, scribble: true },
+      (connection) => (options.accepts === false ? undefined : this.#accept(connection)),
+    );
+  }
+
+  #accept(connection: ServerConnection): ConnectionHandler {
+    this.connections.push(connection);
+    const serve = this.#options.serve ?? echo;
+    return {
+      onSecure: () => this.events.push('secure'),
+      onRequest: (exchange) => {
+        this.events.push(`${exchange.head?.method} ${exchange.head?.target}`);
+        serve(exchange, this);
+      },
+      onFault: (fault, exchange) => {
+        this.events.push(fault);
+        exchange.handler = this.outcomes();
+        exchange.send(400, [], fault);
+      },
+      onHeld: (change) => {
+        if (change > 0 && this.held + change > (this.#options.maxHeld ?? Infinity)) return false;
+        this.held += change;
+        this.mostHeld = Math.max(this.mostHeld, this.held);
+        return true;
+      },
+      defer: (read) => {
+        if (this.defers) this.deferred.push(read);
+        else setImmediate(read);
+      },
+      onError: (error) => this.errors.push(error),
+      onClose: (reason, error) => this.closings.push([reason, (error as { code?: string } | undefined)?.code]),
+    };
+  }
+
+  /** A handler that records outcomes. */
+  outcomes(more: Partial<ExchangeHandler> = {}): ExchangeHandler {
+    return {
+      onDrain: () => this.events.push('drain'),
+      onDeadline: () => this.events.push('deadline'),
+      onOver: (outcome: ExchangeOutcome) => this.events.push(outcome),
+      ...more,
+    };
+  }
+}
+
+/** Responds with the method, the target and the body, once the body is complete. */
+export const echo: Serve = (exchange, server) => {
+  exchange.handler = server.outcomes();
+  const { method, target } = exchange.head ?? {};
+  let body = '';
+  const respond = (): void => exchange.send(200, [], `${method} ${target} ${body}`);
+  if (exchange.wholeBody !== undefined) {
+    body = exchange.wholeBody.toString('latin1');
+    respond();
+    return;
+  }
+  exchange.readBody({
+    onData: (piece) => (body += piece.toString('latin1')),
+    onEnd: respond,
+    onFault: (fault) => {
+      server.events.push(fault);
+      exchange.send(400, [], fault);
+    },
+  });
+};
+
+/** Starts a listener that is closed when the test is over. */
+export async function startServer(options: Options = {}): Promise<TestServer & { readonly port: number }> {
+  const server = new TestServer(options);
+  const { listener } = server;
+  const closing = Object.assign(listener.server, { closeAllConnections: () => listener.closeAll() });
+  return Object.assign(server, { port: await listen(closing) });
+}

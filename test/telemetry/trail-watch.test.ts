@@ -1,0 +1,121 @@
+import { Registry } from 'prom-client';
+import { expect, test } from 'vitest';
+import { FileStore } from '../../src/accounts/file/store.ts';
+import { Trail } from '../../src/accounts/file/trail.ts';
+import { PostgresStore } from '../../src/accounts/postgres/store.ts';
+import { trailState } from '../../src/accounts/postgres/trail.ts';
+import { changePool } from '../../src/accounts/postgres/clients.ts';
+import type { AuditEvent, Store, TrailState } from '../../src/accounts/store.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { TrailWatch } from '../../src/telemetry/trail-watch.ts';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { onTestFinished } from 'vitest';
+import { Folder } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+
+const event: AuditEvent = { at: 1, actor: 'user:ana', action: 'accounts_exported', account: undefined, details: {} };
+
+const add = (store: Store): Promise<unknown> =>
+  store.change([], () => ({ accounts: [], events: [event], result: undefined }));
+
+/** A watch, and what it has told. */
+function watching(look: (seen: number) => Promise<TrailState>) {
+  const registry = new Registry();
+  const log: Record<string, unknown>[] = [];
+  const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);
+  const watch = new TrailWatch(registry, createLogger('info', { write }), look);
+  onTestFinished(() => watch.stop());
+  const told = async (): Promise<string[]> =>
+    (await registry.metrics()).split('\n').filter((line) => line.startsWith('envelope_sidecar_'));
+  return { watch, log, told };
+}
+
+const sample = (events: number, consistent: number): string[] => [
+  `envelope_sidecar_audit_events{signed="false"} ${events}`,
+  `envelope_sidecar_audit_consistent ${consistent}`,
+];
+
+async function noticesWhatWasLost(
+  store: Store,
+  look: (seen: number) => Promise<TrailState>,
+  lose: () => Promise<void>,
+) {
+  const { watch, log, told } = watching(look);
+  await watch.look();
+  expect(await told()).toEqual(sample(0, 1));
+  for (let i = 0; i < 3; i += 1) await add(store);
+  await watch.look();
+  await watch.look();
+  expect([await told(), log]).toEqual([sample(3, 1), []]);
+  await add(store);
+  await watch.look();
+  expect([await told(), log]).toEqual([sample(4, 1), []]);
+  await lose();
+  await watch.look();
+  expect(await told()).toEqual(sample(2, 0));
+  expect(log).toMatchObject([{ level: 'error', position: 4, last: 2 }]);
+  await add(store);
+  await watch.look();
+  // Until a restart.
+  expect([await told(), log.length]).toEqual([sample(3, 0), 1]);
+}
+
+test('a trail in a file that has lost events is noticed once, and stays inconsistent', async () => {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  const file = folder.file('accounts.yaml');
+  const path = folder.file('accounts.audit.jsonl');
+  await noticesWhatWasLost(
+    new FileStore({ file, env: {} }),
+    async (seen) => new Trail(file).state(seen),
+    async () => writeFileSync(path, readFileSync(path, 'utf8').split('\n').slice(0, 2).join('\n').concat('\n')),
+  );
+});
+
+test('the end of a long trail is found without reading all of it, and an earlier event with it', () => {
+  const folder = new Folder({ 'accounts.yaml': '' });
+  const trail = new Trail(folder.file('accounts.yaml'));
+  const added = trail.append(Array.from({ length: 2_000 }, () => event));
+  for (const seen of [1, 2, 1_000, 1_999, 2_000]) {
+    expect(trail.state(seen)).toMatchObject({ last: { position: 2_000 }, seenHash: added[seen - 1]?.hash });
+  }
+  expect(trail.state(2_001).seenHash).toBeUndefined();
+  expect(trail.state(0).seenHash).toBeUndefined();
+});
+
+test('an event of its own is seen at once, and logged with its place in the trail', async () => {
+  const { watch, log, told } = watching(async () => {
+    throw new Error('not reachable');
+  });
+  watch.audit({ ...event, position: 7, hash: 'a'.repeat(64), origin: '10.0.0.1', requestId: 'r-1' });
+  await watch.look();
+  expect(await told()).toEqual(sample(7, 1));
+  expect(log).toMatchObject([
+    {
+      action: 'accounts_exported',
+      origin: '10.0.0.1',
+      position: 7,
+      hash: 'a'.repeat(64),
+      request_id: 'r-1',
+      msg: 'audit',
+    },
+  ]);
+});
+
+describeWithPostgres('a trail in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('that has lost events is noticed', async () => {
+    const url = await postgres.createDatabase();
+    const store = new PostgresStore(url);
+    const pool = await changePool(url, 1);
+    onTestFinished(async () => {
+      await pool.end();
+      await store.close();
+    });
+    await noticesWhatWasLost(
+      store,
+      (seen) => trailState(pool, seen),
+      async () => void (await postgres.psql(url, 'DELETE FROM envelope_sidecar.trail WHERE position > 2')),
+    );
+  });
+});
