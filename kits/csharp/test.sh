@@ -1,0 +1,13 @@
+#!/bin/sh
+# The kit's own tests, and the example in README.md if there is a sidecar at $BASE.
+set -e
+cd "$(dirname "$0")"
+build=../../node_modules/.cache/kits/csharp
+mkdir -p "$build"
+mcs -warnaserror -out:"$build/test.exe" Envelope.cs Test.cs
+mono "$build/test.exe"
+if [ -n "$BASE" ]; then
+  sed -n '/^```csharp run$/,/^```$/p' README.md | sed '1d;$d' >"$build/Readme.cs"
+  mcs -out:"$build/readme.exe" -r:System.Net.Http.dll Envelope.cs EnvelopeHandler.cs "$build/Readme.cs"
+  mono "$build/readme.exe" | grep -q txn_
+fi

@@ -1,0 +1,7 @@
+#!/bin/sh
+# Builds the driver, unless it is built already, and runs it.
+set -e
+cd "$(dirname "$0")"
+build=../../node_modules/.cache/kits/go
+go build -o "$build/driver" ./driver
+exec "$build/driver"

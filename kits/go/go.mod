@@ -1,0 +1,3 @@
+module envelope-sidecar/kits/go
+
+go 1.19

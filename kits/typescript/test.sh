@@ -1,0 +1,14 @@
+#!/bin/sh
+# The kit's own tests, those of the compiled package, and the example in README.md if there is a sidecar at $BASE.
+set -e
+cd "$(dirname "$0")"
+cache=../../node_modules/.cache/kits/typescript
+node --test test.ts
+node ../../node_modules/@typescript/native/bin/tsc -p tsconfig.json --outDir "$cache"
+echo '{"type":"module"}' >"$cache/package.json"
+node -e "import('$PWD/$cache/envelope.js').then(({ selftest }) => process.exit(selftest() === 8 ? 0 : 1))"
+npm pack --dry-run --ignore-scripts --silent >/dev/null
+if [ -n "$BASE" ]; then
+  sed -n '/^```ts run$/,/^```$/p' README.md | sed '1d;$d' | sed "s#\.ts';#.js';#" >"$cache/readme.js"
+  node "$cache/readme.js" | grep -q txn_
+fi
