@@ -1,17 +1,13 @@
-import { compareChart } from './compare-chart.ts';
 import type { CostPace, CpuCosts } from './cpu-cost.ts';
-import { growthChart } from './growth-chart.ts';
 import type { Report } from './report.ts';
 import {
   addedLatencyTable,
   costRatioTable,
   costTable,
   footprintTable,
+  growthTable,
   memoryTable,
-  partsTable,
-  profileTable,
   ratioTable,
-  significant,
   type Table,
 } from './table.ts';
 
@@ -23,8 +19,6 @@ export interface Block {
    * part.
    */
   readonly content: (report: Report) => readonly (string | Table)[] | undefined;
-  /** A chart next to the page, which the block shows. */
-  readonly chart?: { readonly file: string; readonly draw: (report: Report) => string };
 }
 
 export const blocks: readonly Block[] = [
@@ -33,7 +27,6 @@ export const blocks: readonly Block[] = [
     content: ({ compare }) =>
       compare && [
         `Median and range of ${compare.pace.rounds} rounds of ${compare.pace.seconds} s.`,
-        '![Requests per CPU-second](performance.svg)',
         'Ratios with large bodies:',
         // In a window of `cost`, too few requests of this size fit; `cost` measures the other workloads better.
         ratioTable(
@@ -43,10 +36,6 @@ export const blocks: readonly Block[] = [
         'Peak memory over all workloads:',
         memoryTable(compare.results, compare.titles),
       ],
-    chart: {
-      file: 'performance.svg',
-      draw: ({ compare }) => compareChart(compare?.results ?? [], compare?.titles ?? {}),
-    },
   },
   {
     name: 'cost',
@@ -57,20 +46,7 @@ export const blocks: readonly Block[] = [
   },
   {
     name: 'growth',
-    content: ({ growth }) =>
-      growth && [
-        '',
-        '![Growth](growth.svg)',
-        growth
-          .map(({ title, size, unit, points }) => {
-            const steps = points.map(
-              ({ at, figure }) => `${at.toLocaleString('en-US')}: ${significant(figure.median)}`,
-            );
-            return `- ${title}, ${unit} by ${size}: ${steps.join('; ')}`;
-          })
-          .join('\n'),
-      ],
-    chart: { file: 'growth.svg', draw: ({ growth = [] }) => growthChart(growth) },
+    content: ({ growth }) => growth && ['', growthTable(growth)],
   },
   {
     name: 'latency',
@@ -88,11 +64,6 @@ export const blocks: readonly Block[] = [
       ],
   },
   { name: 'tracing', content: ({ tracing }) => tracing && [measuredIn(tracing), costTable(tracing)] },
-  { name: 'profile', content: ({ profile }) => profile && [`${profile.workload.title}.`, profileTable(profile)] },
-  {
-    name: 'attribution',
-    content: ({ attribution }) => attribution && [measuredIn(attribution), partsTable(attribution)],
-  },
 ];
 
 /** How CPU costs of a workload were measured. */

@@ -19,16 +19,6 @@ export function cpuNanoseconds(pid: number): number {
   return schedules.reduce((sum, schedule) => sum + Number(schedule.split(' ', 1)[0]), 0);
 }
 
-/** CPU seconds of the running threads of one process, by thread name. */
-export function cpuSecondsByThread(pid: number): Map<string, number> {
-  const seconds = new Map<string, number>();
-  for (const thread of threadsOf(pid)) {
-    const name = read(`/proc/${pid}/task/${thread}/comm`).trim();
-    seconds.set(name, (seconds.get(name) ?? 0) + secondsIn(`/proc/${pid}/task/${thread}/stat`));
-  }
-  return seconds;
-}
-
 function secondsIn(file: string): number {
   const stat = read(file);
   // The name, in parentheses, may contain anything; utime, stime, cutime and cstime are fields 14 to 17.

@@ -8,17 +8,16 @@ import { asMarkdown } from './table.ts';
 
 const docs = join(project, 'docs');
 
-/** Writes the results of a run between the markers of docs/performance.md, and its charts next to the page. */
+/** Writes the results of a run between the markers of docs/performance.md. */
 export async function writeDocs(report: Report): Promise<void> {
   const file = join(docs, 'performance.md');
   let page = readFileSync(file, 'utf8');
-  for (const { name, content, chart } of blocks) {
+  for (const { name, content } of blocks) {
     const [how, ...rest] = content(report) ?? [];
     if (how === undefined) continue;
     const paragraphs = [`${circumstances(report)} ${String(how)}`.trim()];
     for (const part of rest) paragraphs.push(typeof part === 'string' ? part : asMarkdown(part));
     page = replaced(page, name, paragraphs.join('\n\n'));
-    if (chart !== undefined) writeFileSync(join(docs, chart.file), chart.draw(report));
   }
   writeFileSync(file, await format(page, { ...(await resolveConfig(file)), filepath: file }));
 }

@@ -1,6 +1,7 @@
 import { createCipheriv, hash } from 'node:crypto';
-import { problem } from '../src/gateway/refusal.ts';
-import { shippedErrorsPage } from '../src/gateway/rules.ts';
+import { Refusal } from '../src/errors.ts';
+import { problemDocument } from '../src/proxy/respond/problem.ts';
+import { shippedErrorsPage } from '../src/proxy/admit/snapshot.ts';
 import { documentOf } from './documents.ts';
 import { merchantsOf, type Merchant } from './merchants.ts';
 import type { Workload } from './workloads.ts';
@@ -55,7 +56,7 @@ function refusal(requestId: string): Expected {
     status: 401,
     contentType: 'application/problem+json',
     sealed: false,
-    body: Buffer.from(problem('invalid_api_key', requestId, shippedErrorsPage)),
+    body: problemDocument(new Refusal('invalid_api_key'), { requestId, errorsPage: shippedErrorsPage }),
     forwarded: undefined,
   };
 }

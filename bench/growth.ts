@@ -1,11 +1,10 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { AccountsDatabase } from './accounts-database.ts';
 import { cpuSeconds, residentMemory } from './cpu-time.ts';
 import { knownMerchants, requestsOf } from './exchanges.ts';
-import { memoryWhileSealing, memoryWithConnections } from './held-memory.ts';
+import { memoryWithConnections } from './idle-connections.ts';
 import { runLoad, writeRequests } from './load.ts';
-import { merchantOf, merchantsOf } from './merchants.ts';
+import { merchantsOf } from './merchants.ts';
 import type { Pace } from './rounds.ts';
 import { envelopedRoute, type SidecarSetup } from './sidecar.ts';
 import type { Stage } from './stage.ts';
@@ -48,15 +47,9 @@ const megabytes = (bytes: number): number => bytes / 1024 ** 2;
 /**
  * The costs of the sidecar as its tasks grow.
  *
- * @param postgres the URL of an empty database; undefined: without accounts in PostgreSQL
  * @param say called with the name of each measurement
  */
-export async function growth(
-  stage: Stage,
-  pace: GrowthPace,
-  postgres: string | undefined,
-  say: (what: string) => void,
-): Promise<Curve[]> {
+export async function growth(stage: Stage, pace: GrowthPace, say: (what: string) => void): Promise<Curve[]> {
   say('accounts');
   const accounts = await figuresOf(stage, [10, 100, 1_000, 10_000, 100_000].map(accountsPoint), pace);
   say('routes');
@@ -64,51 +57,15 @@ export async function growth(
   say('bodies');
   const bodies = await figuresOf(stage, [100, 1_024, 10_240, 102_400, 1_048_576].map(bodiesPoint), pace);
   say('connections');
-  const connections = await held(stage, memoryWithConnections, pace.rounds);
-  say('a very large response');
-  const sealing = await held(stage, memoryWhileSealing, 1);
+  const connections = await heldMemory(stage, pace.rounds);
 
   return [
-    ...accountsCurves('accounts', accounts),
-    ...(postgres === undefined ? [] : await postgresCurves(stage, pace, postgres, say)),
+    curve('An enveloped exchange of 350 B', 'accounts', 'µs CPU', accounts, cost),
+    curve('From start to ready', 'accounts', 'ms', accounts, ({ startUp }) => startUp),
+    curve('Memory two seconds after the start', 'accounts', 'MB', accounts, ({ idleMemory }) => megabytes(idleMemory)),
     curve('An enveloped exchange of 350 B', 'routes', 'µs CPU', routes, cost),
     curve('An enveloped exchange, both ways', 'bytes of body', 'µs CPU', bodies, cost),
     curve('Memory with idle connections', 'connections', 'MB', connections, megabytes),
-    curve('Memory while a response of 1 GB is sealed', 'MB sealed', 'MB', sealing, megabytes),
-  ];
-}
-
-function accountsCurves(size: string, accounts: ReadonlyMap<number, readonly Figures[]>): Curve[] {
-  return [
-    curve('An enveloped exchange of 350 B', size, 'µs CPU', accounts, cost),
-    curve('From start to ready', size, 'ms', accounts, ({ startUp }) => startUp),
-    curve('Memory two seconds after the start', size, 'MB', accounts, ({ idleMemory }) => megabytes(idleMemory)),
-  ];
-}
-
-async function postgresCurves(
-  stage: Stage,
-  pace: GrowthPace,
-  url: string,
-  say: (what: string) => void,
-): Promise<Curve[]> {
-  const database = await AccountsDatabase.open(url);
-  const accounts = new Map<number, Figures[]>();
-  const lookUps = new Map<number, number[]>();
-  for (const at of [10_000, 100_000, 1_000_000]) {
-    say(`${at.toLocaleString('en-US')} accounts in PostgreSQL`);
-    await database.fillTo(at);
-    lookUps.set(at, await database.lookUps());
-    const senders = Array.from({ length: 100 }, (_, i) => merchantOf(Math.floor((i * at) / 100), 'encrypting'));
-    const setup = { merchants: [], postgres: { url, masterKey: database.masterKey } };
-    const point = { at, setup, requests: requestsOf(senders, small, 350), connections: 32 };
-    for (const [, figures] of await figuresOf(stage, [point], pace)) accounts.set(at, figures);
-  }
-  await database.close();
-  const size = 'accounts in PostgreSQL';
-  return [
-    ...accountsCurves(size, accounts),
-    curve('Looking up a key that is not held', size, 'ms', lookUps, (milliseconds) => milliseconds),
   ];
 }
 
@@ -172,16 +129,12 @@ async function figuresOf(
   return figures;
 }
 
-/** Bytes of memory at each point, by round. */
-async function held(
-  stage: Stage,
-  measure: (port: number, memory: () => number) => Promise<Map<number, number>>,
-  rounds: number,
-): Promise<Map<number, number[]>> {
+/** Bytes of memory with each number of idle connections, by round. */
+async function heldMemory(stage: Stage, rounds: number): Promise<Map<number, number[]>> {
   const figures = new Map<number, number[]>();
   for (let round = 0; round < rounds; round += 1) {
     const points = await withSidecar(stage, {}, ({ port, process }) =>
-      measure(port, () => residentMemory(process.pid)),
+      memoryWithConnections(port, () => residentMemory(process.pid)),
     );
     for (const [at, bytes] of points) figures.set(at, [...(figures.get(at) ?? []), bytes]);
   }

@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs';
 import { addedLatency } from './added-latency.ts';
-import { attribution } from './attribution.ts';
 import { blocks, measuredIn } from './blocks.ts';
 import { cpuCosts, type CostPace, type CpuCosts } from './cpu-cost.ts';
 import { writeDocs } from './docs.ts';
@@ -9,12 +8,11 @@ import { growth } from './growth.ts';
 import { describeMachine, hasCommand } from './machine.ts';
 import { parseOptions, usage, type Options } from './options.ts';
 import { peersOf, takes, type Peer } from './peers.ts';
-import { profile } from './profile.ts';
 import type { Report } from './report.ts';
 import { measure, type Pace, type Result } from './rounds.ts';
 import { buildSidecar } from './sidecar.ts';
 import { withStage, type Stage } from './stage.ts';
-import { asText, costTable, functionTable, workloadTable } from './table.ts';
+import { asText, costTable, workloadTable } from './table.ts';
 import { tracingCost } from './tracing-cost.ts';
 import { workloads, type Workload } from './workloads.ts';
 
@@ -32,9 +30,6 @@ async function run(options: Options): Promise<Report> {
   return withStage(async (stage) => {
     if (options.command === 'growth') return { ...report, growth: await grow(stage, options) };
     if (options.command === 'latency') return { ...report, latency: await latency(stage, options) };
-    if (options.command === 'profile') {
-      return { ...report, profile: await profiled(stage, options), attribution: await attributed(stage, options) };
-    }
     if (options.command === 'footprint') return { ...report, footprint: await footprints(stage, options) };
     if (options.command === 'tracing') return { ...report, tracing: await traced(stage, options) };
     if (options.command === 'cost') return { ...report, cost: await costs(stage, options) };
@@ -80,26 +75,8 @@ function present(all: readonly Peer[], names: readonly string[] | undefined): Pe
   });
 }
 
-async function grow(
-  stage: Stage,
-  { rounds = 3, seconds, warmUp, postgres }: Options,
-): Promise<NonNullable<Report['growth']>> {
-  return growth(stage, { rounds, seconds, warmUp }, postgres, (what) => say(`measuring ${what}`));
-}
-
-async function profiled(
-  stage: Stage,
-  { workloads, seconds, warmUp }: Options,
-): Promise<NonNullable<Report['profile']>> {
-  const found = await profile(stage, firstOf(workloads), { seconds, warmUp });
-  say(asText(functionTable(found)));
-  return found;
-}
-
-/** Measures the same workload without the profiler. */
-async function attributed(stage: Stage, options: Options): Promise<NonNullable<Report['attribution']>> {
-  const [sidecar, floor] = [peerOf('sidecar'), peerOf('floor')];
-  return attribution(stage, firstOf(options.workloads), { sidecar, floor }, costPaceOf(options));
+async function grow(stage: Stage, { rounds = 3, seconds, warmUp }: Options): Promise<NonNullable<Report['growth']>> {
+  return growth(stage, { rounds, seconds, warmUp }, (what) => say(`measuring ${what}`));
 }
 
 async function footprints(stage: Stage, options: Options): Promise<NonNullable<Report['footprint']>> {
@@ -120,7 +97,12 @@ async function costs(stage: Stage, options: Options): Promise<NonNullable<Report
   );
   const found: CpuCosts[] = [];
   for (const workload of options.workloads.length === workloads.length ? [firstOf(workloads)] : options.workloads) {
-    const each = await cpuCosts(stage, workload, peers, costPaceOf(options));
+    const each = await cpuCosts(
+      stage,
+      workload,
+      peers.filter((peer) => takes(peer, workload)),
+      costPaceOf(options),
+    );
     say(`${measuredIn(each)}\n\n${asText(costTable(each))}`);
     found.push(each);
   }

@@ -10,10 +10,10 @@ export interface Merchant {
 }
 
 /** An account that encrypts. */
-export type EncryptingMerchant = Merchant & Required<Pick<Merchant, 'encryption'>>;
+type EncryptingMerchant = Merchant & Required<Pick<Merchant, 'encryption'>>;
 
 /** A merchant whose data is derived from its number, so that it is always the same. */
-export function merchantOf(i: number, kind: 'encrypting' | 'plain'): EncryptingMerchant {
+function merchantOf(i: number, kind: 'encrypting' | 'plain'): EncryptingMerchant {
   const id = `${kind}-${i}`;
   const letters = hash('sha256', id);
   const encryption = { key: letters.slice(0, 32), iv: letters.slice(32, 48) };

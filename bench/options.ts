@@ -5,9 +5,8 @@ export const usage = `npm run bench -- [COMMAND] [OPTIONS]
 
 commands
   compare (default)  the sidecar and its peers, workload by workload
-  growth             how the sidecar's costs grow: accounts, routes, bodies, connections, one very large response
+  growth             how the sidecar's costs grow: accounts, routes, bodies, connections
   latency            what the sidecar, nginx and Go add to the upstream's latency at 200 and 2,000 requests/s
-  profile            where the sidecar's CPU time goes in an enveloped exchange, and the difference to the floor
   footprint          start, memory, and bytes that a request leaves behind, compared with their goals
   tracing            what traces cost
   cost               the CPU time of a request, compared with the floor and a baseline, also on a busy machine
@@ -16,17 +15,16 @@ options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
   --peers NAMES      some peers, by comma: sidecar, baseline, floor, nginx-lua, go, http-proxy, nginx
   --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
-  --rounds N         rounds (5; growth 3); sets of processes (3) for profile, tracing and cost
+  --rounds N         rounds (5; growth 3); sets of processes (3) for tracing and cost
   --seconds N        of load for each peer in each round (1)
   --warm-up N        seconds of load before the first round, for what runs on Node (5; one for others)
   --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)
   --no-latency       throughput only
   --json FILE        all figures of all rounds
-  --postgres URL     for growth: an empty database, for up to a million accounts; it is left full
-  --write-docs       puts tables and charts into docs/performance.md
+  --write-docs       puts the tables into docs/performance.md
 `;
 
-const commands = ['compare', 'growth', 'latency', 'profile', 'footprint', 'tracing', 'cost'] as const;
+const commands = ['compare', 'growth', 'latency', 'footprint', 'tracing', 'cost'] as const;
 
 export interface Options {
   readonly command: (typeof commands)[number];
@@ -39,7 +37,6 @@ export interface Options {
   readonly warmUp: number;
   readonly rate: number | undefined;
   readonly latency: boolean;
-  readonly postgres: string | undefined;
   readonly json: string | undefined;
   readonly writeDocs: boolean;
 }
@@ -59,7 +56,6 @@ export function parseOptions(args: readonly string[]): Options {
       'warm-up': { type: 'string', default: '5' },
       rate: { type: 'string' },
       latency: { type: 'boolean', default: true },
-      postgres: { type: 'string' },
       json: { type: 'string' },
       'write-docs': { type: 'boolean', default: false },
     },
@@ -76,7 +72,6 @@ export function parseOptions(args: readonly string[]): Options {
     warmUp: whole('warm-up', values['warm-up'], 0),
     rate: values.rate === undefined ? undefined : whole('rate', values.rate),
     latency: values.latency,
-    postgres: values.postgres,
     json: values.json,
     writeDocs: values['write-docs'],
   };

@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { problem } from '../src/gateway/refusal.ts';
-import { shippedErrorsPage } from '../src/gateway/rules.ts';
-import { refusalOf } from '../src/errors.ts';
+import { problemDocument } from '../src/proxy/respond/problem.ts';
+import { shippedErrorsPage } from '../src/proxy/admit/snapshot.ts';
+import { Refusal, refusalOf } from '../src/errors.ts';
 import { knownMerchants } from './exchanges.ts';
 import { hasCommand } from './machine.ts';
 import { peerAccounts } from './merchants.ts';
@@ -170,6 +170,11 @@ function writeSettings({ directory, port, upstream }: Place): string {
 
 function refusal(code: keyof PeerSettings['refusals']): PeerRefusal {
   const place = '@request-id@';
-  const [before = '', after = ''] = problem(code, place, shippedErrorsPage).split(place);
+  const [before = '', after = ''] = problemDocument(new Refusal(code), {
+    requestId: place,
+    errorsPage: shippedErrorsPage,
+  })
+    .toString()
+    .split(place);
   return { status: refusalOf(code).status, body: [before, after] };
 }

@@ -3,7 +3,6 @@ import type { CpuCosts } from './cpu-cost.ts';
 import type { Curve } from './growth.ts';
 import type { Footprint } from './footprint.ts';
 import type { Machine } from './machine.ts';
-import type { Profile } from './profile.ts';
 import type { Pace, Result, Sample } from './rounds.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 
@@ -23,8 +22,6 @@ export interface Report {
     readonly titles: Readonly<Record<string, string>>;
     readonly added: readonly AddedLatency[];
   };
-  readonly profile?: Profile;
-  readonly attribution?: CpuCosts;
   readonly tracing?: CpuCosts;
   readonly cost?: readonly CpuCosts[];
   readonly footprint?: { readonly rounds: number; readonly figures: readonly Footprint[] };

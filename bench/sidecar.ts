@@ -15,8 +15,6 @@ export interface SidecarSetup {
   readonly port: number;
   readonly upstream: number;
   readonly merchants: readonly Merchant[];
-  /** The database of the accounts, if they are not in a file. */
-  readonly postgres?: { readonly url: string; readonly masterKey: string };
   readonly routes?: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: string;
   readonly tracing?: { readonly otlp: string; readonly sample: number };
@@ -33,13 +31,13 @@ export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
  * @param checkout the project, or another checkout of it, with `dist/` in it
  */
 export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags: readonly string[] = []): Command {
-  const { directory, port, upstream, merchants, postgres, routes = [envelopedRoute], requestBody = '1MiB' } = setup;
+  const { directory, port, upstream, merchants, routes = [envelopedRoute], requestBody = '1MiB' } = setup;
   writeFileSync(join(directory, 'accounts.yaml'), accountsYaml(merchants));
   const configuration = {
     listen: { host: '127.0.0.1', port },
     admin: { host: '127.0.0.1', port: 0 },
     environments: { test: { upstream: `http://127.0.0.1:${upstream}` } },
-    accounts: postgres === undefined ? { file: 'accounts.yaml' } : { postgres },
+    accounts: { file: 'accounts.yaml' },
     routes,
     ...(setup.tracing && { tracing: setup.tracing }),
     limits: { failedKeys: '999999999/1m', connections: 16_384, requestBody },

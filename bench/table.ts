@@ -1,7 +1,7 @@
 import type { AddedLatency } from './added-latency.ts';
 import type { CpuCosts } from './cpu-cost.ts';
 import type { Footprint } from './footprint.ts';
-import type { Cost, Profile } from './profile.ts';
+import type { Curve } from './growth.ts';
 import { rowsOf, type Row } from './report.ts';
 import type { Result } from './rounds.ts';
 import { spreadOf, type Spread } from './statistics.ts';
@@ -110,23 +110,6 @@ export function costTable({ peers }: CpuCosts): Table {
   ];
 }
 
-/** The difference from the last peer, the floor, split into the parts that were switched off one at a time. */
-export function partsTable({ peers }: CpuCosts): Table {
-  const [whole, floor] = [peers[0], peers.at(-1)];
-  const less = (a: readonly number[], b: readonly number[]): number[] => a.map((value, set) => value - (b[set] ?? NaN));
-  const [all, bare] = [whole?.microseconds ?? [], floor?.microseconds ?? []];
-  const parts = peers.slice(1, -1).map(({ title, microseconds }) => ({ title, saved: less(all, microseconds) }));
-  const rest = parts.reduce((left, { saved }) => less(left, saved), less(all, bare));
-  const line = (name: string, each: readonly number[]): string[] => [name, written(spreadOf(each), oneDigit)];
-  return [
-    ['', 'µs a request'],
-    line('the sidecar', all),
-    ...parts.map(({ title, saved }) => line(title, saved)),
-    line('all else that the floor does without', rest),
-    line('the floor', bare),
-  ];
-}
-
 /** The latency that each peer adds to that of the upstream, a line per rate. */
 export function addedLatencyTable(added: readonly AddedLatency[], titles: Readonly<Record<string, string>>): Table {
   return [
@@ -140,25 +123,16 @@ export function addedLatencyTable(added: readonly AddedLatency[], titles: Readon
   ];
 }
 
-/** Smaller shares are omitted from the table. */
-const worthALine = 0.02;
-
-export function profileTable({ parts, perRequest }: Profile): Table {
-  const lines = parts.filter(({ microseconds }) => microseconds >= worthALine * perRequest);
+/** How costs grow, a line for each figure. */
+export function growthTable(growth: readonly Curve[]): Table {
   return [
-    ['part', 'µs'],
-    ...lines.map(({ name, microseconds }) => [name, microseconds.toFixed(1)]),
-    ['together', perRequest.toFixed(1)],
+    ['', 'by', 'figures'],
+    ...growth.map(({ title, size, unit, points }) => [
+      `${title}, ${unit}`,
+      size,
+      points.map(({ at, figure }) => `${count(at)}: ${significant(figure.median)}`).join('; '),
+    ]),
   ];
-}
-
-export function functionTable({ functions, perRequest }: Profile): Table {
-  const line = ({ name, microseconds }: Cost): string[] => [
-    name,
-    microseconds.toFixed(1),
-    percent(microseconds / perRequest),
-  ];
-  return [['function', 'µs', 'share'], ...functions.slice(0, 30).map(line)];
 }
 
 /** For a terminal: the first column to the left, numbers to the right. */
@@ -189,7 +163,7 @@ export function count(value: number): string {
 }
 
 /** A number with at least three significant digits, and no insignificant decimals. */
-export function significant(value: number): string {
+function significant(value: number): string {
   return value >= 100 ? count(value) : value.toPrecision(3);
 }
 

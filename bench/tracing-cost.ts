@@ -1,29 +1,23 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { knownMerchants } from './exchanges.ts';
 import { cpuCosts, type CostPace, type CpuCosts } from './cpu-cost.ts';
 import type { Peer } from './peers.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 import type { Stage } from './stage.ts';
-import { tracingCalls, variant } from './variants.ts';
 import type { Workload } from './workloads.ts';
 
 /** Shares of the requests that are traced. */
 const samples = [0.01, 1];
 
-/**
- * Compares the sidecar without traces, the sidecar with traces, and a build that does not check whether traces are on.
- * The collector is a server that accepts everything.
- */
+/** Compares the sidecar without traces and with them. The collector is a server that accepts everything. */
 export async function tracingCost(stage: Stage, workload: Workload, sidecar: Peer, pace: CostPace): Promise<CpuCosts> {
   const collector = createServer((req, res) => req.resume().on('end', () => res.end()));
   collector.listen(0, '127.0.0.1');
   await once(collector, 'listening');
   const otlp = `http://127.0.0.1:${(collector.address() as AddressInfo).port}`;
-  const withoutCalls = await variant(sidecar, tracingCalls.name, [tracingCalls], join(stage.directory, 'variants'));
-  const peers: Peer[] = [{ ...sidecar, title: 'without `tracing`' }, withoutCalls];
+  const peers: Peer[] = [{ ...sidecar, title: 'without `tracing`' }];
   for (const sample of samples) {
     peers.push({
       ...sidecar,

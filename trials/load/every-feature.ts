@@ -127,6 +127,7 @@ export function everyFeature(backing: Backing, options: FeatureOptions): Content
       connections: 4_096,
       inFlight: 1_024,
       failedKeys: '20/1m',
+      account: '50%',
     },
     timeouts,
     report,

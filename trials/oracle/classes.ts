@@ -3,39 +3,39 @@ import { createCipheriv } from 'node:crypto';
 import type { Random } from './random.ts';
 import { apiKey, credentials } from './sidecar.ts';
 
-/**
- * Classes of envelopes that do not open. Wrong padding is tried on a plaintext that is text and on one that is not,
- * because an attacker who changes a recorded envelope to test its padding garbles the block before it.
- */
+/** Classes of envelopes that do not open: whether their padding is good, and where the plaintext is not JSON. */
 export const classes = {
-  'bad padding': { utf8: true, padding: 'bad', blocks: 22 },
-  'bad JSON': { utf8: true, padding: 'good', blocks: 22 },
-  'bad padding, not UTF-8': { utf8: false, padding: 'bad', blocks: 22 },
-  'not UTF-8': { utf8: false, padding: 'good', blocks: 22 },
-  /** Also bad JSON, but easy to tell apart: it shows that the measurement would detect a difference. */
-  longer: { utf8: true, padding: 'good', blocks: 22 + 128 },
+  'bad padding': { padding: 'bad', fault: 'none' },
+  'fault at the last byte': { padding: 'good', fault: 'last' },
+  'fault at the first byte': { padding: 'good', fault: 'first' },
+  /** An attacker who changes a recorded envelope to test its padding garbles the block before it. */
+  'bad padding, block before it garbled': { padding: 'bad', fault: 'block' },
+  'block before good padding garbled': { padding: 'good', fault: 'block' },
+  /** Like the fault at the last byte, but easy to tell apart: it shows that the measurement would detect a difference. */
+  longer: { padding: 'good', fault: 'last' },
 } as const;
 
 export type ClassName = keyof typeof classes;
 export const classNames = Object.keys(classes) as ClassName[];
 
-const blockLength = 16;
+export const blockLength = 16;
 
-/** The padded plaintext: a document damaged in one place, so that it is not JSON. */
-export function paddedPlaintext(name: ClassName, random: Random): Buffer {
-  const { utf8, padding, blocks } = classes[name];
+/** The bytes of a longer plaintext: a quarter more, 2 KiB at least. */
+export function lengthOf(name: ClassName, length: number): number {
+  return name === 'longer' ? length + Math.max(2_048, length / 4) : length;
+}
+
+/** The padded plaintext. @param length of the other classes, a multiple of 16, at least 64 */
+export function paddedPlaintext(name: ClassName, length: number, random: Random): Buffer {
+  const { padding, fault } = classes[name];
   const paddingLength = 1 + random.below(blockLength);
-  const whole = Buffer.alloc(blocks * blockLength, paddingLength);
+  const whole = Buffer.alloc(lengthOf(name, length), paddingLength);
   const end = whole.length - paddingLength;
-  const [head, tail] = ['{"amount":1000,"currency":"NGN","note":"', '"}'];
-  whole.write(head);
-  whole.write(tail, end - tail.length);
-  for (let at = head.length; at < end - tail.length; at += 1) whole[at] = 0x61 + random.below(26);
+  documentOf(end, random).copy(whole);
 
-  if (utf8) {
-    // The position of the error in the JSON varies, in every class alike.
-    whole[head.length + random.below(end - tail.length - head.length - blockLength)] = 0x22;
-  } else {
+  if (fault === 'first') whole[0] = 0xff;
+  if (fault === 'last') whole[end - 1] = 0xff;
+  if (fault === 'block') {
     do random.bytes(blockLength).copy(whole, whole.length - 2 * blockLength);
     while (isUtf8(whole));
   }
@@ -44,10 +44,18 @@ export function paddedPlaintext(name: ClassName, random: Random): Buffer {
   return whole;
 }
 
+/** JSON of this length, with strings and structure. */
+function documentOf(length: number, random: Random): Buffer {
+  const word = random.bytes(6).toString('hex');
+  const item = `{"note":"${word}","a":[1]},`;
+  const items = Math.floor((length - 3) / item.length);
+  return Buffer.from(`[${item.repeat(items)}0${' '.repeat(length - 3 - items * item.length)}]`);
+}
+
 /** A complete request with an envelope of this class. Each request has different content. */
-export function requestOf(name: ClassName, random: Random): Buffer {
+export function requestOf(name: ClassName, length: number, random: Random): Buffer {
   const cipher = createCipheriv('aes-256-cbc', credentials.key, credentials.iv).setAutoPadding(false);
-  const body = `{"data":"${cipher.update(paddedPlaintext(name, random)).toString('hex')}"}`;
+  const body = `{"data":"${cipher.update(paddedPlaintext(name, length, random)).toString('hex')}"}`;
   const head = [
     'POST /api/s2s/charge HTTP/1.1',
     'Host: localhost',

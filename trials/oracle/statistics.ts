@@ -9,6 +9,8 @@ export interface Difference {
   readonly delta: number;
   /** 95 % confidence. */
   readonly deltaInterval: Interval;
+  /** The standard score of delta by the Mann-Whitney test: standard errors from 0. */
+  readonly z: number;
   /** Two-sided, by the Mann-Whitney test: the probability of a delta this far from 0 if there is no difference. */
   readonly p: number;
   /** Of the medians, in nanoseconds. */
@@ -27,11 +29,13 @@ export function differenceOf(first: readonly number[], second: readonly number[]
   // The spread of the placements is the spread of their mean (DeLong, DeLong and Clarke-Pearson 1988).
   const error = 2 * 1.96 * Math.sqrt(variance(overX) / x.length + variance(overY) / y.length);
 
+  const z = delta / standardError(x.length, y.length);
   const shifts = sorted(Array.from({ length: 1_000 }, () => resampledMedian(x, random) - resampledMedian(y, random)));
   return {
     delta,
     deltaInterval: [Math.max(-1, delta - error), Math.min(1, delta + error)],
-    p: twoSided(delta / standardError(x.length, y.length)),
+    z,
+    p: twoSided(z),
     shift: median(x) - median(y),
     shiftInterval: [shifts[25] ?? NaN, shifts[974] ?? NaN],
   };

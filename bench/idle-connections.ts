@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ResponseReader } from './response-reader.ts';
@@ -44,28 +43,4 @@ async function usedConnection(port: number, request: Buffer): Promise<Socket> {
 
 function openFilesLimit(): number {
   return Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 1_024);
-}
-
-const megabyte = 1_024 ** 2;
-const gigabyte = 1_024 * megabyte;
-
-/** Memory in use while a response of 1 GB is sealed, by megabytes that have arrived. */
-export async function memoryWhileSealing(port: number, memory: () => number): Promise<Map<number, number>> {
-  const [request] = requestsOf(knownMerchants.slice(0, 1), `/api/s2s/responses/${gigabyte}`);
-  if (request === undefined) return new Map();
-  const socket = connect(port, '127.0.0.1');
-  const measured = new Map([[0, memory()]]);
-  let received = 0;
-  socket.on('data', (chunk: Buffer) => {
-    received += chunk.length;
-    // Hex doubles the length.
-    const sealed = Math.floor(received / 2 / megabyte);
-    const step = sealed - (sealed % 128);
-    if (!measured.has(step)) measured.set(step, memory());
-    if (received > 2 * gigabyte) socket.destroy();
-  });
-  socket.write(request);
-  await once(socket, 'close');
-  if (received < 2 * gigabyte) throw new Error(`only ${received} bytes of a sealed response arrived`);
-  return measured;
 }

@@ -1,0 +1,24 @@
+import { withCleanUp } from '../load/stage.ts';
+import { faults } from './faults.ts';
+import { Copy } from './try.ts';
+
+const chosen = faults.filter(({ file, text }) =>
+  process.argv.slice(2).every((word) => `${file} ${text}`.includes(word)),
+);
+
+/** Tries each fault in a copy of the sources. Arguments select those with these words. Exit code 1 if a test misses one. */
+process.exitCode = await withCleanUp(async (defer) => {
+  const copy = new Copy(defer);
+  const outcomes = [];
+  if (!(await copy.passes([...new Set(chosen.map(({ test }) => test))]))) {
+    console.log('the tests fail without a fault');
+    return 1;
+  }
+  for (const fault of chosen) {
+    const outcome = await copy.try(fault);
+    outcomes.push(outcome);
+    console.log(`${outcome.padEnd(8)} ${fault.file}  ${JSON.stringify(fault.text)}  ${fault.test}`);
+  }
+  console.log(`\n${outcomes.length} faults, ${outcomes.filter((outcome) => outcome === 'noticed').length} noticed`);
+  return outcomes.every((outcome) => outcome === 'noticed') ? 0 : 1;
+});

@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { ownEnvironment } from '../load/environment.ts';
+import type { Defer } from '../load/stage.ts';
+import type { Fault } from './faults.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+/** Left out of a copy: the packages are linked. */
+const notCopied = new Set(['.git', 'node_modules']);
+
+/** For the test file of one fault, in milliseconds. */
+const maxRunTime = 300_000;
+
+/** What the test file of a fault did: `missed` is a gap in the tests, `stale` a fault whose text is not in the file exactly once. */
+export type Outcome = 'noticed' | 'missed' | 'stale';
+
+/** The source with the fault in it; undefined if its text does not stand there exactly once. */
+export function withFault(source: string, { text, replacement }: Fault): string | undefined {
+  const [before, after, ...others] = source.split(text);
+  return before === undefined || after === undefined || others.length > 0 ? undefined : before + replacement + after;
+}
+
+/** A copy of the repository, in which one fault after the other is tried. */
+export class Copy {
+  readonly #path = mkdtempSync(join(tmpdir(), 'sidecar-faults-'));
+
+  constructor(defer: Defer) {
+    defer(() => rmSync(this.#path, { recursive: true, force: true }));
+    // Some tests run the sources as another user.
+    chmodSync(this.#path, 0o755);
+    cpSync(root, this.#path, { recursive: true, filter: (path) => !notCopied.has(relative(root, path)) });
+    symlinkSync(join(root, 'node_modules'), join(this.#path, 'node_modules'));
+  }
+
+  /** Runs the test file of a fault with the fault in place. */
+  async try(fault: Fault): Promise<Outcome> {
+    const file = join(this.#path, fault.file);
+    const source = readFileSync(file, 'utf8');
+    const changed = withFault(source, fault);
+    if (changed === undefined) return 'stale';
+    writeFileSync(file, changed);
+    try {
+      return (await this.passes([fault.test])) ? 'missed' : 'noticed';
+    } finally {
+      writeFileSync(file, source);
+    }
+  }
+
+  /** Whether test files pass. */
+  async passes(tests: readonly string[]): Promise<boolean> {
+    const child = spawn(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', '--bail=1', ...tests], {
+      cwd: this.#path,
+      stdio: 'ignore',
+      detached: true,
+      env: ownEnvironment(),
+    });
+    // A negative process id means the whole group.
+    const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), maxRunTime * tests.length);
+    const code = await new Promise<number | null>((resolve) => void child.once('close', resolve));
+    clearTimeout(timer);
+    return code === 0;
+  }
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto';
+import { credentialsOf } from '../../test/support/sidecar.ts';
+import { tryToDecrypt } from '../../src/envelope/diagnosis.ts';
+import { decodeInSlices } from '../../src/envelope/encoding.ts';
+import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
+import { codecOf } from '../../src/envelope/formats.ts';
+import { hintForBody } from '../../src/envelope/hints.ts';
+import { isJson, minifyJson } from '../../src/envelope/json.ts';
+import { stringMember } from '../../src/envelope/members.ts';
+import { sliceLength } from '../../src/envelope/slices.ts';
+import { soleData } from '../../src/envelope/sole-member.ts';
+
+/**
+ * Times each step of a merchant's request whose work grows with what is sent, in one turn of the event loop at its bound, with
+ * the contents that cost most: the least and the most of 30 runs after a warm-up. `npm run steps`; docs/resources.md has the
+ * figures.
+ */
+const runs = 30;
+
+const secrets = { key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le', iv: 'Bn4Mx8Cz1Vl6Kj3H' };
+const credentials = credentialsOf(secrets);
+const codec = codecOf(credentials, 'hex');
+const testBody = 65_536;
+
+/** An array of small objects of this length. */
+function documentOf(length: number): Buffer {
+  const item = '{"note":"a\\u0062\\"","a":[1.5e3,{}]},';
+  const text = `[${item.repeat(Math.floor((length - 3) / item.length))}0`;
+  return Buffer.from(`${text.padEnd(length - 1)}]`);
+}
+
+const hex = randomBytes(sliceLength / 2).toString('hex');
+const slice = Buffer.from(`{"data":"${hex.slice(0, sliceLength - 11)}"}`);
+const escapes = Buffer.from(`{"data":"${'\\u0030'.repeat((sliceLength - 12) / 6)}"}`);
+const brackets = Buffer.alloc(sliceLength, '[');
+const document = documentOf(sliceLength);
+const sealed = Buffer.from(codec.seal(documentOf(sliceLength / 2 - 32)));
+const testDocument = documentOf(testBody);
+const hints = {
+  members: Buffer.from(`{${'"Dat\\u0061":[],'.repeat(testBody / 15 - 2)}"b":1}`),
+  'line breaks': Buffer.from(`{"a":"${'\n'.repeat(testBody - 8)}"}`),
+  'white space': Buffer.alloc(testBody, ' '),
+  'a string': Buffer.from(JSON.stringify('"'.repeat(testBody / 2 - 2))),
+};
+const ciphertext = randomBytes(testBody / 2 - 32);
+const encryptedData = Buffer.from(`{"encrypted_data":"${ciphertext.toString('hex')}"}`);
+
+const steps: readonly (readonly [name: string, bytes: number, work: () => unknown])[] = [
+  ['find `data`', slice.length, () => soleData(slice)],
+  ['find `data`, written in escapes', escapes.length, () => soleData(escapes)],
+  ['decode hex', sliceLength, () => decodeInSlices(Buffer.from(hex))],
+  ['decode base64', sliceLength, () => decodeInSlices(Buffer.from(Buffer.from(hex, 'hex').toString('base64')))],
+  ['check JSON', document.length, () => isJson(document)],
+  ['check open brackets', brackets.length, () => isJson(brackets)],
+  ['open an envelope', sealed.length, () => openEnvelope(sealed, [codec])],
+  ['open one with neither of two credentials', slice.length, () => openEnvelope(slice, [codec, codec])],
+  ['refuse open brackets', brackets.length, () => openEnvelope(brackets, [codec])],
+  ['tell plaintext from an envelope', slice.length, () => hasEnvelopeShape(slice)],
+  ['tell an envelope on a plain route', slice.length, () => isEnvelope(slice)],
+  ...Object.entries(hints).map(
+    ([name, body]) =>
+      [
+        `hint: ${name}`,
+        body.length,
+        () => hintForBody(body, isJson(body) ? 'envelope_required' : 'envelope_malformed', codec),
+      ] as const,
+  ),
+  ['aes-encrypt', testBody, () => isJson(testDocument) && codec.seal(minifyJson(testDocument))],
+  [
+    'aes-decrypt, and its diagnosis',
+    encryptedData.length,
+    () =>
+      isJson(encryptedData) &&
+      tryToDecrypt(stringMember(encryptedData, 'encrypted_data') ?? '', credentials, secrets.key, secrets.iv),
+  ],
+  ['seal a response', testBody, () => codec.seal(testDocument)],
+];
+
+console.log(`${'step'.padEnd(44)}${'bytes'.padStart(9)}${'least'.padStart(10)}${'most'.padStart(10)}`);
+for (const [name, bytes, work] of steps) {
+  const times = Array.from({ length: 2 * runs }, () => {
+    const before = performance.now();
+    work();
+    return performance.now() - before;
+  }).slice(runs);
+  const shown = [Math.min(...times), Math.max(...times)].map((time) => `${time.toFixed(2)} ms`.padStart(10)).join('');
+  console.log(`${name.padEnd(44)}${bytes.toLocaleString('en-US').padStart(9)}${shown}`);
+}
