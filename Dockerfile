@@ -54,6 +54,7 @@ LABEL org.opencontainers.image.title="envelope-sidecar" \
 # `sidecar` and `node` are enough in hooks and by hand. One malloc arena: more of them keep the memory of large bodies.
 ENV PATH=/app/bin:${NODE_DIRECTORY}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     NODE_ENV=production \
+    SIDECAR_REVISION=${REVISION} \
     SIDECAR_CONFIG=/etc/envelope-sidecar/sidecar.yaml \
     NODE_COMPILE_CACHE=/app/compile-cache \
     MALLOC_ARENA_MAX=1

@@ -6,19 +6,19 @@ export const unit = [
   'test/accounts/{changes,key-maker,tally,vault}.test.ts',
   'test/accounts/file/{directory,edit,odd-files,read,receipts,trail,unexpected-envelopes}.test.ts',
   'test/accounts/transfer/*.test.ts',
-  'test/cli/{cipher,init,text-width}.test.ts',
+  'test/cli/{cipher,init}.test.ts',
   'test/config/{documentation,files-by-themselves,load,operators,postgres}.test.ts',
   'test/envelope/*.test.ts',
-  'test/gateway/{client-address,failure-limiter,gathering,limits,passing-body,router,target,upstream-headers}.test.ts',
+  'test/proxy/{client-address,failure-limiter,limits,router,target,upstream-headers}.test.ts',
   'test/{input,yaml}/*.test.ts',
   'test/telemetry/{access-log,change-log,logger,recent-traffic,series}.test.ts',
-  'test/upstream/response-parser.test.ts',
+  'test/http1/response-reader.test.ts',
   'test/{dependencies,errors,runtime}.test.ts',
 ];
 /** The operators' page in one browser, started once. */
 const console = ['test/console/*.test.ts'];
 /** Merchants' traffic over real sockets, in the tests' own process. */
-const gateway = ['test/{gateway,upstream,admin,operators,telemetry}/**/*.test.ts', 'test/app*.test.ts'];
+const gateway = ['test/{proxy,http1,upstream,admin,operators,telemetry}/**/*.test.ts', 'test/app*.test.ts'];
 
 export default defineConfig({
   test: {

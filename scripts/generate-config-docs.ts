@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import { z } from 'zod';
@@ -8,6 +8,7 @@ import { openApi } from '../src/operators/openapi.ts';
 import { Files } from '../src/yaml/files.ts';
 import { valuesIn } from '../src/yaml/values.ts';
 import { configurationPage } from './configuration-page.ts';
+import { withRetriesTable } from './retries-table.ts';
 import type { JsonSchema } from './schema-lists.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
@@ -18,10 +19,12 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
   const sidecar = jsonSchema('sidecar', 'The file of envelope-sidecar', sidecarSchema(values));
   const accounts = jsonSchema('accounts', 'The accounts of envelope-sidecar', accountsSchema(values));
   const page = configurationPage({ sidecar, accounts });
+  const merchants = readFileSync(`${root}docs/merchants.md`, 'utf8');
   return new Map([
     ['config/sidecar.schema.json', await formatted('config/sidecar.schema.json', JSON.stringify(sidecar))],
     ['config/accounts.schema.json', await formatted('config/accounts.schema.json', JSON.stringify(accounts))],
     ['docs/configuration.md', await formatted('docs/configuration.md', page)],
+    ['docs/merchants.md', await formatted('docs/merchants.md', withRetriesTable(merchants))],
     ['docs/openapi.json', await formatted('docs/openapi.json', JSON.stringify(openApi()))],
   ]);
 }

@@ -4,6 +4,9 @@
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
+# Another installation may be going on, as on a machine that has just started.
+install() { apt-get -o DPkg::Lock::Timeout=600 install -qq --yes --no-install-recommends "$@" >/dev/null; }
+
 # A command and the package that brings it.
 tools=(
   dockerd:docker.io
@@ -16,10 +19,28 @@ tools=(
   testssl:testssl.sh
   chromium:chromium
   go:golang-go
+  php:php-cli
+  javac:default-jdk-headless
+  ruby:ruby
+  mcs:mono-mcs
+  mono:mono-runtime
 )
 missing=()
 for tool in "${tools[@]}"; do
   command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
+done
+python3 -c 'import cryptography' 2>/dev/null || missing+=(python3-cryptography)
+
+# What the kits' tests need besides: kits/README.md.
+libraries=(
+  php-curl php-guzzlehttp-guzzle composer
+  python3-cryptography python3-requests
+  libgoogle-gson-java libokhttp-java
+  ruby-faraday
+  libmono-system-json4.0-cil libmono-system-net-http4.0-cil
+)
+for library in "${libraries[@]}"; do
+  dpkg --status "$library" &>/dev/null || missing+=("$library")
 done
 
 # Debian keeps the server's programs out of the way of the PATH.
@@ -35,9 +56,9 @@ if ((${#missing[@]} > 0)); then
   fi
   apt-get update -qq
   # Tests make servers of their own: the one that Debian makes on installation would only take up room.
-  apt-get install -qq --yes --no-install-recommends postgresql-common >/dev/null
+  install postgresql-common
   sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
-  apt-get install -qq --yes --no-install-recommends "${missing[@]}" >/dev/null
+  install "${missing[@]}"
 fi
 
 # Debian 12 has a kubectl that knows no components. If no source of packages has a later one, it uses Debian 13's.
@@ -56,7 +77,7 @@ if ! command -v kubectl >/dev/null; then
     (cd "$next" && apt-get -qq "${options[@]}" download kubectl)
     kubectl=$(echo "$next"/kubectl_*.deb)
   fi
-  apt-get install -qq --yes --no-install-recommends "$kubectl" >/dev/null
+  install "$kubectl"
   rm -rf "${next-}"
 fi
 
