@@ -25,7 +25,7 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
     ['config/accounts.schema.json', await formatted('config/accounts.schema.json', JSON.stringify(accounts))],
     ['docs/configuration.md', await formatted('docs/configuration.md', page)],
     ['docs/merchants.md', await formatted('docs/merchants.md', withRetriesTable(merchants))],
-    ['docs/openapi.json', await formatted('docs/openapi.json', JSON.stringify(openApi()))],
+    ['docs/operators.openapi.json', await formatted('docs/operators.openapi.json', JSON.stringify(openApi()))],
   ]);
 }
 

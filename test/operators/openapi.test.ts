@@ -23,7 +23,7 @@ interface Description {
   readonly components: { readonly schemas: Readonly<Record<string, unknown>> };
 }
 
-const committed = JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as Description;
+const committed = JSON.parse(readFileSync('docs/operators.openapi.json', 'utf8')) as Description;
 const operations = Object.entries(committed.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, { operationId, parameters = [] }]) => ({
     path,
@@ -40,7 +40,7 @@ test('the served description is the committed one', async () => {
 });
 
 test('the description follows the rules that Redocly recommends', { timeout: 60_000 }, () => {
-  const { status, stdout } = spawnSync('redocly', ['lint', '--extends=recommended', 'docs/openapi.json'], {
+  const { status, stdout } = spawnSync('redocly', ['lint', '--extends=recommended', 'docs/operators.openapi.json'], {
     env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
     encoding: 'utf8',
   });
@@ -146,7 +146,7 @@ describeWithPostgres('all operations', () => {
     const own = source.replace('../../src/console/api-types.ts', './api-types.ts');
     expect(own).not.toBe(source);
     writeFileSync(program, own);
-    await run('openapi-typescript', ['docs/openapi.json', '--output', join(folder, 'api-types.ts')]);
+    await run('openapi-typescript', ['docs/operators.openapi.json', '--output', join(folder, 'api-types.ts')]);
 
     const options = ['strict', 'noUncheckedIndexedAccess', 'exactOptionalPropertyTypes', 'skipLibCheck'];
     const compiler = 'node_modules/@typescript/native/bin/tsc';

@@ -66,7 +66,7 @@ const others = [
 ];
 
 const paths = (
-  JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as {
+  JSON.parse(readFileSync('docs/operators.openapi.json', 'utf8')) as {
     readonly paths: Readonly<Record<string, { readonly get?: { readonly operationId: string } }>>;
   }
 ).paths;

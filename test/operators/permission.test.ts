@@ -61,7 +61,7 @@ interface Row {
 const sha256 = 'b'.repeat(64);
 
 /**
- * The permissions of each kind of token, as in docs/operators-api.md. An operation of docs/openapi.json without a row
+ * The permissions of each kind of token, as in docs/operators-api.md. An operation of docs/operators.openapi.json without a row
  * fails.
  */
 const rows: Readonly<Record<string, Row>> = {
@@ -106,7 +106,7 @@ interface Operation {
 }
 
 const described = (
-  JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as {
+  JSON.parse(readFileSync('docs/operators.openapi.json', 'utf8')) as {
     readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;
   }
 ).paths;
@@ -278,7 +278,7 @@ async function deviations(api: TestApi, credentialsOf: (name: string) => Sent): 
   return found;
 }
 
-describe('each operation of docs/openapi.json allows each kind of token what its row says, and no more,', () => {
+describe('each operation of docs/operators.openapi.json allows each kind of token what its row says, and no more,', () => {
   test('with accounts in a file', { timeout: 60_000 }, async () => {
     expect(operations.map(({ name }) => name).toSorted()).toEqual(Object.keys(rows).toSorted());
     expect(await deviations(await inFile(), bearer)).toEqual([]);
