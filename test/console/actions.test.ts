@@ -103,7 +103,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
 
     const row = page.getByRole('row').filter({ hasText: 'Secret' });
     await row.getByText('in 5 months').waitFor();
-    const id = (await row.getByRole('rowheader').textContent()) ?? '';
+    const id = (await row.getByRole('rowheader').locator('code').textContent()) ?? '';
     await row.getByRole('button', { name: 'Rotate' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click();
     const successor = await takeKey(page);
