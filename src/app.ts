@@ -257,7 +257,7 @@ export class App {
       config: () => this.#config,
       tls,
       log: this.#log,
-      count: operatorsMetrics(this.#registry),
+      metrics: operatorsMetrics(this.#registry),
       recent: this.#recorder.recent,
       sidecar: () => this.#state(),
       accounts: () => this.#accounts,

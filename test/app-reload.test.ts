@@ -43,7 +43,7 @@ describe('a new configuration', () => {
     const warnings = (): unknown[] => sidecar.log.filter(({ level }) => level === 'warn').map((line) => line['member']);
     sidecar.app.apply(configOf(origin, before));
     expect(warnings()).toEqual([]);
-    sidecar.app.apply(configOf(origin, { ...after, log: { level: 'warn' } }));
+    sidecar.app.apply(configOf(origin, { ...after, log: { level: 'warn', client: 'none' } }));
     expect(warnings()).toEqual([member]);
     // It is logged again with each reload until the restart.
     sidecar.app.apply(configOf(origin, after));

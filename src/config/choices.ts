@@ -4,6 +4,9 @@ import type { RefusalCode } from '../errors.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
+/** What access lines have of a client's address. */
+export const clientDetails = ['none', 'truncated', 'full'] as const;
+
 /** Each of these roles may do everything that the roles before it may do. */
 export const rankedRoles = ['viewer', 'operator', 'admin'] as const;
 /** The role `core`, of the payment core, may only seal. */

@@ -43,6 +43,8 @@ export interface OperatorsListener extends Omit<File['operators'], 'token' | 'to
   readonly tokens: NonNullable<File['operators']['token']>;
 }
 export type OperatorsToken = OperatorsListener['tokens'][number];
+/** What access lines have of a client's address. */
+export type ClientDetail = File['log']['client'];
 export type OperatorRole = OperatorsToken['role'];
 
 type FileEnvironment = NonNullable<File['environments'][EnvironmentName]>;

@@ -3,7 +3,7 @@ import { environmentNames, keyKinds } from '../accounts/api-key.ts';
 import { duration, oneOf, text, within } from '../input/value-types.ts';
 import type { Values } from '../yaml/values.ts';
 import { identifier, lifetime } from '../accounts/value-types.ts';
-import { httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
+import { clientDetails, httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
 import { environmentSchema } from './environment-schema.ts';
 import { limitsSchema, timeoutsSchema } from './limits-schema.ts';
 import {
@@ -113,6 +113,12 @@ export function sidecarSchema(values: Values) {
     log: z
       .strictObject({
         level: value(oneOf(logLevels)).prefault('info').describe('The minimum level to log.'),
+        client: value(oneOf(clientDetails))
+          .prefault('truncated')
+          .describe(
+            "What access lines have of the client's address: `none`, its network (`truncated`: a /24 of IPv4, a /48 of IPv6), or " +
+              '`full`. Behind proxies, it needs `trustedProxies`.',
+          ),
       })
       .prefault({})
       .describe('Logs, as JSON lines on standard output.'),

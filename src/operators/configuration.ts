@@ -67,6 +67,7 @@ export function configurationOf(settings: Settings): z.output<typeof views.Confi
     { member: 'tracing.sample', value: tracing && String(tracing.sample) },
     { member: 'documentation', value: settings.documentation },
     { member: 'log.level', value: settings.log.level },
+    { member: 'log.client', value: settings.log.client },
   ];
   return { members: rows.map((row) => memberOf(row, settings.sources)) };
 }

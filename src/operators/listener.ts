@@ -9,7 +9,7 @@ import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { CountOperation } from '../telemetry/sidecar-metrics.ts';
+import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
 import { https } from '../tls.ts';
 import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
@@ -55,7 +55,7 @@ export interface OperatorsDependencies {
   /** Called for each request. */
   readonly state: () => OperatorsState;
   readonly log: Logger;
-  readonly count: CountOperation;
+  readonly metrics: OperatorsMetrics;
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Undefined: without TLS. */
@@ -85,11 +85,11 @@ export interface OperatorsApi {
 
 /** Creates the listener of the operators' API. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<OperatorsApi> {
-  const { state, log, count, clock, tls } = dependencies;
+  const { state, log, metrics, clock, tls } = dependencies;
   const page = (): string => problemsPageOf(state().documentation);
   const unparsed = new UnparsedRequests(page, ({ code }, requestId, address) => {
     const { status } = problems[code];
-    count('none', status);
+    metrics.request('none', status);
     log.info({ request_id: requestId, address, operation: 'none', status, code }, 'operator request');
   });
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
@@ -136,11 +136,14 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   app.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config;
-    count(operation, reply.statusCode);
+    metrics.request(operation, reply.statusCode);
     const { id, ip: address, token, account, code } = request;
+    const refusal = refusalOf(request, operation);
+    if (refusal !== undefined) metrics.refused(refusal);
     if (code === 'unauthorized') access.refused({ origin: address, requestId: id });
     const line = { request_id: id, address, operation, status: reply.statusCode, token: token?.name, account, code };
-    log.info({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
+    const level = code === 'unauthorized' ? 'warn' : 'info';
+    log[level]({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
   });
 
   for (const endpoint of endpoints.filter(({ rawBody }) => !rawBody)) app.route(routeOf(endpoint, state, clock));
@@ -171,6 +174,13 @@ function serverOf(handle: RequestListener, unparsed: UnparsedRequests, tls: TlsO
     tls === undefined ? http.createServer(limits, begin) : https().createServer({ ...limits, ...tls }, begin);
   // Expectations other than 100-continue may be ignored (RFC 9110 §10.1.1).
   return server.on('checkExpectation', begin);
+}
+
+/** Why a request was refused, if it was for its token or its host. */
+function refusalOf({ code, headers }: FastifyRequest, operation: string): OperatorRefusal | undefined {
+  if (code === 'forbidden' || code === 'unknown_host') return code;
+  if (code !== 'unauthorized') return undefined;
+  return headers.authorization !== undefined || operation === 'sign_in' ? 'unknown_token' : 'no_token';
 }
 
 function noEndpoint(): ApiProblem {

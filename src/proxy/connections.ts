@@ -1,10 +1,18 @@
+import type { ClientDetail } from '../config/config.ts';
 import { LinkedList, type Linked } from '../linked-list.ts';
 import type { ServerConnection } from '../http1/connection.ts';
 import type { PresentedKey } from './admit/api-key.ts';
 import type { Client } from './admit/admit.ts';
+import { loggedAddress } from './admit/client-address.ts';
+import type { GatewaySnapshot } from './admit/snapshot.ts';
 import type { Closings } from '../telemetry/closings.ts';
 import type { ClosingReason } from '../telemetry/metrics.ts';
 import { anonymous, type Budget, type Budgets, type Claim, type Shortage } from './capacity/budgets.ts';
+
+interface LoggedAddress {
+  readonly detail: ClientDetail;
+  readonly address: string | undefined;
+}
 
 /** A client's connection: what it is billed to, and what its requests have in common. */
 export class ClientConnection implements Client, Linked<ClientConnection> {
@@ -17,6 +25,8 @@ export class ClientConnection implements Client, Linked<ClientConnection> {
   readonly peer: string;
   /** @see Client */
   lastKey: { readonly authorization: string; readonly key: PresentedKey | undefined } | undefined;
+  /** Its peer for the log, because formatting an address costs more than a microsecond. */
+  #logged: LoggedAddress | undefined;
   /** Bytes that it holds besides its request, and how many it may. */
   heldBytes = 0;
   maxHeld = Infinity;
@@ -62,6 +72,16 @@ export class ClientConnection implements Client, Linked<ClientConnection> {
     if (shortage === undefined) this.#claim = claim;
     else this.#budget.take(1, this.#claim);
     return shortage;
+  }
+
+  loggedAddress(forwardedFor: string | undefined, snapshot: GatewaySnapshot): string | undefined {
+    // Of a proxy, each request may have another client.
+    if (snapshot.trusts(this.peer)) return loggedAddress(this.peer, forwardedFor, snapshot);
+    const { clientDetail: detail } = snapshot;
+    if (this.#logged?.detail !== detail) {
+      this.#logged = { detail, address: loggedAddress(this.peer, undefined, snapshot) };
+    }
+    return this.#logged.address;
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */

@@ -71,6 +71,7 @@ export function accessLine(responder: Responder): AccessLine {
   return {
     request_id: exchange.id,
     trace_id: exchange.trace?.traceId ?? traceIdOf(exchange.head?.traceparent),
+    client: responder.client.loggedAddress(exchange.head?.forwarded.for, responder.snapshot),
     environment: exchange.environment?.name,
     route: exchange.route,
     method: http.head?.method,
@@ -97,7 +98,7 @@ function rounded(milliseconds: number): number {
 
 /**
  * Explains the decision about a request for the log's level `debug`: its routes, its kind of key, and the limit that refused it.
- * Like the access line it has no path, query, header, body or address.
+ * Like the access line it has no path, query, header or body, and no address.
  *
  * @param used the use at the end of the request
  */

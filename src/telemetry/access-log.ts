@@ -2,12 +2,14 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { Logger } from './logger.ts';
 
-/** The members of an access line: an allow-list without path, query, header, body, address and key. */
+/** The members of an access line: an allow-list without path, query, header, body and key. */
 export interface AccessLine {
   /** `[A-Za-z0-9._-]` only, as are `account` and `api_key`. */
   readonly request_id: string;
   /** Hex digits only. */
   readonly trace_id?: string | undefined;
+  /** The client's address or its network, as configured: digits, letters, `.`, `:` and `/`. */
+  readonly client?: string | undefined;
   readonly environment?: EnvironmentName | undefined;
   /** A configured pattern, `unlisted` or `none`: nothing in it needs an escape in JSON. */
   readonly route: string;
@@ -75,6 +77,7 @@ function format(line: AccessLine, start: string): string {
     start +
     line.request_id +
     (line.trace_id === undefined ? '' : `","trace_id":"${line.trace_id}`) +
+    (line.client === undefined ? '' : `","client":"${line.client}`) +
     (line.environment === undefined ? '' : `","environment":"${line.environment}`) +
     `","route":"${line.route}"` +
     (line.method === undefined ? '' : `,"method":"${line.method}"`) +

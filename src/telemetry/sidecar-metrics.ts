@@ -140,15 +140,35 @@ export function sealedCredentialsMetric(registry: Registry): SetFailingCredentia
   return (ratio) => failing.set(ratio);
 }
 
-/** Counts requests of the operators' API. The operation is an operation of the API, or `none`. */
-export type CountOperation = (operation: string, status: number) => void;
+/** Why the operators' API refuses a request. `no_token`: nor a session that is open. */
+const operatorRefusals = ['no_token', 'unknown_token', 'forbidden', 'unknown_host'] as const;
 
-export function operatorsMetrics(registry: Registry): CountOperation {
+export type OperatorRefusal = (typeof operatorRefusals)[number];
+
+/** Counts what the operators' API is asked. */
+export interface OperatorsMetrics {
+  /** @param operation of the API, or `none` */
+  request(operation: string, status: number): void;
+  refused(reason: OperatorRefusal): void;
+}
+
+export function operatorsMetrics(registry: Registry): OperatorsMetrics {
   const requests = new Counter({
     name: 'envelope_sidecar_operators_requests_total',
     help: "Requests of the operators' API, by operation and status.",
     labelNames: ['operation', 'status'],
     registers: [registry],
   });
-  return (operation, status) => requests.inc({ operation, status });
+  const refusals = new Counter({
+    name: 'envelope_sidecar_operator_refusals_total',
+    help: "Requests of the operators' API that were refused for their token or their host, by the reason.",
+    labelNames: ['reason'],
+    registers: [registry],
+  });
+  // All are exposed from the start, because `increase()` needs a value before the first.
+  for (const reason of operatorRefusals) refusals.inc({ reason }, 0);
+  return {
+    request: (operation, status) => requests.inc({ operation, status }),
+    refused: (reason) => refusals.inc({ reason }),
+  };
 }

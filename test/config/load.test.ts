@@ -56,7 +56,7 @@ test('a missing member gets its default', () => {
     report: [],
     tracing: undefined,
     documentation: undefined,
-    log: { level: 'info' },
+    log: { level: 'info', client: 'truncated' },
     sources: { 'environments.test.upstream': 'inline', 'accounts.file': 'inline' },
   });
 });
@@ -139,7 +139,7 @@ log: { level: silent }
     report: ['encryption_not_supported', 'key_not_permitted'],
     tracing: { otlp: 'http://127.0.0.1:4318', sample: 0.01 },
     documentation: 'https://docs.example/errors',
-    log: { level: 'silent' },
+    log: { level: 'silent', client: 'truncated' },
     sources: expect.objectContaining({
       'listen.tls.cert': 'file tls.crt',
       'listen.tls.key': 'variable TLS_KEY',

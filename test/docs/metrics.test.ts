@@ -147,6 +147,7 @@ describe('docs/metrics.md', () => {
     ['accounts_cached', 'kind'],
     ['accounts_failing_ratio', 'environment'],
     ['connections_closed_total', 'reason'],
+    ['operator_refusals_total', 'reason'],
     ['limit', 'limit'],
     ['limit_used', 'limit'],
   ])('names the values that %s has: %s', async (name, label) => {

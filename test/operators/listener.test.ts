@@ -136,7 +136,7 @@ async function startListener(
       documentation: undefined,
     }),
     log: createLogger('info', { write }),
-    count: () => {},
+    metrics: { request: () => {}, refused: () => {} },
     clock: Date.now,
     tls: undefined,
   });

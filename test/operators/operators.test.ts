@@ -423,6 +423,30 @@ test('every request is logged and counted, and nothing in the series grows with 
   expect(url).toContain('/api/v1');
 });
 
+test('a request without a known token is logged as a warning with its whole address, and counted by its reason', async () => {
+  const { ask, sidecar, url } = await startApi({ log: { level: 'info', client: 'none' } });
+  await ask('GET /accounts', { token: 'x'.repeat(40), headers: { 'x-request-id': 'unknown' } });
+  await ask('GET /accounts', { token: null, headers: { 'x-request-id': 'none' } });
+  await ask('GET /accounts/acme', { headers: { 'x-request-id': 'known' } });
+  await fetch(new URL('/console/session', url), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin', 'x-request-id': 'sign-in' },
+    body: JSON.stringify({ token: 'y'.repeat(40) }),
+  });
+  await fetch(url, { headers: { 'x-request-id': 'host' }, redirect: 'manual' });
+  const lines = sidecar.log.filter(({ msg }) => msg === 'operator request');
+  const levels = Object.fromEntries(lines.map(({ request_id, level }) => [request_id, level]));
+  expect(levels).toMatchObject({ unknown: 'warn', none: 'warn', known: 'info' });
+  for (const line of lines) expect(line['address']).toBe('127.0.0.1');
+  const metrics = await (await fetch(`${sidecar.adminUrl}/metrics`)).text();
+  expect(metrics.match(/^envelope_sidecar_operator_refusals_total.*$/gm)).toEqual([
+    'envelope_sidecar_operator_refusals_total{reason="no_token"} 2',
+    'envelope_sidecar_operator_refusals_total{reason="unknown_token"} 2',
+    'envelope_sidecar_operator_refusals_total{reason="forbidden"} 0',
+    'envelope_sidecar_operator_refusals_total{reason="unknown_host"} 0',
+  ]);
+});
+
 test('responses may not be cached', async () => {
   const { ask } = await withAcme();
   for (const line of ['GET /accounts', 'GET /nothing']) {

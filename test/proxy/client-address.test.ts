@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { memoryDirectory } from '../../src/accounts/file/directory.ts';
-import { clientAddress, peerAddress } from '../../src/proxy/admit/client-address.ts';
+import { clientAddress, loggedAddress, peerAddress } from '../../src/proxy/admit/client-address.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { configOf } from '../support/sidecar.ts';
 
@@ -105,4 +105,48 @@ test.each([
   ['2001:db8::7', '2001:db8::7'],
 ])('the peer %s is logged as %s', (remoteAddress, peer) => {
   expect(peerAddress(remoteAddress)).toBe(peer);
+});
+
+describe('the access line has', () => {
+  const logged = (detail: 'none' | 'truncated' | 'full', peer: string, forwardedFor?: string): string | undefined => {
+    const trustedProxies = ['10.0.0.0/8'];
+    const log = { level: 'info', client: detail } as const;
+    const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies, log });
+    return loggedAddress(peer, forwardedFor, new GatewaySnapshot(config, memoryDirectory([]), new Map()));
+  };
+
+  test.each([
+    ['203.0.113.7', '203.0.113.0/24'],
+    ['::ffff:203.0.113.7', '203.0.113.0/24'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1::/48'],
+    ['2001:DB8::6', '2001:db8:0::/48'],
+    ['::1', '0:0:0::/48'],
+    ['fe80::1%eth0', 'fe80:0:0::/48'],
+    ['', undefined],
+  ])('of the peer %j its network %j, if it is to be truncated', (peer, network) => {
+    expect(logged('truncated', peer)).toBe(network);
+  });
+
+  test.each([
+    ['203.0.113.7', '203.0.113.7'],
+    ['::ffff:203.0.113.7', '203.0.113.7'],
+    ['2001:DB8:0::7', '2001:db8::7'],
+    ['fe80::1%eth0', 'fe80::1'],
+    ['', undefined],
+  ])('of the peer %j the address %j, if it is to be full', (peer, address) => {
+    expect(logged('full', peer)).toBe(address);
+  });
+
+  test('nothing of the address, if it is to be left out', () => {
+    expect(logged('none', '203.0.113.7')).toBeUndefined();
+  });
+
+  test.each([
+    ['the last hop that is not a proxy', '10.0.0.1', '198.51.100.1, 203.0.113.7:4711, 10.1.2.3', '203.0.113.7'],
+    ['the proxy, if the last hop is not an address', '10.0.0.1', '203.0.113.7, "}', '10.0.0.1'],
+    ['the proxy, if it names nobody', '10.0.0.1', undefined, '10.0.0.1'],
+    ['the peer, if it is not a proxy', '192.0.2.1', '203.0.113.7', '192.0.2.1'],
+  ])('%s', (_, peer, hops, address) => {
+    expect(logged('full', peer, hops)).toBe(address);
+  });
 });

@@ -162,7 +162,7 @@ export function configOf(
     report: [],
     tracing: undefined,
     documentation: undefined,
-    log: { level: 'info' },
+    log: { level: 'info', client: 'truncated' },
     sources: {},
     ...rest,
   };

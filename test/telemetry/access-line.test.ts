@@ -5,7 +5,7 @@ import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
-import { acmeTest, apiKey, globex, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
+import { acmeTest, apiKey, configOf, globex, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { scrape } from '../support/metrics.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { eventually } from '../support/eventually.ts';
@@ -52,6 +52,7 @@ describe('an access line', () => {
       msg: 'request',
       request_id: 'order-1',
       trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
+      client: '127.0.0.0/24',
       environment: 'test',
       route: '/api/s2s/*',
       method: 'POST',
@@ -77,6 +78,7 @@ describe('an access line', () => {
       time: expect.any(String) as string,
       msg: 'request',
       request_id: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+      client: '127.0.0.0/24',
       environment: 'test',
       route: 'unlisted',
       method: 'POST',
@@ -88,6 +90,45 @@ describe('an access line', () => {
       duration_ms: number,
       upstream_ms: number,
     });
+  });
+
+  test.each([
+    ['none', undefined, undefined],
+    ['truncated', '127.0.0.0/24', '203.0.113.0/24'],
+    ['full', '127.0.0.1', '203.0.113.7'],
+  ] as const)('has the client as log.client: %s says', async (detail, peer, hop) => {
+    const log = { level: 'info', client: detail } as const;
+    const headers = { 'X-Forwarded-For': '198.51.100.1, 203.0.113.7' };
+    const { sidecar: direct } = await startGateway({ log });
+    const { sidecar: behind } = await startGateway({ log, trustedProxies: ['127.0.0.0/8'] });
+    for (const sent of [{ key: keys.globex, headers }, { headers }]) {
+      expect((await lineOf(direct, 'GET /x', sent))['client']).toBe(peer);
+      expect((await lineOf(behind, 'GET /x', sent))['client']).toBe(hop);
+    }
+  });
+
+  test('has another client for each request of a connection from a proxy', async () => {
+    const { sidecar } = await startGateway({
+      log: { level: 'info', client: 'full' },
+      trustedProxies: ['127.0.0.0/8'],
+    });
+    const connection = await openConnection(sidecar.port);
+    const sent = ['203.0.113.7', '2001:db8::7', '203.0.113.7'];
+    const requests = sent.map((client) => `GET /x HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: ${client}\r\n\r\n`);
+    await connection.send(requests.join('')).untilText('HTTP/1.1 401', 3);
+    const clients = (await accessLines(sidecar, 3)).map(({ client }) => client);
+    expect(clients).toEqual(sent);
+  });
+
+  test('of a connection follows a reload of log.client', async () => {
+    const { sidecar, upstream } = await startGateway({ log: { level: 'info', client: 'full' } });
+    const connection = await openConnection(sidecar.port);
+    const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
+    await connection.send(request).untilText('HTTP/1.1 401');
+    sidecar.app.apply(configOf(upstream.origin, { log: { level: 'info', client: 'none' } }));
+    await connection.send(request).untilText('HTTP/1.1 401', 2);
+    const clients = (await accessLines(sidecar, 2)).map(({ client }) => client);
+    expect(clients).toEqual(['127.0.0.1', undefined]);
   });
 
   test('of a refusal has its code', async () => {
@@ -132,6 +173,7 @@ describe('an access line', () => {
         time: expect.any(String) as string,
         msg: 'request',
         request_id: expect.any(String) as string,
+        client: '127.0.0.0/24',
         route: 'none',
         status: 400,
         code: 'malformed_request',
@@ -249,7 +291,8 @@ describe('the trace id', () => {
 });
 
 test('the access line has the documented members, and no others', () => {
-  const responder = { client: {}, exchange: { reported: [] }, http: {}, timing: {} } as unknown as Responder;
+  const client = { loggedAddress: () => undefined };
+  const responder = { client, exchange: { reported: [] }, http: {}, timing: {} } as unknown as Responder;
   expect(Object.keys(accessLine(responder)).toSorted()).toEqual(allowed.toSorted());
 });
 
@@ -324,7 +367,7 @@ describe('the level of an access line', () => {
     ['error' as const, ['error']],
     ['silent' as const, []],
   ])('is warn for a refusal and error for a 5xx status: log.level %s writes %j', async (level, expected) => {
-    const { sidecar, upstream } = await startGateway({ log: { level } });
+    const { sidecar, upstream } = await startGateway({ log: { level, client: 'none' } });
     const closed = new Promise((resolve) => void upstream.server.once('close', resolve));
     await send(sidecar, 'GET /x', { key: keys.globex });
     await send(sidecar, 'GET /x', {});
@@ -343,7 +386,7 @@ describe('the level of an access line', () => {
 
 describe('with log.level debug, a line explains each decision:', () => {
   async function decisionOf(line: string, sent: Sent, more: Parameters<typeof startGateway>[0] = {}): Promise<object> {
-    const { sidecar } = await startGateway({ log: { level: 'debug' }, ...more });
+    const { sidecar } = await startGateway({ log: { level: 'debug', client: 'none' }, ...more });
     await send(sidecar, line, sent);
     await eventually('the decision is logged', () => sidecar.log.some(({ msg }) => msg === 'decision'));
     return sidecar.log.find(({ msg }) => msg === 'decision') ?? {};

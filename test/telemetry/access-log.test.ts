@@ -39,6 +39,7 @@ const duration = fc.oneof(
 const accessLines: fc.Arbitrary<AccessLine> = fc.record({
   request_id: fc.stringMatching(/^[A-Za-z0-9._-]{1,128}$/),
   trace_id: option(fc.stringMatching(/^[0-9a-f]{32}$/)),
+  client: option(oneOf('203.0.113.7', '203.0.113.0/24', '2001:db8::7', '2001:db8:0::/48')),
   environment: option(oneOf('test', 'live')),
   route,
   method: option(oneOf('GET', 'POST', 'M-SEARCH')),

@@ -133,7 +133,7 @@ export function everyFeature(backing: Backing, options: FeatureOptions): Content
     report,
     tracing: { otlp: backing.otlp, sample: 0.1 },
     documentation: 'https://docs.pay.example/errors',
-    log: { level: 'info' },
+    log: { level: 'info', client: 'full' },
   };
 }
 

@@ -28,6 +28,8 @@ export interface Client {
   readonly peer: string;
   /** Why the sidecar has closed the connection. */
   readonly closedFor: ClosingReason | undefined;
+  /** The client of a request for the log, as far as the configuration permits. */
+  loggedAddress(forwardedFor: string | undefined, snapshot: GatewaySnapshot): string | undefined;
   /** Counts that the sidecar closes the connection with the next response. */
   count(reason: ClosingReason): void;
   /** Records why the end of the connection, which follows, is not the client's. */

@@ -16,10 +16,29 @@ export function peerAddress(remoteAddress: string): string {
  * @param forwardedFor the value of `X-Forwarded-For`
  */
 export function clientAddress(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
-  if (!snapshot.trusts(peer)) return subject(peer) ?? '';
+  return network(clientOf(peer, forwardedFor, snapshot), undefined, 4);
+}
+
+/**
+ * The client's address for the log: whole, its network, or undefined. It needs no escape in JSON. The client is that of
+ * `clientAddress`, which others may claim to be only to a trusted proxy.
+ */
+export function loggedAddress(
+  peer: string,
+  forwardedFor: string | undefined,
+  snapshot: GatewaySnapshot,
+): string | undefined {
+  if (snapshot.clientDetail === 'none') return undefined;
+  const client = clientOf(peer, forwardedFor, snapshot);
+  return (snapshot.clientDetail === 'full' ? client : network(client, 3, 3)) || undefined;
+}
+
+/** The canonical address of a client; empty if it has already left. */
+function clientOf(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
+  if (!snapshot.trusts(peer)) return canonical(peer) ?? '';
   const hops = forwardedFor?.split(',').map(withoutPort) ?? [];
   const hop = hops.findLast((each) => !snapshot.trusts(each));
-  return subject(hop ?? peer) ?? subject(peer) ?? '';
+  return canonical(hop ?? peer) ?? canonical(peer) ?? '';
 }
 
 /** A hop without its port; some proxies add it, with an IPv6 address in brackets. */
@@ -28,17 +47,28 @@ function withoutPort(hop: string): string {
   return /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
 }
 
-/** The canonical spelling of an address, or of an IPv6 address's /64; undefined if it is not an address. */
-function subject(address: string): string | undefined {
+/** The canonical spelling of an address, IPv4 if it is a mapped one; undefined if it is not an address. */
+function canonical(address: string): string | undefined {
   if (isIPv4(address)) return address;
   if (!isIPv6(address)) return undefined;
   // In lower case, compressed, without a zone.
-  const canonical = new SocketAddress({ address, family: 'ipv6' }).address;
-  const mapped = mappedIPv4.exec(canonical)?.[1];
-  if (mapped !== undefined) return mapped;
-  const [before = [], after = []] = canonical
-    .split('::')
-    .map((part) => part.split(':').filter((group) => group !== ''));
-  const groups = [...before, ...Array<string>(8 - before.length - after.length).fill('0'), ...after];
-  return `${groups.slice(0, 4).join(':')}::/64`;
+  const { address: compressed } = new SocketAddress({ address, family: 'ipv6' });
+  return mappedIPv4.exec(compressed)?.[1] ?? compressed;
+}
+
+/**
+ * The network of a canonical address.
+ *
+ * @param bytes  of IPv4; undefined: the whole address
+ * @param groups of 16 bits, of IPv6
+ */
+function network(address: string, bytes: number | undefined, groups: number): string {
+  if (!address.includes(':')) {
+    if (bytes === undefined || address === '') return address;
+    const first = address.split('.').slice(0, bytes);
+    return `${[...first, ...Array<string>(4 - bytes).fill('0')].join('.')}/${bytes * 8}`;
+  }
+  const [before = [], after = []] = address.split('::').map((part) => part.split(':').filter((group) => group !== ''));
+  const all = [...before, ...Array<string>(8 - before.length - after.length).fill('0'), ...after];
+  return `${all.slice(0, groups).join(':')}::/${groups * 16}`;
 }

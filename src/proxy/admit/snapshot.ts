@@ -1,7 +1,7 @@
 import { BlockList, isIPv6 } from 'node:net';
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { KeyDirectory } from '../../accounts/key-directory.ts';
-import type { Config, Limits, Timeouts } from '../../config/config.ts';
+import type { ClientDetail, Config, Limits, Timeouts } from '../../config/config.ts';
 import type { RefusalCode } from '../../errors.ts';
 import { Upstream } from '../../upstream/upstream.ts';
 import { Router } from './router.ts';
@@ -28,6 +28,8 @@ export class GatewaySnapshot {
   readonly report: ReadonlySet<RefusalCode>;
   /** The address of the page that explains the refusals. */
   readonly errorsPage: string;
+  /** What access lines have of a client's address. */
+  readonly clientDetail: ClientDetail;
   /** Whether both environments are served: then neither may use up what they share. */
   readonly servesBoth: boolean;
   readonly #upstreams: ReadonlySet<Upstream>;
@@ -42,6 +44,7 @@ export class GatewaySnapshot {
     this.timeouts = config.timeouts;
     this.report = new Set(config.report);
     this.errorsPage = config.documentation ?? shippedErrorsPage;
+    this.clientDetail = config.log.client;
     this.servesBoth = config.environments.length > 1;
     this.#upstreams = new Set(upstreams.values());
     for (const { name, hosts, upstream: target } of config.environments) {
