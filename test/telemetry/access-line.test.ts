@@ -5,7 +5,17 @@ import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
-import { acmeTest, apiKey, configOf, globex, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
+import {
+  acmeTest,
+  apiKey,
+  configOf,
+  globex,
+  keys,
+  route,
+  routes,
+  targetOf,
+  type TestSidecar,
+} from '../support/sidecar.ts';
 import { scrape } from '../support/metrics.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { eventually } from '../support/eventually.ts';
