@@ -1,3 +1,4 @@
+import { isWholeBlocks } from './aes-cbc.ts';
 import { hexDigits } from './ciphertext-hints.ts';
 import type { EnvelopeOpener } from './codec.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
@@ -19,7 +20,7 @@ const longest = 65_536;
 export function hintForBody(body: Buffer, code: OpenFailure['code'], opener: EnvelopeOpener): string {
   if (body.length > longest) return 'no hint for a body above 64 KiB: try a shorter one';
   if (code === 'envelope_required') return requiredHint(body);
-  if (code === 'envelope_malformed') return isJson(body) ? shapeHint(body) : notJsonHint(body);
+  if (code === 'envelope_malformed') return isJson(body) ? shapeHint(body) : notJsonHint(body, asEnvelope);
   return opener.hint(dataOf(body)?.toString() ?? '');
 }
 
@@ -31,20 +32,49 @@ function dataOf(body: Buffer): Buffer | undefined {
 
 const asEnvelope = 'send {"data":"<ciphertext>"}';
 
-function notJsonHint(body: Buffer): string {
+/** @param remedy what to send instead */
+function notJsonHint(body: Buffer, remedy: string): string {
   const text = body.toString('latin1');
   if (text.startsWith('\xef\xbb\xbf')) return 'the body begins with a byte order mark: send UTF-8 without one';
   if (/^(?:\xff\xfe|\xfe\xff)/.test(text) || /^\{\0|^\0\{/.test(text)) return 'the body is UTF-16: send UTF-8';
-  if (/^\s*data=/.test(text)) return `the body is a form: ${asEnvelope} as JSON`;
-  if (/^--.*\r?\ncontent-disposition:/i.test(text)) return `the body is a multipart form: ${asEnvelope} as JSON`;
-  if (/^\s*<[?!\w]/.test(text)) return `the body looks like XML: ${asEnvelope} as JSON`;
-  if (/\S/.test(text) && decodeCiphertext(text.trim()) !== undefined)
-    return `the body is the bare ciphertext: ${asEnvelope}`;
+  if (/^\s*(?:encrypted_)?data=/.test(text)) return `the body is a form: ${remedy} as JSON`;
+  if (/^--.*\r?\ncontent-disposition:/i.test(text)) return `the body is a multipart form: ${remedy} as JSON`;
+  if (/^\s*<[?!\w]/.test(text)) return `the body looks like XML: ${remedy} as JSON`;
+  if (isCiphertext(text.trim())) return `the body looks like the bare ciphertext: ${remedy}`;
   if (/^\s*\{[^{}]*\}\s*$/.test(text) && isJson(Buffer.from(text.replace(/[\r\n\t]/g, ''), 'latin1')))
     return 'a string contains a line break or a tab: encode the ciphertext without line breaks';
   const at = jsonFaultAt(body);
   const fault = faultInJson(body, at);
-  return `the body is not JSON at byte ${at}${fault === undefined ? '' : `, ${fault}`}: ${asEnvelope}`;
+  return `the body is not JSON at byte ${at}${fault === undefined ? '' : `, ${fault}`}: ${remedy}`;
+}
+
+/** Whether it decodes to whole blocks, one at least. */
+function isCiphertext(text: string): boolean {
+  const ciphertext = decodeCiphertext(text);
+  return ciphertext !== undefined && isWholeBlocks(ciphertext);
+}
+
+const asEncrypted = 'send {"encrypted_data":"<ciphertext>"}';
+
+/** The likely mistake in the body of a test endpoint that is not JSON. */
+export function hintForTestBody(body: Buffer, test: 'encrypt' | 'decrypt'): string {
+  if (!/[^ \t\r\n]/.test(body.toString('latin1'))) {
+    return `the body is empty: ${test === 'encrypt' ? 'send a JSON document' : asEncrypted}`;
+  }
+  return notJsonHint(body, test === 'encrypt' ? 'send a JSON document' : asEncrypted);
+}
+
+/** The likely mistake in JSON without a string in `encrypted_data`. */
+export function hintForMissing(body: Buffer): string {
+  const from = skipWhiteSpace(body, 0);
+  if (body[from] === quote) return `the body is a JSON string: ${asEncrypted}`;
+  const names: (string | undefined)[] = [];
+  new MemberReader((name) => names.push(name)).read(body, 0, body.length);
+  if (names.includes('encrypted_data')) return '"encrypted_data" must be a string: the ciphertext in hex or base64';
+  if (names.includes('data')) return 'the member must be named "encrypted_data" here; "data" is for envelopes';
+  const alike = names.find((name) => name?.toLowerCase().replace(/[^a-z]/g, '') === 'encrypteddata');
+  if (alike !== undefined) return 'the member must be named "encrypted_data", in lower case and with an underscore';
+  return 'the body has no "encrypted_data" string';
 }
 
 /** @param body JSON without a member `data` */

@@ -12,8 +12,10 @@ export interface ConnectionHandler {
   /**
    * The bytes are no request, or a head is incomplete in the end of `headTimeout`. The owner sends a response on the exchange, which
    * ends the connection, or aborts it. A fault in a body goes to its sink instead.
+   *
+   * @param text what was read of an ambiguous head, to tell what is wrong with it; otherwise empty. Characters are bytes
    */
-  onFault(fault: RequestFault, exchange: ServerExchange): void;
+  onFault(fault: RequestFault, exchange: ServerExchange, text: string): void;
   /**
    * The connection holds this many bytes more, or fewer if negative: of an incomplete head, a body that is not being read, or
    * pipelined requests. It holds `maxHeadSize` bytes at most, or 16 KiB and one read of the socket.

@@ -93,12 +93,12 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     if (exchange.received > 0) exchange.wholeBody = undefined;
   }
 
-  onFault(fault: RequestFault): void {
+  onFault(fault: RequestFault, text: string): void {
     const exchange = new ServerExchange(this, undefined, undefined, fault);
     this.#exchange = exchange;
     this.#state = 'exchange';
     this.#wait(this.limits.lingerTimeout);
-    this.handler?.onFault(fault, exchange);
+    this.handler?.onFault(fault, exchange, text);
   }
 
   onBodyBytes(length: number): void {
@@ -218,7 +218,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     const exchange = this.#exchange;
     if (this.#state === 'head' && (this.#isNew || !this.incoming.isEmpty)) {
       this.incoming.discard();
-      this.onFault('timeout');
+      this.onFault('timeout', '');
     } else if (this.#state === 'exchange' && exchange !== undefined) {
       exchange.handler.onDeadline();
       // Without a request there is nothing to wait for but its refusal.

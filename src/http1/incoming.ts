@@ -24,8 +24,8 @@ export interface IncomingOwner {
    * @param fault in the part of the body that has arrived; its sink, if it gets one, hears of it too
    */
   onHead(head: RequestHead, whole: Buffer | undefined, fault: RequestFault | undefined): void;
-  /** The bytes are no request. */
-  onFault(fault: RequestFault): void;
+  /** The bytes are no request. @param text what was read of an ambiguous head; characters are bytes */
+  onFault(fault: RequestFault, text: string): void;
   onBodyBytes(length: number): void;
   /** Called before the sink hears of it. */
   onBodyEnd(): void;
@@ -202,7 +202,7 @@ export class Incoming {
     }
     if (typeof head === 'string') {
       this.discard();
-      this.#owner.onFault(head);
+      this.#owner.onFault(head, this.#reader.faulty);
       return bytes.length;
     }
     return this.#onHead(head, bytes, this.#reader.next);

@@ -56,6 +56,8 @@ export class RequestReader {
   #lineIsChecked = false;
   /** The position behind the bytes that the last read has taken. */
   next = 0;
+  /** What was read of a head that is ambiguous; characters are bytes. */
+  faulty = '';
 
   /** @param text holds nothing whenever a head begins */
   constructor(text: HeldText) {
@@ -83,11 +85,15 @@ export class RequestReader {
     this.next = this.#text.next;
     if (typeof head !== 'string') {
       const held = before === 0 ? bytes.subarray(at, at + limit) : this.#text.bytes.subarray(0, limit);
-      return this.#faultIn(held, before) ?? (head === false ? 'too_large' : undefined);
+      const fault = this.#faultIn(held, before) ?? (head === false ? 'too_large' : undefined);
+      if (fault === 'ambiguous') this.faulty = held.toString('latin1');
+      return fault;
     }
     this.#emptyLine = 0;
     this.#lineIsChecked = false;
-    return parseHead(head, limits.maxFields);
+    const parsed = parseHead(head, limits.maxFields);
+    if (parsed === 'ambiguous') this.faulty = head;
+    return parsed;
   }
 
   #skipEmptyLine(bytes: Buffer, from: number): number {

@@ -12,6 +12,7 @@ import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { Admission } from './admit/admit.ts';
+import { ambiguousText } from './admit/ambiguity.ts';
 import { peerAddress } from './admit/client-address.ts';
 import { refused } from './admit/exchange.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
@@ -130,11 +131,12 @@ class ConnectionServer implements ConnectionHandler {
     if (http.head !== undefined) this.#parts.runner.serve(http, http.head, this.#client, this.#parts.snapshot());
   }
 
-  onFault(fault: RequestFault, http: ServerExchange): void {
+  onFault(fault: RequestFault, http: ServerExchange, text: string): void {
     this.#client.count(fault === 'timeout' ? 'timeout' : 'malformed');
-    const refusal = new Refusal(refusalCodes[fault]);
+    const snapshot = this.#parts.snapshot();
+    const refusal = fault === 'ambiguous' ? ambiguousText(text, snapshot) : new Refusal(refusalCodes[fault]);
     const exchange = refused(refusal, randomUUID());
-    this.#parts.runner.begin(http, exchange, this.#client, this.#parts.snapshot(), performance.now()).refuse(refusal);
+    this.#parts.runner.begin(http, exchange, this.#client, snapshot, performance.now()).refuse(refusal);
   }
 
   onHeld(change: number): boolean {

@@ -70,11 +70,12 @@ describe('hintForBody', () => {
     ['UTF-16 with its mark', Buffer.from(`\ufeff{"data":"${hex}"}`, 'utf16le'), 'the body is UTF-16: send UTF-8'],
     ['UTF-16', Buffer.from(`{"data":"${hex}"}`, 'utf16le'), 'the body is UTF-16: send UTF-8'],
     ['a form', `data=${hex}`, `the body is a form: ${asEnvelope} as JSON`],
-    ['the bare hex', hex, `the body is the bare ciphertext: ${asEnvelope}`],
+    ['the bare hex', hex, `the body looks like the bare ciphertext: ${asEnvelope}`],
+    ['a word that is base64 too', 'test', `the body is not JSON at byte 1: ${asEnvelope}`],
     [
       'the bare base64 and a line break',
       `${bytes.toString('base64')}\n`,
-      `the body is the bare ciphertext: ${asEnvelope}`,
+      `the body looks like the bare ciphertext: ${asEnvelope}`,
     ],
     [
       'a raw line break in the string',

@@ -47,6 +47,7 @@ test.each(['key', 'iv'])('two %s headers are refused, even if either would do', 
   for (const path of [encrypt, decrypt]) {
     const response = await responseTo(path, { headers: { ...acmeTest, [name]: [value, value] }, body: '{}' });
     expectPlainRefusal(response, 'ambiguous_request');
+    expect(JSON.parse(response.body)).toMatchObject({ hint: `there are two ${name} headers: send one` });
   }
 });
 
@@ -130,16 +131,18 @@ describe('aes-decrypt', () => {
   });
 
   test.each([
-    '{}',
-    '[]',
-    '"encrypted_data"',
-    'null',
-    '{"encrypted_data":1}',
-    '{"encrypted_data":null}',
-    '{"data":"00"}',
-  ])('refuses a body without a string in encrypted_data: %s', async (body) => {
+    ['{}', 'the body has no "encrypted_data" string'],
+    ['[]', 'the body has no "encrypted_data" string'],
+    ['null', 'the body has no "encrypted_data" string'],
+    ['"encrypted_data"', 'the body is a JSON string: send {"encrypted_data":"<ciphertext>"}'],
+    ['{"encrypted_data":1}', '"encrypted_data" must be a string: the ciphertext in hex or base64'],
+    ['{"encrypted_data":null}', '"encrypted_data" must be a string: the ciphertext in hex or base64'],
+    ['{"data":"00"}', 'the member must be named "encrypted_data" here; "data" is for envelopes'],
+    ['{"encryptedData":"00"}', 'the member must be named "encrypted_data", in lower case and with an underscore'],
+    ['{"ENCRYPTED_DATA":"00"}', 'the member must be named "encrypted_data", in lower case and with an underscore'],
+  ])('refuses a body without a string in encrypted_data: %s', async (body, hint) => {
     const response = await responseTo(decrypt, { headers: acmeTest, body });
-    expectPlainRefusal(response, 'invalid_cipher_test', 'the body has no "encrypted_data" string');
+    expectPlainRefusal(response, 'invalid_cipher_test', hint);
   });
 
   test('reverses aes-encrypt', async () => {
@@ -216,17 +219,40 @@ describe('the key and iv headers', () => {
 });
 
 describe('both endpoints', () => {
-  test.each<[string, string | Buffer, Sent['headers'], RefusalCode, string | undefined]>([
-    ['no body', '', {}, 'invalid_cipher_test', 'the body is not JSON'],
-    ['a body that is not JSON', '{', {}, 'invalid_cipher_test', 'the body is not JSON'],
-    ['a byte order mark', '\ufeff{}', {}, 'invalid_cipher_test', 'the body is not JSON'],
-    ['bytes that are not UTF-8', Buffer.from([0x22, 0xe9, 0x22]), {}, 'invalid_cipher_test', 'the body is not JSON'],
-    ['a compressed body', gzipSync('{}'), { 'content-encoding': 'gzip' }, 'unsupported_content_encoding', undefined],
-    ['a body beyond the limit', '"'.padEnd(101, 'x'), {}, 'body_too_large', undefined],
-  ])('refuse %s', async (_, body, headers, code, hint) => {
+  test.each<[string, string | Buffer, string]>([
+    ['no body', '', 'the body is empty: …'],
+    ['white space', ' \r\n', 'the body is empty: …'],
+    ['half a document', '{', 'the body is not JSON at byte 1, it ends too early: …'],
+    ['a trailing comma', '{"amount":1,}', 'the body is not JSON at byte 12, a comma before the closing bracket: …'],
+    ['single quotes', "{'amount':1}", 'the body is not JSON at byte 1, single quotes: …'],
+    ['a name without quotes', '{"a":1,amount:1}', 'the body is not JSON at byte 7, a name without double quotes: …'],
+    ['two documents', '{"a":1} {"a":2}', 'the body is not JSON at byte 8, something follows the JSON: …'],
+    ['a word', 'test', 'the body is not JSON at byte 1: …'],
+    ['a byte order mark', '\ufeff{}', 'the body begins with a byte order mark: send UTF-8 without one'],
+    ['UTF-16', Buffer.from('{"a":1}', 'utf16le'), 'the body is UTF-16: send UTF-8'],
+    ['a form', 'encrypted_data=00', 'the body is a form: … as JSON'],
+    ['XML', '<a/>', 'the body looks like XML: … as JSON'],
+    [
+      'bytes that are not UTF-8',
+      Buffer.from([0x22, 0xe9, 0x22]),
+      'the body is not JSON at byte 2, bytes that are not UTF-8: …',
+    ],
+    ['the bare ciphertext', 'ab'.repeat(16), 'the body looks like the bare ciphertext: …'],
+  ])('refuse what is not JSON, and name the place: %s', async (_, body, hint) => {
+    const remedies = { [encrypt]: 'send a JSON document', [decrypt]: 'send {"encrypted_data":"<ciphertext>"}' };
+    for (const [path, remedy] of Object.entries(remedies)) {
+      const response = await responseTo(path, { headers: acmeTest, body });
+      expectPlainRefusal(response, 'invalid_cipher_test', hint.replace('…', remedy));
+    }
+  });
+
+  test.each<[string, string | Buffer, Sent['headers'], RefusalCode]>([
+    ['a compressed body', gzipSync('{}'), { 'content-encoding': 'gzip' }, 'unsupported_content_encoding'],
+    ['a body beyond the limit', '"'.padEnd(101, 'x'), {}, 'body_too_large'],
+  ])('refuse %s', async (_, body, headers, code) => {
     for (const path of [encrypt, decrypt]) {
       const sent = { headers: { ...acmeTest, ...headers }, body };
-      expectPlainRefusal(await responseTo(path, sent, { limits: { requestBody: 100 } }), code, hint);
+      expectPlainRefusal(await responseTo(path, sent, { limits: { requestBody: 100 } }), code);
     }
   });
 

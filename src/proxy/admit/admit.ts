@@ -13,7 +13,7 @@ import { FailureLimiter } from '../capacity/attempts.ts';
 import { LookUps } from '../capacity/look-ups.ts';
 import { authenticate, keyFault, readApiKey, type PresentedKey } from './api-key.ts';
 import { clientAddress } from './client-address.ts';
-import { hintForHead } from './ambiguity.ts';
+import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
 import { cipherTestAt } from './cipher-paths.ts';
 import { refused, type Admitted, type Exchange } from './exchange.ts';
 import { withoutNominated } from './fields.ts';
@@ -72,7 +72,7 @@ export class Admission {
   route(http: HttpHead, { peer }: Client, snapshot: GatewaySnapshot, startedAt: number): Exchange {
     // 1. A head with two readings is refused before any decision relies on one of them.
     const head = readHead(http);
-    if (head === undefined) return refused(ambiguous(http, snapshot), randomUUID());
+    if (head === undefined) return refused(ambiguousHead(http, snapshot), randomUUID());
     const id = ownText(head.requestId || randomUUID());
 
     // 2. The host selects the environment; keys, credentials and the upstream depend on it.
@@ -107,7 +107,8 @@ export class Admission {
     };
     // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
     if (asksForWebSocket(head) && head.framing.type !== 'none' && routes.some((route) => route.upgrade)) {
-      return { ...exchange, refusal: new Refusal('ambiguous_request') };
+      const why = 'a WebSocket handshake has no body: send neither Content-Length nor Transfer-Encoding';
+      return { ...exchange, refusal: ambiguousBecause(why, environment) };
     }
     return exchange;
   }
@@ -146,13 +147,6 @@ export class Admission {
       return { ...exchange, principal: knownPrincipal(found), refusal };
     });
   }
-}
-
-/** With a hint in test, as far as the first `Host` tells the environment. */
-function ambiguous(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
-  const at = http.fields.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'host');
-  const environment = snapshot.environmentOf(http.fields[at + 1] ?? '');
-  return new Refusal('ambiguous_request', environment?.name === 'test' ? { hint: hintForHead(http) } : {});
 }
 
 /** The API key of `Authorization`. On a connection it is read and hashed again only if the text has changed. */

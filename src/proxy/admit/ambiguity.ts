@@ -1,13 +1,35 @@
+import { Refusal } from '../../errors.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import type { GatewaySnapshot, ServedEnvironment } from './snapshot.ts';
+
+/** The refusal of a head that can be read in two ways; with a hint in test, as far as the first `Host` tells the environment. */
+export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
+  const at = http.fields.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'host');
+  return ambiguousBecause(hintForHead(http), snapshot.environmentOf(http.fields[at + 1] ?? ''));
+}
+
+/** As `ambiguousHead`, for a head that the parser refused. @param text what was read of it */
+export function ambiguousText(text: string, snapshot: GatewaySnapshot): Refusal {
+  const [, host = ''] = /\r\nhost:[ \t]*([^\r]*?)[ \t]*(?:\r|$)/i.exec(text) ?? [];
+  return ambiguousBecause(hintForText(text), snapshot.environmentOf(host));
+}
+
+export function ambiguousBecause(hint: string, environment: ServedEnvironment | undefined): Refusal {
+  return new Refusal('ambiguous_request', environment?.name === 'test' ? { hint } : {});
+}
+
+const notAPath = 'the request line has no path that begins with "/": do not send a whole URL or "*"';
 
 /** What makes a head ambiguous and where, for merchants in test. It repeats a few characters of a target at most, never a value. */
-export function hintForHead({ target, fields, minor }: HttpHead): string {
+function hintForHead({ target, fields, minor }: HttpHead): string {
   const path = target.split('?', 1)[0] ?? '';
-  if (!path.startsWith('/')) return 'the request line has no path that begins with "/": do not send a whole URL or "*"';
+  if (!path.startsWith('/')) return notAPath;
   for (const [pattern, what] of faults) {
     const found = pattern.exec(path);
     if (found !== null) return `the path has ${what(found[0])} at byte ${found.index}`;
   }
+  const at = notUtf8At(path);
+  if (at !== undefined) return `the path has percent-encoded bytes that are not UTF-8 at byte ${at}`;
   const inQuery = /[^!"$-[\]-~]/.exec(target.slice(path.length + 1));
   if (inQuery !== null) return `the query has a character to percent-encode at byte ${path.length + 1 + inQuery.index}`;
   return hintForFields(fields, minor);
@@ -24,8 +46,18 @@ const faults: readonly (readonly [RegExp, (found: string) => string])[] = [
   [/%(?![0-9a-f]{2})/i, () => 'a "%" without two hex digits'],
   [/[;#\\]/, (found) => `"${found}"`],
   [/[^\w.~!$&'()*+,=:@%/-]/, () => 'a character to percent-encode'],
-  [/(?:%[89a-f][0-9a-f])+/i, () => 'percent-encoded bytes that are not UTF-8'],
 ];
+
+function notUtf8At(path: string): number | undefined {
+  for (const { 0: run, index } of path.matchAll(/(?:%[89a-f][0-9a-f])+/gi)) {
+    try {
+      decodeURIComponent(run);
+    } catch {
+      return index;
+    }
+  }
+  return undefined;
+}
 
 /** Fields that may stand once. */
 const single = [
@@ -45,4 +77,25 @@ function hintForFields(fields: readonly string[], minor: number): string {
   if (twice !== undefined) return `there are two ${twice} headers: send one`;
   if (minor > 0 && !names.includes('host')) return 'there is no Host header';
   return 'the Host header is not a host name with an optional port';
+}
+
+/** As `hintForHead`, for what the parser refuses: see `RequestFault`. */
+function hintForText(text: string): string {
+  const [line = '', ...fields] = text.split('\r\n');
+  const [method = '', target = '', version] = line.split(' ');
+  if (version === undefined) return 'the request line has no version: end it with HTTP/1.1';
+  const [, minor] = /^HTTP\/1\.([01])$/.exec(version) ?? [];
+  if (minor === undefined) return `the request line has the version ${version}: send HTTP/1.1`;
+  if (method === 'CONNECT') return 'the method CONNECT is for proxies: send the request itself';
+  if (!target.startsWith('/')) return notAPath;
+  const odd = /[^!-~]/.exec(target);
+  if (odd !== null) {
+    return `the ${target.slice(0, odd.index).includes('?') ? 'query' : 'path'} has a character to percent-encode at byte ${odd.index}`;
+  }
+  const codings = fields.filter((field) => /^transfer-encoding:/i.test(field));
+  if (codings.length > 1) return 'there are two Transfer-Encoding headers: send one';
+  if (minor === '0') return 'HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1';
+  if (codings.some((field) => /:[ \t]*chunked[ \t]*$/i.test(field)))
+    return 'there is a tab in the Transfer-Encoding header: remove it';
+  return 'Transfer-Encoding must be "chunked" alone: send the body without other codings';
 }

@@ -1,10 +1,12 @@
 import { codecOf, parseCredentials } from '../../envelope/formats.ts';
-import { hintForHeaders } from '../../envelope/hints.ts';
+import { hintForDocument, hintForPlaintext } from '../../envelope/accepted-hints.ts';
+import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/hints.ts';
 import { isJson, minifyJson } from '../../envelope/json.ts';
 import { stringMember } from '../../envelope/members.ts';
 import { tryToDecrypt, type Trial } from '../../envelope/diagnosis.ts';
 import { Refusal } from '../../errors.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
+import { ambiguousBecause } from '../admit/ambiguity.ts';
 import type { Admitted, CipherTest } from '../admit/exchange.ts';
 import { anonymous } from '../capacity/budgets.ts';
 import type { TickQueue } from '../capacity/scheduler.ts';
@@ -27,7 +29,9 @@ export async function runCipherTest(
   const { http, reservation, snapshot } = responder;
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
   const [key, iv] = [fieldText(http, 'key'), fieldText(http, 'iv')];
-  if (key === undefined || iv === undefined) return new Refusal('ambiguous_request');
+  if (key === undefined || iv === undefined) {
+    return ambiguousBecause(`there are two ${key === undefined ? 'key' : 'iv'} headers: send one`, environment);
+  }
   const credentials = parseCredentials(key, iv, 'text');
   if (Array.isArray(credentials)) {
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
@@ -40,20 +44,25 @@ export async function runCipherTest(
   if (!reservation.takeSlot(anonymous[environment.name])) return new Refusal('overloaded');
   await queue.next();
   if (responder.settled) return undefined;
-  if (!isJson(read)) return new Refusal('invalid_cipher_test', { hint: 'the body is not JSON' });
+  if (!isJson(read)) return new Refusal('invalid_cipher_test', { hint: hintForTestBody(read, test) });
   const result =
-    test === 'encrypt'
-      ? codecOf(credentials, 'hex').seal(minifyJson(read))
-      : decrypt(read, (data) => tryToDecrypt(data, credentials, key, iv));
+    test === 'encrypt' ? minifyJson(read) : decrypt(read, (data) => tryToDecrypt(data, credentials, key, iv));
   if (result instanceof Refusal) return result;
-  responder.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], result);
+  if (environment.name === 'test') {
+    responder.hint = test === 'encrypt' ? hintForDocument(read) : hintForPlaintext(result);
+  }
+  responder.send(
+    200,
+    ['Content-Type', 'application/json', 'Cache-Control', 'no-store'],
+    test === 'encrypt' ? codecOf(credentials, 'hex').seal(result) : result,
+  );
   return undefined;
 }
 
 function decrypt(body: Buffer, attempt: (data: string) => Trial): Buffer | Refusal {
   const data = stringMember(body, 'encrypted_data');
   if (data === undefined) {
-    return new Refusal('invalid_cipher_test', { hint: 'the body has no "encrypted_data" string' });
+    return new Refusal('invalid_cipher_test', { hint: hintForMissing(body) });
   }
   const trial = attempt(data);
   return 'plaintext' in trial ? trial.plaintext : new Refusal('decryption_failed', { hint: trial.cause });

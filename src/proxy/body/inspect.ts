@@ -9,6 +9,9 @@ import type { Outgoing } from './open.ts';
 import { collect, isEncoded } from './read.ts';
 import { PassingBody } from './stream.ts';
 
+const unexpected =
+  'the body looks like an envelope, but encryption is off for this account in test: it was forwarded as it is';
+
 type Inspected = Outgoing | Refusal | Promise<Outgoing | Refusal>;
 
 /**
@@ -27,7 +30,10 @@ export function inspect(responder: Responder, exchange: Admitted): Inspected {
 
   const { requestBody } = snapshot.limits;
   const isOpaque = isEncoded(head) || (head.framing.length ?? 0) > requestBody;
-  const note = (first: Buffer): void => void (responder.unexpectedEnvelope = beginsLikeEnvelope(first));
+  const note = (first: Buffer): void => {
+    responder.unexpectedEnvelope = beginsLikeEnvelope(first);
+    if (responder.unexpectedEnvelope && exchange.environment.name === 'test') responder.hint = unexpected;
+  };
   const watch = enveloped && encryption === undefined && !isEncoded(head) ? note : undefined;
   const inspected = (body: Buffer): Inspected => {
     if (encryption === undefined || isOpaque || body.length > requestBody) return pass(body);

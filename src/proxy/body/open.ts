@@ -1,3 +1,4 @@
+import { hintForPlaintext } from '../../envelope/accepted-hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../../envelope/envelope.ts';
 import { hintForBody } from '../../envelope/hints.ts';
 import { sliceLength } from '../../envelope/slices.ts';
@@ -22,6 +23,9 @@ export interface Outgoing {
 const plaintextFields = ['Accept-Encoding', 'identity', 'Content-Type', 'application/json'];
 const noBodyFields = ['Accept-Encoding', 'identity'];
 
+/** The methods whose requests without a body are rarely meant. */
+const usuallyWithBody = /^(?:POST|PUT|PATCH)$/;
+
 /** What goes to the upstream, or why the request is refused; a promise for a body that is not here yet, or long. */
 type Opening = Outgoing | Refusal | Promise<Outgoing | Refusal>;
 
@@ -45,17 +49,25 @@ export class EnvelopeOpener {
       body: undefined,
       bodyFields: exchange.sealing?.sealer === undefined ? head.plainFields : noBodyFields,
     };
-    if (head.framing.type === 'none') return empty;
+    if (head.framing.type === 'none') return this.#withoutBody(responder, empty);
     if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
     return continueWith(readBody(responder, head, responder.snapshot.limits.requestBody), (sent) => {
       if (sent instanceof Refusal) return sent;
-      if (sent.length === 0) return empty;
+      if (sent.length === 0) return this.#withoutBody(responder, empty);
       if (sent.length <= sliceLength) return this.#open(responder, exchange, encryption, sent);
       // Long ones one after another, so that only one at a time takes memory beside its body.
       const opening = this.#openings.then(() => this.#open(responder, exchange, encryption, sent));
       this.#openings = opening.catch(() => undefined);
       return opening;
     });
+  }
+
+  #withoutBody(responder: Responder, empty: Outgoing): Outgoing {
+    const { environment, head } = empty.exchange;
+    if (environment.name === 'test' && usuallyWithBody.test(head.method)) {
+      responder.hint = `the ${head.method} came without a body: if your code gave it one, it was lost on the way`;
+    }
+    return empty;
   }
 
   #open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
@@ -87,6 +99,7 @@ export class EnvelopeOpener {
       if (!('code' in opened)) {
         this.#metrics.envelope(environment, 'open', 'ok', duration / 1_000);
         const sealing = sealingWith(opened.openedBy, encryption);
+        if (environment === 'test') responder.hint = hintForPlaintext(opened.plaintext);
         return {
           exchange: { ...exchange, opened: true, sealing },
           body: opened.plaintext,

@@ -65,6 +65,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   error: unknown;
   /** Whether its body begins like an envelope although the account does not encrypt. */
   unexpectedEnvelope = false;
+  /** In test, the likely slip in what was accepted, for `Envelope-Hint`; ASCII. */
+  hint: string | undefined;
   /** Bytes of the response's body. */
   bytesOut = 0;
   /** Whether the connection has become a WebSocket. */
@@ -263,6 +265,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   #complete(fields: string[], now: number, sealing: Sealing | undefined): void {
     fields.push('X-Request-Id', this.exchange.id);
     if (sealing?.inGrace === true) fields.push('Envelope-Credentials', sealing.credentials);
+    if (this.hint !== undefined) fields.push('Envelope-Hint', this.hint);
     this.timing.respond(now);
   }
 

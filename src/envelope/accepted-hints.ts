@@ -1,0 +1,67 @@
+import { isWholeBlocks } from './aes-cbc.ts';
+import { decodeCiphertext } from './encoding.ts';
+import { isJson, quote } from './json.ts';
+import { MemberReader, memberAt, skipWhiteSpace, stringAt, stringMember } from './members.ts';
+import { paddingOf } from './paddings.ts';
+
+/** Bytes of the longest plaintext that is examined: hints are for those who try things out. */
+const longest = 65_536;
+
+/** White space of JSON that is also a PKCS#7 padding: 9, 10 or 13 bytes of it, or 32 to a larger block; and the space. */
+const paddings = new Set(Buffer.from('\t\n\r '));
+
+/**
+ * The likely slip in a plaintext that is JSON and therefore accepted; for merchants in the test environment. At most 200 characters
+ * of ASCII; nothing of the plaintext.
+ */
+export function hintForPlaintext(plaintext: Buffer): string | undefined {
+  if (plaintext.length > longest) return undefined;
+  return hintForValue(plaintext) ?? hintForPadding(plaintext);
+}
+
+function hintForValue(plaintext: Buffer): string | undefined {
+  const from = skipWhiteSpace(plaintext, 0);
+  if (plaintext[from] === quote) return hintForText(stringAt(plaintext, from));
+  const beginning = plaintext.toString('latin1', from, from + 64);
+  return /^\{\s*"data"/.test(beginning) ? hintForSoleData(plaintext) : undefined;
+}
+
+function hintForText(text: string): string | undefined {
+  const document = /^\s*[[{"]/.test(text) && isJson(Buffer.from(text));
+  return document
+    ? 'the plaintext is a JSON string that contains JSON: it was serialised twice; encrypt the document itself'
+    : undefined;
+}
+
+function hintForSoleData(plaintext: Buffer): string | undefined {
+  let members = 0;
+  new MemberReader(() => (members += 1)).read(plaintext, 0, plaintext.length);
+  if (members !== 1) return undefined;
+  const at = memberAt(plaintext, 'data');
+  if (at === undefined) return undefined;
+  const text = plaintext[at] === quote ? stringAt(plaintext, at) : '';
+  const ciphertext = text === '' ? undefined : decodeCiphertext(text);
+  if (ciphertext !== undefined && isWholeBlocks(ciphertext)) {
+    return 'the plaintext looks like an envelope itself: it was sealed twice; seal it once';
+  }
+  return 'the plaintext is an object with "data" alone, which the API gets as it is: encrypt what belongs into it, unless "data" is meant';
+}
+
+function hintForPadding(plaintext: Buffer): string | undefined {
+  if (!paddings.has(plaintext.at(-1) ?? 0) || !isWholeBlocks(plaintext)) return undefined;
+  const padding = paddingOf(plaintext, isJson);
+  if (padding?.name === '')
+    return 'white space behind the JSON is PKCS#7 padding: it was padded twice; the library pads by itself';
+  const spaces = plaintext.length - plaintext.toString('latin1').trimEnd().length;
+  return spaces > 1 && plaintext.at(-1) === 0x20
+    ? 'spaces fill the last block behind the JSON: it was padded twice; the library pads by itself'
+    : undefined;
+}
+
+/** The likely slip in a document for aes-encrypt. */
+export function hintForDocument(document: Buffer): string | undefined {
+  if (stringMember(document, 'encrypted_data') !== undefined) {
+    return 'the document has "encrypted_data", and was encrypted as it is: aes-decrypt takes that member';
+  }
+  return hintForPlaintext(document);
+}
