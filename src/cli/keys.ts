@@ -96,14 +96,12 @@ async function revoke(session: StoreSession, id: string, named: string): Promise
 }
 
 const dueKeysLayout: Layout<KeyView> = {
-  head: ['ACCOUNT', 'ID', 'KEY', 'NAME', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'],
+  head: ['ACCOUNT', 'ID', 'KEY', 'NAME', 'CREATED', 'EXPIRES', 'WHY'],
   row: (key) => [
     key.account,
     key.id,
-    key.hint ?? '-',
+    maskedKey(key),
     key.name ?? '-',
-    key.environment,
-    key.kind,
     day(key.created_at),
     day(key.expires_at),
     key.warnings.join(', '),
@@ -144,6 +142,11 @@ function stateOf({ state, warnings }: KeyView): string {
   return [state, ...warnings].join(', ');
 }
 
+/** `sk_live_…oiTq`: its kind and environment, and the last characters if they are known. */
+function maskedKey({ hint, kind, environment }: KeyView): string {
+  return hint ?? `${kind === 'secret' ? 'sk' : 'pk'}_${environment}_…`;
+}
+
 /** The keys of an account, for people. */
 export function keysTable(keys: readonly KeyView[]): string {
   if (keys.length === 0) return 'No keys.\n';
@@ -153,8 +156,6 @@ export function keysTable(keys: readonly KeyView[]): string {
     'ID',
     'KEY',
     ...(isNamed ? ['NAME'] : []),
-    'ENV',
-    'KIND',
     'STATE',
     'CREATED',
     'EXPIRES',
@@ -164,10 +165,8 @@ export function keysTable(keys: readonly KeyView[]): string {
     names,
     ...keys.map((key) => [
       key.id,
-      key.hint ?? '-',
+      maskedKey(key),
       ...(isNamed ? [key.name ?? '-'] : []),
-      key.environment,
-      key.kind,
       stateOf(key),
       day(key.created_at),
       day(key.expires_at),

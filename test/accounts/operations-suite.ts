@@ -126,6 +126,8 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       expect(issued).toEqual({
         id: issued.id,
         account: 'acme',
+        name: null,
+        hint: `sk_test_…${key.slice(-4)}`,
         environment: 'test',
         kind: 'secret',
         state: 'valid',

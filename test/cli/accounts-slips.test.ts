@@ -64,8 +64,8 @@ describeOnEachStore('two operators', (newStore) => {
     );
     expect([enabling?.code, disabling?.code]).toEqual([0, 0]);
     const { key } = JSON.parse(enabling?.stdout ?? '') as EnabledView;
-    const { enabled, key: wrapped = '' } = (await exported('acme'))?.encryption?.test ?? {};
     const changes = await json<{ readonly action: string }[]>('audit list');
+    const { enabled, key: wrapped = '' } = (await exported('acme'))?.encryption?.test ?? {};
     expect(changes.at(-1)?.action).toBe(enabled === true ? 'encryption_enabled' : 'encryption_disabled');
     const place = { account: 'acme', environment: 'test', member: 'key' } as const;
     if (enabled === true) expect(vault.unwrap(wrapped, place)).toBe(key);

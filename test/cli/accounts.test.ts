@@ -88,8 +88,8 @@ The key is not shown again: only its hash is stored.
     expect(file()).toContain(`sha256: ${sha256Hex(key)}`);
     expect(file() + stderr).not.toContain(key.slice(8));
     expect((await run('keys list acme')).stdout)
-      .toBe(`ID                    KEY            ENV   KIND    STATE  CREATED     EXPIRES
-${id}  sk_test_…${key.slice(-4)}  test  secret  valid  2026-11-21  2027-05-20
+      .toBe(`ID                    KEY            STATE  CREATED     EXPIRES
+${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
 `);
   });
 
@@ -104,7 +104,7 @@ ${id}  sk_test_…${key.slice(-4)}  test  secret  valid  2026-11-21  2027-05-20
     expect(file()).toContain(
       `lastFour: ${/^\d+$/.test(key.slice(-4)) ? JSON.stringify(key.slice(-4)) : key.slice(-4)}`,
     );
-    const shown = new RegExp(`${id} +sk_live_…${key.slice(-4)} +Till 3 +live`);
+    const shown = new RegExp(`${id} +sk_live_…${key.slice(-4)} +Till 3 `);
     for (const line of ['keys list acme', 'keys due', 'accounts show acme']) {
       expect((await run(line)).stdout).toMatch(shown);
     }

@@ -63,6 +63,9 @@ async function shell(line: string): Promise<{ stdout: string; stderr: string }> 
   });
 }
 
+/** The event of an export, which its log has. */
+const eventOnly = /^\{[^\n]*"action":"accounts_exported"[^\n]*\}\n$/;
+
 /** Every way in which commands write much output must be complete, however slowly it is read. */
 async function expectWhole(config: string): Promise<void> {
   const listed = await readSlowly('accounts', 'list', '--json', '--config', config);
@@ -75,7 +78,7 @@ async function expectWhole(config: string): Promise<void> {
   expect({ ...exported, stdout: exported.stdout.split('\n').length - 1 }).toEqual({
     code: 0,
     stdout: count,
-    stderr: '',
+    stderr: expect.stringMatching(eventOnly) as string,
   });
   const table = await readSlowly('accounts', 'list', '--config', config);
   expect(table.stdout.match(/^merchant-/gm)).toHaveLength(count);
@@ -144,10 +147,15 @@ describe('a reader that closes the pipe', () => {
 
   test('ends a long list quietly, after the lines it has read', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });
-    for (const command of ['list', 'list --json', 'export']) {
+    for (const [command, logged] of [
+      ['list', /^$/],
+      ['list --json', /^$/],
+      ['export', eventOnly],
+    ] as const) {
       const line = `sidecar accounts ${command} --config ${folder.file('sidecar.yaml')} | head -n 2; echo "\${PIPESTATUS[0]}"`;
       const { stdout, stderr } = await shell(line);
-      expect({ lines: stdout.split('\n').length, stderr }).toEqual({ lines: 4, stderr: '' });
+      expect(stdout.split('\n')).toHaveLength(4);
+      expect(stderr).toMatch(logged);
       expect(stdout).toMatch(/\n0\n$/);
     }
   });
@@ -170,7 +178,9 @@ describe('a full disk', () => {
     const { stdout } = await shell(
       `{ sidecar accounts export --config ${config} >${disk.file('list.txt')}; } 2>&1; echo "$?"`,
     );
-    expect(stdout).toBe('cannot write the output: ENOSPC: no space left on device, write\n1\n');
+    const [event = '', ...rest] = stdout.split(/(?<=\n)/);
+    expect(event).toMatch(eventOnly);
+    expect(rest.join('')).toBe('cannot write the output: ENOSPC: no space left on device, write\n1\n');
     expect(readFileSync(disk.file('list.txt'), 'utf8')).toMatch(/^\{"id":"merchant-00000"/);
     const one = new Mount({ 'out.txt': '' }, 'size=64k');
     one.fill(4);

@@ -89,10 +89,10 @@ describeOnEachStore('queries', (newStore) => {
 
   test('keys due for rotation or about to expire are listed across accounts', async () => {
     const run = await open();
-    expect((await run(['keys', 'due'])).stdout).toBe(`ACCOUNT  ID  ENV   KIND    CREATED     EXPIRES     WHY
-acme     a1  test  secret  2026-11-01  2026-12-01  expiring
-due.co   d1  test  secret  2026-05-01  2026-12-01  due, expiring
-globex   g1  test  secret  2026-05-01  -           due
+    expect((await run(['keys', 'due'])).stdout).toBe(`ACCOUNT  ID  KEY        NAME  CREATED     EXPIRES     WHY
+acme     a1  sk_test_…  -     2026-11-01  2026-12-01  expiring
+due.co   d1  sk_test_…  -     2026-05-01  2026-12-01  due, expiring
+globex   g1  sk_test_…  -     2026-05-01  -           due
 `);
     const listed = JSON.parse((await run(['keys', 'due', '--json'])).stdout) as KeyView[];
     expect(listed.map(({ id, warnings }) => [id, ...warnings].join(' '))).toEqual([

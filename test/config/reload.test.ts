@@ -36,7 +36,13 @@ class Followed {
       file,
       env,
       clock: Date.now,
-      running: () => ({ type: 'file', file: join(dirname(file), 'accounts.yaml'), masterKeys: [], auditKeys: [] }),
+      running: () => ({
+        type: 'file',
+        file: join(dirname(file), 'accounts.yaml'),
+        masterKeys: [],
+        auditKeys: [],
+        maxKeyAge: undefined,
+      }),
       apply: (loaded) => void this.applied.push(combine(loaded)),
       log: createLogger('info', { write: (line) => void this.log.push(JSON.parse(line) as object) }),
     });

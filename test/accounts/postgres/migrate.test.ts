@@ -115,8 +115,11 @@ describeWithPostgres('migrations', () => {
     const [last] = all.slice(-1);
     const before = { dir: folder, schema: 'envelope_sidecar', createSchema: true, migrationsTable: 'migrations' };
     await runner({ ...before, databaseUrl: url, direction: 'up', count: all.length - 1, log: () => {} });
-    const store = openStore(url);
-    await put(store, storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
+    const insert = `
+      INSERT INTO accounts VALUES ('acme', 'Acme', true);
+      INSERT INTO api_keys (key_id, account_id, prefix, hash, created_at)
+      VALUES ('k', 'acme', 'sk_test_', '\\x${sha256Hex(keyNamed('acme'))}', now())`;
+    await postgres.psql(url, `SET search_path TO envelope_sidecar; ${insert}`);
     const message = `schema is at ${all.length - 1}, needs ${all.length}: run accounts migrate`;
     await expect(inspect(url, 1)).rejects.toThrow(message);
     expect(await migrate(url)).toEqual([last]);
