@@ -8,7 +8,7 @@ import { createPaymentCore } from '../../src/demo/payment-core.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { Folder } from '../support/folder.ts';
-import { freePort } from '../support/free-port.ts';
+import { freePorts } from '../support/free-port.ts';
 import { postgresPrograms, usePostgres } from '../support/postgres.ts';
 import { missingTools } from '../support/tools.ts';
 import { dashboard, queries } from './dashboard.ts';
@@ -34,7 +34,9 @@ describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
       NODE_COMPILE_CACHE: folder.file('cache'),
     };
     const ports = new Map([['3000', (core.address() as AddressInfo).port]]);
-    for (const shown of ['8080', '8081', '9090', '9091', '9092', '9093', '9095']) ports.set(shown, await freePort());
+    const shownPorts = ['8080', '8081', '9090', '9091', '9092', '9093', '9095'];
+    const free = await freePorts(shownPorts.length);
+    shownPorts.forEach((shown, i) => ports.set(shown, free[i] ?? 0));
     // The ports of the page are replaced in one pass, so that a free port is never taken for another port of the page.
     const script = commands
       .join('echo "--- next"\n')

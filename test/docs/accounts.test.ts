@@ -9,7 +9,7 @@ import { createPaymentCore } from '../../src/demo/payment-core.ts';
 import { problems } from '../../src/operators/problems.ts';
 import { runCommand } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
-import { freePort } from '../support/free-port.ts';
+import { freePorts } from '../support/free-port.ts';
 
 const page = readFileSync('docs/accounts.md', 'utf8');
 
@@ -18,7 +18,8 @@ test('docs/accounts.md leads from an empty store to an encrypted charge', async 
   const core = createPaymentCore((line) => seen.push(line)).listen(0, '127.0.0.1');
   onTestFinished(() => void core.close());
   await once(core, 'listening');
-  const ports = { '3000': (core.address() as AddressInfo).port, '8080': await freePort(), '9090': await freePort() };
+  const [listen = 0, admin = 0] = await freePorts(2);
+  const ports = { '3000': (core.address() as AddressInfo).port, '8080': listen, '9090': admin };
 
   const folder = new Folder({});
   const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
