@@ -87,8 +87,7 @@ The key is not shown again: only its hash is stored.
 `);
     expect(file()).toContain(`sha256: ${sha256Hex(key)}`);
     expect(file() + stderr).not.toContain(key.slice(8));
-    expect((await run('keys list acme')).stdout)
-      .toBe(`ID                    KEY            STATE  CREATED     EXPIRES
+    expect((await run('keys list acme')).stdout).toBe(`ID                    KEY            STATE  CREATED     EXPIRES
 ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
 `);
   });
