@@ -7,7 +7,7 @@ import { migrate } from '../../../src/accounts/postgres/migrate.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { Folder } from '../../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption } from './fixtures.ts';
+import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
 
 const folder = 'src/accounts/postgres/migrations';
 const all = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''));
