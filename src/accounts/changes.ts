@@ -160,6 +160,7 @@ function refuseSecondGrace(before: StoredEncryption | undefined, now: number): v
  * @throws `credentials_equal`
  */
 export function refuseEqual(account: StoredAccount, vault: Vault): void {
+  if (!environmentNames.every((environment) => vault.isFor(environment))) return;
   const [test, live] = [account.encryption.test, account.encryption.live].map((encryption) =>
     [encryption?.credentials, encryption?.previous?.credentials].filter((each) => each !== undefined),
   );
@@ -172,8 +173,13 @@ export function refuseEqual(account: StoredAccount, vault: Vault): void {
   }
 }
 
-/** An account with its credentials unwrapped by one vault and wrapped by another. */
-export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAccount {
+/** An account with its credentials unwrapped by one vault and wrapped by another. @param environments the others stay unchanged */
+export function rewrap(
+  account: StoredAccount,
+  from: Vault,
+  to: Vault,
+  environments: readonly EnvironmentName[] = environmentNames,
+): StoredAccount {
   const rewrapped = (credentials: StoredCredentials, environment: EnvironmentName): StoredCredentials => {
     const again = (text: string, member: 'key' | 'iv'): string => {
       const place = { account: account.id, environment, member };
@@ -181,8 +187,8 @@ export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAc
     };
     return { ...credentials, key: again(credentials.key, 'key'), iv: again(credentials.iv, 'iv') };
   };
-  const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
-  for (const environment of environmentNames) {
+  const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = { ...account.encryption };
+  for (const environment of environments) {
     const one = account.encryption[environment];
     if (one === undefined) continue;
     const previous = one.previous && {

@@ -1,5 +1,5 @@
 import { AccountsError } from './accounts-error.ts';
-import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { environmentNames, type EnvironmentName, type KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
 import * as keyChanges from './key-changes.ts';
 import { rfc3339 } from '../input/value-types.ts';
@@ -202,14 +202,15 @@ export class Operations extends Queries {
   }
 
   /**
-   * Wraps all credentials with the first master key of another vault. That key must already be configured, or sidecars
-   * without it could not unwrap them. Credentials that are wrapped with it stay unchanged, so that the operation can be
-   * repeated. Returns the number of changed accounts.
+   * Wraps credentials with another master key, in the environments that it is for. It must already be configured there,
+   * or sidecars without it could not unwrap them. Credentials that are wrapped with it stay unchanged, so that the
+   * operation can be repeated. Returns the number of changed accounts.
    *
    * @throws AccountsError `master_key_not_configured`
    */
   async rekey(to: Vault, request: ChangeRequest): Promise<number> {
-    if (this.#vault.holds(to) === 'none') {
+    const environments = environmentNames.filter((environment) => this.#vault.holds(to, environment) !== 'none');
+    if (environments.length === 0) {
       throw new AccountsError(
         'master_key_not_configured',
         'the new master key is not configured: put it on a second line of accounts.masterKey, let all sidecars load it, ' +
@@ -217,15 +218,19 @@ export class Operations extends Queries {
       );
     }
     const { now } = this.viewing();
+    const [kcv = ''] = environments.flatMap((environment) => to.checkValues(environment));
+    const configured = new Set(environments.flatMap((environment) => this.#vault.checkValues(environment)));
+    configured.delete(kcv);
+    const details = { kcv, replaces_kcv: [...configured].join(' ') };
     const event: AuditEvent = {
       ...sourceOf(request),
       at: now,
       action: 'master_key_changed',
       account: undefined,
-      details: {},
+      details,
     };
     const { accounts, appended } = await this.store.changeAll(
-      (account) => changes.rewrap(account, this.#vault, to),
+      (account) => changes.rewrap(account, this.#vault, to, environments),
       event,
     );
     appended.forEach(this.#audit);

@@ -8,7 +8,7 @@ import type { Vault } from './vault.ts';
 
 /**
  * Converts a stored account for serving requests: with its credentials unwrapped, and without disabled ones unless a
- * grace accepts them.
+ * grace accepts them. What another environment's master key has sealed is left out: this sidecar does not serve it.
  *
  * @throws AccountsError `master_key_missing`, `master_key_wrong`, `store_invalid`
  */
@@ -16,7 +16,7 @@ export function unwrapAccount(stored: StoredAccount, vault: Vault): Account {
   const encryption: Partial<Record<EnvironmentName, Encryption>> = {};
   for (const environment of environmentNames) {
     const written = stored.encryption[environment];
-    if (written === undefined) continue;
+    if (written === undefined || !vault.isFor(environment)) continue;
     const { enabled, encoding, credentials, previous } = written;
     const before =
       previous?.credentials &&

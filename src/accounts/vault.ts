@@ -1,7 +1,7 @@
-import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
-import { decodeBase64 } from '../envelope/encoding.ts';
+import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
+import { keysFor, masterKeyMissing, openedKey, type MasterKey } from './master-key.ts';
 
 /**
  * The place of a wrapped text, which can be unwrapped only there. Previous credentials keep the place they had as
@@ -15,7 +15,6 @@ export interface Place {
 
 const marker = 'sealed:v1:';
 const algorithm = 'aes-256-gcm';
-const keyLength = 32;
 const nonceLength = 12;
 const tagLength = 16;
 
@@ -25,64 +24,61 @@ export function isWrapped(text: string): boolean {
 }
 
 /**
- * Reads master keys, one per line, each of 32 bytes in base64 or hex. The first one wraps and each unwraps, so that the
- * key can be changed while sidecars run. Undefined if the text is invalid.
- */
-export function parseMasterKeys(text: string): readonly KeyObject[] | undefined {
-  const keys = text
-    .trim()
-    .split(/\s*\n\s*/)
-    .map((line) => (/^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line)));
-  if (!keys.every((key) => key?.length === keyLength)) return undefined;
-  return keys.map((key) => clearedKey(key as Buffer));
-}
-
-/** A key of these bytes, which are overwritten: Node uses their memory again without clearing it. */
-function clearedKey(bytes: Buffer): KeyObject {
-  const key = createSecretKey(bytes);
-  bytes.fill(0);
-  return key;
-}
-
-/**
  * Wraps key material before it is stored and unwraps it afterwards: `sealed:v1:` and the base64url of nonce, ciphertext
  * and tag of AES-256-GCM. The place is authenticated, so that a wrapped text cannot be unwrapped elsewhere. Nonces are
  * random, which is safe for 2³² texts per master key (NIST SP 800-38D §8.3).
  */
 export class Vault {
-  readonly #masterKeys: readonly KeyObject[] | AccountsError;
+  readonly #keys: Readonly<Record<EnvironmentName, readonly MasterKey[] | undefined>> | AccountsError;
 
   /**
    * @param masterKeys none: texts stay in the clear, which only a file store allows; an error: they cannot be read, which
    *   is thrown once one of them is needed
    */
-  constructor(masterKeys: readonly KeyObject[] | AccountsError) {
-    this.#masterKeys = masterKeys;
+  constructor(masterKeys: readonly MasterKey[] | AccountsError) {
+    this.#keys =
+      masterKeys instanceof AccountsError
+        ? masterKeys
+        : { test: keysFor('test', masterKeys), live: keysFor('live', masterKeys) };
   }
 
-  get #keys(): readonly KeyObject[] {
-    if (this.#masterKeys instanceof AccountsError) throw this.#masterKeys;
-    return this.#masterKeys;
+  /** The keys of an environment, the one that wraps first. */
+  #keysOf(environment: EnvironmentName): readonly KeyObject[] {
+    if (this.#keys instanceof AccountsError) throw this.#keys;
+    const keys = this.#keys[environment];
+    if (keys === undefined) throw masterKeyMissing(environment);
+    return keys.map(openedKey);
+  }
+
+  /** Whether this vault is meant to open what is stored for an environment: its keys may be for the other one only. */
+  isFor(environment: EnvironmentName): boolean {
+    return this.#keys instanceof AccountsError || this.#keys[environment] !== undefined;
+  }
+
+  /** The key check values of an environment's keys, in their order. */
+  checkValues(environment: EnvironmentName): readonly string[] {
+    return this.#keys instanceof AccountsError ? [] : (this.#keys[environment] ?? []).map(({ kcv }) => kcv);
   }
 
   /** Whether the master key that `other` wraps with is one of these, and whether it is the first of them. */
-  holds(other: Vault): 'first' | 'other' | 'none' {
-    const [key] = other.#keys;
-    const place = this.#keys.findIndex((each) => key?.equals(each) === true);
+  holds(other: Vault, environment: EnvironmentName): 'first' | 'other' | 'none' {
+    if (!this.isFor(environment)) return 'none';
+    const [key] = other.#keysOf(environment);
+    const place = this.#keysOf(environment).findIndex((each) => key?.equals(each) === true);
     if (place === -1) return 'none';
     return place === 0 ? 'first' : 'other';
   }
 
   /** Whether a text is stored as `wrap` would store it now: with the first master key, or in the clear if there is none. */
   isCurrent(text: string, place: Place): boolean {
-    const [key] = this.#keys;
+    const [key] = this.#keysOf(place.environment);
     if (key === undefined || !isWrapped(text)) return key === undefined && !isWrapped(text);
     return unwrapWith(key, Buffer.from(text.slice(marker.length), 'base64url'), place) !== undefined;
   }
 
   /** The text to store: wrapped or, without a master key, unchanged. */
   wrap(text: string, place: Place): string {
-    const [key] = this.#keys;
+    const [key] = this.#keysOf(place.environment);
     if (key === undefined) return text;
     const nonce = randomBytes(nonceLength);
     const cipher = createCipheriv(algorithm, key, nonce).setAAD(nameOf(place));
@@ -98,14 +94,15 @@ export class Vault {
   unwrap(text: string, place: Place): string {
     if (!isWrapped(text)) return text;
     const subject = `the sealed ${place.member} of account ${place.account} in ${place.environment}`;
-    if (this.#keys.length === 0) {
+    const keys = this.#keysOf(place.environment);
+    if (keys.length === 0) {
       throw new AccountsError('master_key_missing', `${subject} needs the master key: set accounts.masterKey`);
     }
     const written = text.slice(marker.length);
     const bytes = Buffer.from(written, 'base64url');
     // Node's decoder skips unknown characters.
     const isWhole = bytes.toString('base64url') === written;
-    for (const key of this.#keys) {
+    for (const key of keys) {
       const unwrapped = isWhole ? unwrapWith(key, bytes, place) : undefined;
       if (unwrapped !== undefined) return unwrapped;
     }

@@ -1,12 +1,14 @@
 import { readFileSync, statSync } from 'node:fs';
 import { extname } from 'node:path';
 import { AccountsError } from '../accounts/accounts-error.ts';
+import { environmentNames } from '../accounts/api-key.ts';
 import { membersOf } from '../accounts/file/members.ts';
+import { parseMasterKeys } from '../accounts/master-key.ts';
 import type { AuditAction, StoredAccount } from '../accounts/store.ts';
 import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.ts';
 import { Importer } from '../accounts/transfer/importer.ts';
 import { linesOf } from '../accounts/transfer/lines.ts';
-import { Vault, parseMasterKeys } from '../accounts/vault.ts';
+import { Vault } from '../accounts/vault.ts';
 import { loadCommandStore } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
 import { CommandFailed, printError, valid } from './failures.ts';
@@ -221,15 +223,16 @@ async function rekey(session: StoreSession, options: { readonly newMasterKeyFile
   const { operations, vault, actor, show } = session;
   const file = options.newMasterKeyFile;
   await readable(file, async () => {
-    const keys = parseMasterKeys(readFileSync(file, 'utf8'));
-    if (keys === undefined) throw new CommandFailed(`${file}: expected 32 bytes in base64 or hex`);
-    const to = new Vault(keys);
+    const [key, ...more] = parseMasterKeys(readFileSync(file, 'utf8')) ?? [];
+    if (key === undefined || more.length > 0) throw new CommandFailed(`${file}: expected 32 bytes in base64 or hex`);
+    const to = new Vault([key]);
     const accounts = await operations.rekey(to, { actor });
-    const next =
-      vault.holds(to) === 'first'
-        ? 'When all sidecars have the new key on the first line, you can remove the old key.\n'
-        : 'Put the new key on the first line, let all sidecars load it, and run this command again before you remove the old key.\n';
-    await show({ accounts }, () => `${accounts} accounts were wrapped with the new master key.\n${next}`);
+    const isFirst = environmentNames.every((environment) => vault.holds(to, environment) !== 'other');
+    const next = isFirst
+      ? 'When all sidecars have the new key on the first line, you can remove the old key.\n'
+      : 'Put the new key on the first line, let all sidecars load it, and run this command again before you remove the old key.\n';
+    const done = `${accounts} accounts were wrapped with the new master key, KCV ${key.kcv}.\n`;
+    await show({ accounts, kcv: key.kcv }, () => done + next);
   });
 }
 

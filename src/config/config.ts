@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { Account } from '../accounts/account.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
 import type { PostgresSettings } from '../accounts/postgres/accounts.ts';
 import type { SidecarFile } from './schema.ts';
 import type { Sources } from './sources.ts';
@@ -63,7 +64,7 @@ interface FileStoreSettings {
   /** Absolute. */
   readonly file: string;
   /** Empty: the file holds credentials in the clear. */
-  readonly masterKeys: readonly KeyObject[];
+  readonly masterKeys: readonly MasterKey[];
   /** The longest lifetime of a new key, in milliseconds. Undefined: any. */
   readonly maxKeyAge?: number | undefined;
   /** Sign the audit trail: the first signs, the others signed before it. Empty: it is not signed. */

@@ -1,6 +1,7 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { isIPv4 } from 'node:net';
 import { environmentNames } from '../accounts/api-key.ts';
+import { keysFor, type MasterKey } from '../accounts/master-key.ts';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { Partly } from '../input/validate.ts';
 import { tls as nodeTls } from '../tls.ts';
@@ -16,6 +17,7 @@ export function crossCheck(file: YamlFile, content: Content): void {
   checkListeners(file, content);
   checkEnvironments(file, content.environments);
   checkAccounts(file, content.accounts);
+  checkMasterKeys(file, content);
   checkRoutes(file, content.routes ?? []);
   checkLimits(file, content.limits);
 }
@@ -143,6 +145,23 @@ function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
   if (inFile && inDatabase) file.report(['accounts', 'postgres'], 'not together with "file": remove one of them');
   if (inDatabase && !inFile && accounts.masterKey !== undefined) {
     file.report(['accounts', 'masterKey'], 'move it into "postgres"');
+  }
+}
+
+/** With a master key for each environment, every environment that is served needs its own. */
+function checkMasterKeys(file: YamlFile, { accounts, environments }: Content): void {
+  const inDatabase = accounts?.postgres !== undefined;
+  const path = inDatabase ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+  const keys = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly MasterKey[] | undefined;
+  if (keys === undefined || file.isWrongWithin(path)) return;
+  if (keys.length === 0) file.report(path, 'expected "test", "live" or both');
+  for (const name of environmentNames) {
+    if (environments?.[name] === undefined || keysFor(name, keys) !== undefined) continue;
+    file.report([...path, name], `missing: this sidecar serves ${name}`);
+  }
+  const forTest = new Set(keys.filter(({ environment }) => environment === 'test').map(({ kcv }) => kcv));
+  if (keys.some(({ environment, kcv }) => environment === 'live' && forTest.has(kcv))) {
+    file.report([...path, 'live'], 'the same key as in "test": each environment needs its own');
   }
 }
 

@@ -25,11 +25,14 @@ function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessag
   yield { sidecar: shortened(withSharedKeys(sidecar, running), most), accounts: rest && shortened(rest, most), files };
 }
 
-/** A key object that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */
+/** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */
 function withSharedKeys(sidecar: LoadedFiles['sidecar'], running: StoreSettings | undefined): LoadedFiles['sidecar'] {
   if (!sidecar.ok || running === undefined) return sidecar;
   const { store } = sidecar.value;
-  const masterKeys = store.masterKeys.map((key) => running.masterKeys.find((other) => other.equals(key)) ?? key);
+  const masterKeys = store.masterKeys.map((own) => {
+    const same = running.masterKeys.find(({ key }) => own.key !== undefined && key?.equals(own.key) === true);
+    return same === undefined ? own : { ...own, key: same.key };
+  });
   return { ...sidecar, value: { ...sidecar.value, store: { ...store, masterKeys } } };
 }
 

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { unwrapIfPossible } from '../accounts/unwrap-account.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
 import type { StoredAccount } from '../accounts/store.ts';
 import { isWrapped, Vault } from '../accounts/vault.ts';
 import { Files } from '../yaml/files.ts';
@@ -59,9 +60,10 @@ export interface CommandStore {
 export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
   const { sidecar, store } = readSidecar(path, env, new Files());
   if (sidecar.ok) return { ...sidecar, value: { settings: sidecar.value.store, keyProblem: undefined } };
-  const [keyProblem, ...others] = sidecar.problems;
-  const isForKeys = keyProblem?.path === formatPath(masterKeyPath(store?.type));
-  if (store === undefined || !isForKeys || others.length > 0) return sidecar;
+  const keyPath = formatPath(masterKeyPath(store?.type));
+  const [keyProblem] = sidecar.problems;
+  const areForKeys = sidecar.problems.every(({ path }) => path === keyPath || path.startsWith(`${keyPath}.`));
+  if (store === undefined || !areForKeys) return sidecar;
   return { ok: true, value: { settings: store, keyProblem }, warnings: [] };
 }
 
@@ -136,11 +138,11 @@ export function loadAdmin(path: string, env: Env): FileContent<Listener> {
 }
 
 /** The master keys that the file names, or else those of the environment. A database requires one. */
-function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: Env): readonly KeyObject[] {
+function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: Env): readonly MasterKey[] {
   const inDatabase = accounts?.postgres !== undefined;
   const path = masterKeyPath(inDatabase ? 'postgres' : 'file');
-  const named = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly KeyObject[] | undefined;
-  if (named !== undefined || file.isWrong(path)) return named ?? [];
+  const named = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly MasterKey[] | undefined;
+  if (named !== undefined || file.isWrongWithin(path)) return named ?? [];
   const text = env['SIDECAR_MASTER_KEY'];
   const keys = text === undefined ? [] : masterKeys.read(text);
   if (keys === undefined) {
@@ -168,7 +170,7 @@ function open(path: string, files: Files): YamlFile | FileProblem {
   }
 }
 
-function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObject[]): Omit<Settings, 'sources'> {
+function toSettings(file: SidecarFile, directory: string, keys: readonly MasterKey[]): Omit<Settings, 'sources'> {
   const { operators, environments, accounts, audit, keys: rules, ...rest } = file;
   return {
     ...rest,

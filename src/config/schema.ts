@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
+import { restricted, type MasterKey } from '../accounts/master-key.ts';
 import { duration, oneOf, text, within } from '../input/value-types.ts';
 import type { Values } from '../yaml/values.ts';
 import { identifier, lifetime } from '../accounts/value-types.ts';
@@ -195,21 +196,41 @@ function operatorsSchema(values: Values) {
   });
 }
 
-function storeSchema({ value }: Values) {
+/** In the short form the keys are for both environments. */
+function masterKeySchema({ value }: Values) {
+  const forms = z.union(
+    [
+      value(masterKeys),
+      z.strictObject({
+        test: value(masterKeys).optional().describe('For credentials in test.'),
+        live: value(masterKeys).optional().describe('For credentials in live.'),
+      }),
+    ],
+    { error: `expected ${masterKeys.expected}; or members "test" and "live"` },
+  );
+  return forms.transform((written): readonly MasterKey[] => {
+    if (!('test' in written) && !('live' in written)) return Array.isArray(written) ? written : [];
+    return environmentNames.flatMap((name) => (written[name] ?? []).map((key) => restricted(key, name)));
+  });
+}
+
+function storeSchema(values: Values) {
+  const { value } = values;
   return z.strictObject({
     file: value(text).optional().describe("Path of the accounts' file. Either this or `postgres`."),
-    masterKey: value(masterKeys)
+    masterKey: masterKeySchema(values)
       .optional()
       .describe(
         'Wraps credentials before they are stored in the file: 32 bytes in base64 or hex. One key a line: the first ' +
-          'wraps, each unwraps. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
+          'wraps, each unwraps. Or `{ test: …, live: … }`, one for each environment; a sidecar needs those that it ' +
+          'serves. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
       ),
     postgres: z
       .strictObject({
         url: value(postgresUrl).describe(
           'The database: `postgres://user:password@host:port/name`, TLS with `?sslmode=verify-full`.',
         ),
-        masterKey: value(masterKeys)
+        masterKey: masterKeySchema(values)
           .optional()
           .describe('As `accounts.masterKey`. Required, here or as `SIDECAR_MASTER_KEY`.'),
         cache: z

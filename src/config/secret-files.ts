@@ -5,7 +5,7 @@ import type { YamlFile } from '../yaml/yaml-file.ts';
 
 /** Members with operators' tokens or master keys, or the password of the database. */
 const secretMember =
-  /^(?:operators\.token|operators\.tokens\[\d+\]\.token|accounts\.(?:postgres\.)?masterKey|accounts\.postgres\.url)$/;
+  /^(?:operators\.token|operators\.tokens\[\d+\]\.token|accounts\.(?:postgres\.)?masterKey(?:\.(?:test|live))?|accounts\.postgres\.url)$/;
 
 /** The permission of users other than the owner and the group to read a file. */
 const othersRead = 0o004;

@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import { sha256Hex, type EnvironmentName } from '../accounts/api-key.ts';
-import { parseMasterKeys } from '../accounts/vault.ts';
+import { parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
 import { duration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import type { operatorRoles } from './choices.ts';
 
@@ -90,7 +90,7 @@ export const postgresUrl: ValueType<string> = {
 };
 
 /** The keys that wrap key material: one per line, the first wraps, each unwraps. */
-export const masterKeys: ValueType<readonly KeyObject[]> = {
+export const masterKeys: ValueType<readonly MasterKey[]> = {
   name: 'master key',
   expected: '32 bytes in base64 or hex; further lines are older keys that still open',
   pattern: /./,

@@ -1,5 +1,6 @@
-import type { KeyObject } from 'node:crypto';
 import type { z } from 'zod';
+import { environmentNames } from '../accounts/api-key.ts';
+import { keysFor, type MasterKey } from '../accounts/master-key.ts';
 import type {
   Environment,
   Listener,
@@ -149,18 +150,26 @@ function environmentRows({ name, hosts, upstream }: Environment): Row[] {
 
 function storeRows(store: StoreSettings): Row[] {
   if (store.type === 'file') {
-    return [{ member: 'accounts.file', value: store.file }, masterKeyRow('accounts.masterKey', store.masterKeys)];
+    return [{ member: 'accounts.file', value: store.file }, ...masterKeyRows('accounts.masterKey', store.masterKeys)];
   }
   return [
     { member: 'accounts.postgres.url', value: databaseOf(store.url) },
-    masterKeyRow('accounts.postgres.masterKey', store.masterKeys),
+    ...masterKeyRows('accounts.postgres.masterKey', store.masterKeys),
     { member: 'accounts.postgres.cache', value: String(store.cache) },
     { member: 'accounts.postgres.staleFor', value: formatDuration(store.staleFor) },
   ];
 }
 
-function masterKeyRow(member: string, keys: readonly KeyObject[]): Row {
-  return keys.length > 0 ? { ...secret(member), defaultSource: 'variable SIDECAR_MASTER_KEY' } : secret(member, false);
+/** One row, or one for each environment. Key check values are not secret. */
+function masterKeyRows(member: string, keys: readonly MasterKey[]): Row[] {
+  const row = (name: string, own: readonly MasterKey[]): Row => ({
+    ...secret(name, own.length > 0),
+    ...(own.length > 0 && { value: `${placeholder} (KCV ${own.map(({ kcv }) => kcv).join(', ')})` }),
+  });
+  if (keys.some(({ environment }) => environment !== undefined)) {
+    return environmentNames.map((name) => row(`${member}.${name}`, keysFor(name, keys) ?? []));
+  }
+  return [{ ...row(member, keys), ...(keys.length > 0 && { defaultSource: 'variable SIDECAR_MASTER_KEY' }) }];
 }
 
 function routeRows({ path, methods, keys, envelope, upgrade }: Route, i: number): Row[] {

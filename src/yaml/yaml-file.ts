@@ -60,6 +60,14 @@ export class YamlFile {
     return this.#reported.has(JSON.stringify(path));
   }
 
+  /** Whether a problem with this member or one of its members was reported. */
+  isWrongWithin(path: MemberPath): boolean {
+    const within = JSON.stringify(path).slice(0, -1);
+    return [...this.#reported].some(
+      (reported) => reported.startsWith(`${within}]`) || reported.startsWith(`${within},`),
+    );
+  }
+
   /** Notes a warning about the member at `path`. */
   warn(path: MemberPath, message: string): void {
     this.#warnings.push(this.problemAt(path, `warning: ${message}`));

@@ -13,7 +13,8 @@ import {
 import { issueKey, revokeKey, rotateKey } from '../../src/accounts/key-changes.ts';
 import { hasChecksum } from '../../src/accounts/key-maker.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../../src/accounts/store.ts';
-import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../src/accounts/master-key.ts';
+import { Vault } from '../../src/accounts/vault.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 const clear = new Vault([]);

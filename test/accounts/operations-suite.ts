@@ -5,7 +5,8 @@ import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Operations, type OperationsOptions } from '../../src/accounts/operations.ts';
 import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
 import type { AuditEvent, Store } from '../../src/accounts/store.ts';
-import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../src/accounts/master-key.ts';
+import { Vault } from '../../src/accounts/vault.ts';
 import type { Storage } from './store-suite.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
@@ -320,7 +321,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       expect(trail.at(-1)).toMatchObject({
         action: 'master_key_changed',
         account: undefined,
-        details: { accounts: 1 },
+        details: { accounts: 1, kcv: 'fe1b058031', replaces_kcv: '9211053c55' },
       });
     });
   });

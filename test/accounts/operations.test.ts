@@ -3,7 +3,7 @@ import { FileStore } from '../../src/accounts/file/store.ts';
 import { OperationsThreads } from '../../src/accounts/file/thread.ts';
 import type { OperationsOptions } from '../../src/accounts/operations.ts';
 import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
-import { parseMasterKeys } from '../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { Folder } from '../support/folder.ts';
 import { describeOperations } from './operations-suite.ts';
 

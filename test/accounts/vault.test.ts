@@ -1,6 +1,7 @@
 import { createDecipheriv } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { isWrapped, parseMasterKeys, Vault, type Place } from '../../src/accounts/vault.ts';
+import { parseMasterKeys, restricted } from '../../src/accounts/master-key.ts';
+import { isWrapped, Vault, type Place } from '../../src/accounts/vault.ts';
 
 const hex = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f';
 const base64 = Buffer.from(hex, 'hex').toString('base64');
@@ -19,12 +20,12 @@ describe('master keys', () => {
     ['base64', base64],
     ['a newline at the end', `${base64}\n`],
   ])('are 32 bytes: %s', (_, written) => {
-    expect(parseMasterKeys(written)?.map((key) => key.export().toString('hex'))).toEqual([hex]);
+    expect(parseMasterKeys(written)?.map(({ key }) => key?.export().toString('hex'))).toEqual([hex]);
   });
 
   test('may be several, one per line', () => {
     const keys = parseMasterKeys(` ${base64}\r\n\n  ${otherHex}\n`);
-    expect(keys?.map((key) => key.export().toString('hex'))).toEqual([hex, otherHex]);
+    expect(keys?.map(({ key }) => key?.export().toString('hex'))).toEqual([hex, otherHex]);
   });
 
   test.each([
@@ -120,6 +121,28 @@ test('a text is current if it is wrapped with the first master key', () => {
 
 test('a vault knows whether it has the master key of another vault', () => {
   const both = vaultOf(otherHex, hex);
-  expect([otherHex, hex, '00'.repeat(32)].map((key) => both.holds(vaultOf(key)))).toEqual(['first', 'other', 'none']);
-  expect([both.holds(vaultOf()), vaultOf().holds(both)]).toEqual(['none', 'none']);
+  const held = [otherHex, hex, '00'.repeat(32)].map((key) => both.holds(vaultOf(key), 'test'));
+  expect(held).toEqual(['first', 'other', 'none']);
+  expect([both.holds(vaultOf(), 'test'), vaultOf().holds(both, 'test')]).toEqual(['none', 'none']);
+});
+
+describe('a vault with a master key for test only', () => {
+  const forTest = (parseMasterKeys(hex) ?? []).map((key) => restricted(key, 'test'));
+  const vault = new Vault(forTest);
+  const inLive = { ...place, environment: 'live' } as const;
+
+  test('wraps and unwraps in test', () => {
+    expect(vault.unwrap(vault.wrap(text, { ...place, environment: 'test' }), { ...place, environment: 'test' })).toBe(
+      text,
+    );
+    expect([vault.isFor('test'), vault.isFor('live')]).toEqual([true, false]);
+  });
+
+  test('neither wraps nor unwraps in live, although the key would fit', () => {
+    const message = 'credentials in live need the master key of live: set accounts.masterKey.live';
+    const missing = expect.objectContaining({ code: 'master_key_missing', message }) as Error;
+    expect(() => vault.wrap(text, inLive)).toThrow(missing);
+    expect(() => vault.unwrap(vaultOf(hex).wrap(text, inLive), inLive)).toThrow(missing);
+    expect(vault.holds(vaultOf(hex), 'live')).toBe('none');
+  });
 });

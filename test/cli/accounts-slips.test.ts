@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
-import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../src/accounts/master-key.ts';
+import { Vault } from '../../src/accounts/vault.ts';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
 import type { Ended } from '../support/cli.ts';
 import { startCommand, type Command } from '../support/command.ts';

@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
-import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../src/accounts/master-key.ts';
+import { Vault } from '../../src/accounts/vault.ts';
 import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { admin, enabledOf } from '../support/sidecar.ts';
@@ -150,7 +151,7 @@ describe('the master key', () => {
   }
 
   const bytes = (found: Config['store'] | string[]): string[] =>
-    Array.isArray(found) ? found : found.masterKeys.map((key) => key.export().toString('base64'));
+    Array.isArray(found) ? found : found.masterKeys.map(({ key }) => key?.export().toString('base64') ?? '');
 
   test('is optional', () => {
     expect(bytes(store(minimal))).toEqual([]);

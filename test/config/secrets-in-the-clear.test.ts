@@ -76,6 +76,7 @@ test.each([
     'token',
   ],
   ['accounts.masterKey', { masterKey: { file: 'master-key' } }, {}, 'master-key'],
+  ['accounts.masterKey.test', { masterKey: { test: { file: 'master-key' } } }, {}, 'master-key'],
 ])('check warns if %s is in a file that every user can read', async (member, accounts, more, file) => {
   const folder = folderWith({ ...acmeEntry, encryption: {} }, accounts, more);
   folder.write({ token: 'a'.repeat(32) });

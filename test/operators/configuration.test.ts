@@ -111,7 +111,8 @@ describe('the configuration in the API', () => {
     for (const telling of [...Object.values(secrets).flatMap(tellingOf), ...hashes, ...pem]) {
       expect(text).not.toContain(telling);
     }
-    for (const { secret, value } of members) if (secret) expect(['***', null]).toContain(value);
+    for (const { secret, value } of members)
+      if (secret) expect(value ?? '***').toMatch(/^\*\*\*(?: \(KCV [0-9a-f]{10}, [0-9a-f]{10}\))?$/);
   });
 
   test('contains nothing of a database URL whose password was not percent-encoded', () => {
@@ -124,12 +125,22 @@ describe('the configuration in the API', () => {
 
   test('has every member that sidecar.yaml may have', () => {
     const schema = JSON.parse(readFileSync('config/sidecar.schema.json', 'utf8')) as Schema;
-    const shown = [load(whole, files, env), load(database, files, env)].map((config) => told(config).members);
-    const names = shown.flat().map(({ member }) => member.replaceAll(/\[\d+\]/g, '[]'));
-    expect(new Set(names)).toEqual(
-      // The members of `tokens` describe the lines of `token`.
-      new Set(membersOf(schema).filter((member) => member !== 'operators.token')),
+    const split = { test: '${MASTER}', live: { file: 'token-of-live' } };
+    const whatever = { ...files, 'token-of-live': '33'.repeat(32) };
+    const splitInFile = { ...whole, accounts: { file: 'accounts.yaml', masterKey: split } };
+    const splitInDatabase = {
+      ...database,
+      accounts: { postgres: { ...database.accounts.postgres, masterKey: split } },
+    };
+    const shown = [whole, database, splitInFile, splitInDatabase].map(
+      (file) => told(load(file, whatever, env)).members,
     );
+    const names = shown.flat().map(({ member }) => member.replaceAll(/\[\d+\]/g, '[]'));
+    // Of a member with a short form, the schema lists the members of the long one.
+    const known = new Set([...membersOf(schema), 'accounts.masterKey', 'accounts.postgres.masterKey']);
+    // The members of `tokens` describe the lines of `token`.
+    known.delete('operators.token');
+    expect(new Set(names)).toEqual(known);
   });
 
   test('has the values of the file, and the source of each', () => {
@@ -152,7 +163,11 @@ describe('the configuration in the API', () => {
     expect(row('operators.tokens[0].token')).toEqual({ ...secret, source: 'inline' });
     expect(row('operators.tokens[1].token')).toEqual({ ...secret, source: 'file token' });
     expect(row('operators.tokens[2].token')).toEqual({ ...secret, source: 'variable TOKEN' });
-    expect(row('accounts.masterKey')).toEqual({ ...secret, source: 'variable MASTER' });
+    expect(row('accounts.masterKey')).toEqual({
+      ...secret,
+      value: expect.stringMatching(/^\*\*\* \(KCV [0-9a-f]{10}, [0-9a-f]{10}\)$/) as string,
+      source: 'variable MASTER',
+    });
     expect(row('environments.live.upstream.key')).toEqual({ ...secret, source: 'file key.pem' });
     expect(row('environments.test.upstream.key')).toEqual({ ...secret, value: null, source: null });
   });
@@ -165,7 +180,11 @@ describe('the configuration in the API', () => {
       expect(members).toContainEqual(expect.objectContaining({ member: name, value: '***', source: 'file token' }));
     }
     expect(members).toContainEqual(
-      expect.objectContaining({ member: 'accounts.masterKey', value: '***', source: 'variable SIDECAR_MASTER_KEY' }),
+      expect.objectContaining({
+        member: 'accounts.masterKey',
+        value: expect.stringMatching(/^\*\*\* \(KCV [0-9a-f]{10}\)$/) as string,
+        source: 'variable SIDECAR_MASTER_KEY',
+      }),
     );
     for (const telling of Object.values(secrets).flatMap(tellingOf)) expect(text).not.toContain(telling);
   });

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { lockFile } from '../../src/accounts/file/lock.ts';
-import { parseMasterKeys } from '../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { mayMount, Mount } from '../support/mount.ts';
 import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';

@@ -183,7 +183,8 @@ class AccountsReader {
     if (iv === undefined) this.#file.report([...path, 'iv'], 'missing: expected the IV');
     if (key === undefined || iv === undefined || format === undefined) return undefined;
     const stored = { stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
-    if (this.#vault === undefined && (isWrapped(key) || isWrapped(iv))) return stored;
+    // Sealed with a master key that this sidecar is not meant to have.
+    if (!this.#vault?.isFor(owner.environment) && (isWrapped(key) || isWrapped(iv))) return stored;
     const plainKey = this.#unwrapped(key, [...path, 'key'], { ...owner, member: 'key' });
     const plainIv = this.#unwrapped(iv, [...path, 'iv'], { ...owner, member: 'iv' });
     // A text that cannot be unwrapped is reported at the end and stays stored unchanged.

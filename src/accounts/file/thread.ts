@@ -1,6 +1,6 @@
-import type { KeyObject } from 'node:crypto';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
+import type { MasterKey } from '../master-key.ts';
 import { remoteOperations, type OperationCall } from '../plain-operations.ts';
 import type { AppendedEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
@@ -24,7 +24,7 @@ export type OperationReply =
 
 /** What the thread is started with. */
 export interface OperationsWorkerData extends FileStoreOptions {
-  readonly masterKeys: readonly KeyObject[];
+  readonly masterKeys: readonly MasterKey[];
   /** As of `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
 }

@@ -4,6 +4,7 @@ import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
 import type { DirectoryState } from '../key-directory.ts';
 import type { AccountsDatabase, Accounts, CredentialsSample } from '../accounts.ts';
+import type { MasterKey } from '../master-key.ts';
 import { dispatch, remoteOperations, type PlainOperations } from '../plain-operations.ts';
 import type { AppendedEvent } from '../store.ts';
 import type { TrailState } from '../store.ts';
@@ -31,7 +32,7 @@ export interface PostgresSettings {
   /** `postgres://…` */
   readonly url: string;
   /** The keys that wrap credentials: the first wraps, each unwraps. At least one. */
-  readonly masterKeys: readonly KeyObject[];
+  readonly masterKeys: readonly MasterKey[];
   /** Sign the audit trail, see `TrailOptions`. */
   readonly auditKeys: readonly KeyObject[];
   /** The most API keys that are cached. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Account, Encryption } from '../../accounts/account.ts';
 import { AccountsError } from '../../accounts/accounts-error.ts';
 import type { EnvironmentName } from '../../accounts/api-key.ts';
+import { keysFor, masterKeyMissing } from '../../accounts/master-key.ts';
 import type { EnvelopeCodec, SealStream } from '../../envelope/codec.ts';
 import { account, endpoint, environment, type Parts } from '../endpoint.ts';
 import { ApiProblem } from '../problems.ts';
@@ -32,6 +33,8 @@ export const sealEndpoint = endpoint({
   run: async (parts, { account: id, environment }, _caller, { now, body, closed }) => {
     const found = await parts.find(id);
     if (found === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
+    if (keysFor(environment, parts.sidecar().settings.store.masterKeys) === undefined)
+      throw masterKeyMissing(environment);
     const codec = codecOf(found, environment, now);
     if (body === undefined) throw empty();
     return new SealedBody(await sealed(body, codec.stream(), parts, closed), codec.fingerprint);

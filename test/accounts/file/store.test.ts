@@ -6,7 +6,8 @@ import { enableEncryption, requireAccount, newAccount } from '../../../src/accou
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent, Store } from '../../../src/accounts/store.ts';
-import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../../src/accounts/master-key.ts';
+import { Vault } from '../../../src/accounts/vault.ts';
 import { Folder, sidecarFile } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
 import { describeStore, type Storage } from '../store-suite.ts';

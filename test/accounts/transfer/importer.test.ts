@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { enableEncryption, newAccount } from '../../../src/accounts/changes.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
-import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
+import { parseMasterKeys } from '../../../src/accounts/master-key.ts';
+import { Vault } from '../../../src/accounts/vault.ts';
 import { Folder } from '../../support/folder.ts';
 
 const vaultOf = (byte: string): Vault => new Vault(parseMasterKeys(byte.repeat(32)) ?? []);

@@ -1,0 +1,81 @@
+import { createCipheriv, createSecretKey, type KeyObject } from 'node:crypto';
+import { decodeBase64 } from '../envelope/encoding.ts';
+import { AccountsError } from './accounts-error.ts';
+import type { EnvironmentName } from './api-key.ts';
+
+/** A key that seals credentials before they are stored. */
+export interface MasterKey {
+  /** Undefined until a keyring has unwrapped the line that it was read from. */
+  readonly key: KeyObject | undefined;
+  /** Its key check value, which tells keys apart and reveals nothing of them. */
+  readonly kcv: string;
+  /** The only environment whose credentials it seals. Undefined: both. */
+  readonly environment?: EnvironmentName | undefined;
+}
+
+const keyLength = 32;
+
+/**
+ * Reads master keys, one per line, each of 32 bytes in base64 or hex. The first one wraps and each unwraps, so that the
+ * key can be changed while sidecars run. Undefined if the text is invalid.
+ */
+export function parseMasterKeys(text: string): readonly MasterKey[] | undefined {
+  const keys = text
+    .trim()
+    .split(/\s*\n\s*/)
+    .map(clearKey);
+  return keys.every((key) => key !== undefined) ? keys : undefined;
+}
+
+/** The key, for one environment only. */
+export function restricted(key: MasterKey, environment: EnvironmentName): MasterKey {
+  return { ...key, environment };
+}
+
+/** The keys of an environment, the one that seals first; undefined if all are for the other one. */
+export function keysFor(environment: EnvironmentName, all: readonly MasterKey[]): readonly MasterKey[] | undefined {
+  const own = all.filter((each) => (each.environment ?? environment) === environment);
+  return own.length === 0 && all.length > 0 ? undefined : own;
+}
+
+export function masterKeyMissing(environment: EnvironmentName): AccountsError {
+  const message = `credentials in ${environment} need the master key of ${environment}: set accounts.masterKey.${environment}`;
+  return new AccountsError('master_key_missing', message);
+}
+
+export function openedKey({ key }: MasterKey): KeyObject {
+  if (key === undefined) throw new Error('a master key is used that no keyring has unwrapped');
+  return key;
+}
+
+export function masterKeyOf(key: KeyObject): MasterKey {
+  return { key, kcv: checkValue(key) };
+}
+
+/** The key of 32 bytes, which are overwritten: Node uses their memory again without clearing it. */
+function clearKey(line: string): MasterKey | undefined {
+  const bytes = /^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line);
+  if (bytes?.length !== keyLength) return undefined;
+  const key = createSecretKey(bytes);
+  bytes.fill(0);
+  return masterKeyOf(key);
+}
+
+/** The key check value of an AES key: the first 5 bytes of the AES-CMAC of 16 zero bytes, in hex (ANSI X9.24-1). */
+function checkValue(key: KeyObject): string {
+  // Of one whole block of zeros, the CMAC is the encrypted first subkey (NIST SP 800-38B §6.1).
+  const subkey = doubled(encrypted(key, Buffer.alloc(16)));
+  return encrypted(key, subkey).toString('hex', 0, 5);
+}
+
+function encrypted(key: KeyObject, block: Buffer): Buffer {
+  return createCipheriv('aes-256-ecb', key, null).setAutoPadding(false).update(block);
+}
+
+/** The block multiplied by x in GF(2¹²⁸). */
+function doubled(block: Buffer): Buffer {
+  const shifted = Buffer.from(block.map((byte, i) => (byte << 1) | ((block[i + 1] ?? 0) >> 7)));
+  const last = shifted.length - 1;
+  if ((block[0] ?? 0) & 0x80) shifted.writeUInt8(shifted.readUInt8(last) ^ 0x87, last);
+  return shifted;
+}
