@@ -14,6 +14,7 @@ const plainOperations = [
   'stored',
   'show',
   'keysPage',
+  'showKey',
   'showEncryption',
   'findKey',
   'listPage',

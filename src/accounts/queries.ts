@@ -4,9 +4,9 @@ import { requireAccount } from './changes.ts';
 import { isSelected } from './conditions.ts';
 import { requireKey } from './key-changes.ts';
 import { accountsPage, trailPage, type Page } from './pages.ts';
-import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from './store.ts';
+import type { EventFilter, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
 import { maxShownKeys, viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
-import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, Viewing } from './views.ts';
+import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, ShownKeyView, Viewing } from './views.ts';
 
 /** Which accounts are queried. */
 interface Scope {
@@ -72,6 +72,21 @@ export class Queries {
       throw new AccountsError('key_unknown', 'no account has this key');
     }
     return viewKey(account.id, key, this.viewing());
+  }
+
+  /** The key with this id, and who revoked it, as far as the audit trail says. */
+  async showKey(id: string, keyId: string): Promise<ShownKeyView> {
+    const key = requireKey(requireAccount(await this.store.read(id, { key: keyId }), id), keyId);
+    return { ...viewKey(id, key, this.viewing()), revoked_by: await this.#revokedBy(id, key) };
+  }
+
+  async #revokedBy(account: string, { id, revokedAt }: StoredKey): Promise<string | null> {
+    if (revokedAt === undefined) return null;
+    // Events that cannot be read are left out: they are the trail's problem, not the key's.
+    for await (const { action, actor, details } of this.store.events({ account, since: revokedAt }, () => {})) {
+      if (action === 'key_revoked' && details['key'] === id) return actor;
+    }
+    return null;
   }
 
   /** As `list`, in pages. */

@@ -43,6 +43,11 @@ export const keyView = z
   .describe('An API key, without the key itself.');
 export type KeyView = z.output<typeof keyView>;
 
+export const shownKeyView = keyView.extend({
+  revoked_by: z.string().nullable().describe('Who revoked it, as in the audit trail; null: not revoked, or not known.'),
+});
+export type ShownKeyView = z.output<typeof shownKeyView>;
+
 export const encryptionView = z
   .object({
     account: z.string().describe('The id of its account.'),

@@ -5,7 +5,11 @@ import { texts } from './texts.ts';
 
 type Schemas = components['schemas'];
 export type Account = Schemas['Account'];
+export type ListedAccount = Schemas['ListedAccount'];
+export type Use = Schemas['Use'];
 export type ApiKey = Schemas['Key'];
+export type UsedKey = Schemas['UsedKey'];
+export type ShownKey = Schemas['ShownKey'];
 export type IssuedKey = Schemas['IssuedKey'];
 export type Encryption = Schemas['Encryption'];
 export type EnabledEncryption = Schemas['EnabledEncryption'];

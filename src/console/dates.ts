@@ -19,11 +19,14 @@ const units = [
 
 const relative = new Intl.RelativeTimeFormat('en');
 
-/** The distance of a time in its largest whole unit: `3 days ago`, `in 2 hours`. */
-export function distance(time: number, from: number): string {
+const second = ['second', 1_000] as const;
+
+/** The distance of a time in its largest whole unit: `3 days ago`, `in 2 hours`; less than a minute only in `seconds`. */
+export function distance(time: number, from: number, least: 'minutes' | 'seconds' = 'minutes'): string {
   const apart = time - from;
-  const unit = units.find(([, size]) => Math.abs(apart) >= size);
-  if (unit !== undefined) return relative.format(Math.trunc(apart / unit[1]), unit[0]);
+  const all = least === 'seconds' ? [...units, second] : units;
+  const unit = all.find(([, size]) => Math.abs(apart) >= size);
+  if (unit !== undefined && (unit !== second || apart < 0)) return relative.format(Math.trunc(apart / unit[1]), unit[0]);
   // An event after the last update of `now` would otherwise seem to be in the future.
   return apart > 2 * step ? 'in a moment' : 'just now';
 }

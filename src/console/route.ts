@@ -6,11 +6,12 @@ addEventListener('hashchange', () => {
   hash.value = location.hash;
 });
 
+const parts = computed(() => hash.value.replace(/^#\/?/, '').split('?'));
+
 /** The segments of the page's path, decoded: `#/accounts/acme/keys` is `accounts`, `acme`, `keys`. */
-export const path = computed<readonly string[]>(() => {
-  const [place = ''] = hash.value.replace(/^#\/?/, '').split('?');
-  return place.split('/').filter(Boolean).map(decode);
-});
+export const path = computed<readonly string[]>(() => (parts.value[0] ?? '').split('/').filter(Boolean).map(decode));
+
+const query = computed(() => new URLSearchParams(parts.value[1]));
 
 /** The page without its tab: `accounts/acme`. */
 export const place = computed(() => path.value.slice(0, 2).join('/'));
@@ -30,6 +31,50 @@ export function linkTo(...segments: readonly string[]): string {
 
 /** Opens a page at once, so that the next message belongs to it. */
 export function goTo(...segments: readonly string[]): void {
-  location.hash = linkTo(...segments);
+  open(linkTo(...segments));
+}
+
+function open(address: string): void {
+  location.hash = address;
   hash.value = location.hash;
 }
+
+/** Something that can be read and set, such as a signal. */
+export interface Cell<Value> {
+  value: Value;
+}
+
+/** The position in a list, which begins anew if another list is asked for. */
+const position = 'after';
+
+/**
+ * A parameter of the page in its address, which is empty by default: a reload, a copied address and Back keep it. Back leads to
+ * the page before, except in a list, where it leads to the earlier position.
+ */
+export function inAddress<Value extends string = string>(name: string): Cell<Value | ''> {
+  return {
+    get value() {
+      return (query.value.get(name) ?? '') as Value | '';
+    },
+    set value(text) {
+      const changed = new URLSearchParams(query.value);
+      changed.delete(position);
+      changed.delete(name);
+      if (text !== '') changed.set(name, text);
+      const address = `#/${parts.value[0] ?? ''}${changed.size === 0 ? '' : `?${changed.toString()}`}`;
+      if (name === position) {
+        open(address);
+        return;
+      }
+      history.replaceState(null, '', address);
+      hash.value = location.hash;
+    },
+  };
+}
+
+/** The address of a page with a parameter. */
+export function linkWith(name: string, value: string, ...segments: readonly string[]): string {
+  return `${linkTo(...segments)}?${new URLSearchParams({ [name]: value }).toString()}`;
+}
+
+export { open as openAddress };

@@ -1,15 +1,15 @@
-import type { Signal } from '@preact/signals';
+import type { Cell } from './route.ts';
 
-/** An event handler that sets a signal to a value. */
-export function set<Value>(signal: Signal<Value>, value: Value): () => void {
+/** An event handler that sets a cell to a value. */
+export function set<Value>(cell: Cell<Value>, value: Value): () => void {
   return () => {
-    signal.value = value;
+    cell.value = value;
   };
 }
 
-/** An event handler that sets a signal to the text of its control. */
-export function setText(signal: Signal<string>): (event: { readonly currentTarget: { value: string } }) => void {
+/** An event handler that sets a cell to the text of its control. */
+export function setText(cell: Cell<string>): (event: { readonly currentTarget: { value: string } }) => void {
   return ({ currentTarget }) => {
-    signal.value = currentTarget.value;
+    cell.value = currentTarget.value;
   };
 }

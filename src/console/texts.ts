@@ -3,6 +3,10 @@ import type { Fault } from './envelope.ts';
 
 type RefusalCode = components['schemas']['Activity']['refusals'][number]['code'];
 
+function requests(count: number): string {
+  return count === 1 ? '1 request' : `${count.toLocaleString('en')} requests`;
+}
+
 /** All texts of the page, in English. */
 export const texts = {
   product: 'envelope-sidecar',
@@ -117,7 +121,7 @@ export const texts = {
     searchHint: 'An id, part of a name, or a whole API key. The browser hashes a key and never sends it.',
     filter: 'Show',
     filters: {
-      all: 'All accounts',
+      '': 'All accounts',
       inactive: 'Inactive',
       encrypting: 'Encrypting',
       due: 'With keys due',
@@ -130,7 +134,6 @@ export const texts = {
     none: 'No account matches.',
     empty: 'There are no accounts yet.',
     keyUnknown: 'No account has this API key.',
-    foundKey: (id: string) => `This is the key ${id}.`,
     add: 'Add account',
     addTitle: 'Add an account',
     idField: 'Id',
@@ -153,7 +156,28 @@ export const texts = {
     inactive: 'This account is inactive: all its requests are refused.',
   },
 
+  use: {
+    hours: 'Use, 24 h',
+    line: (count: number) => `${count.toLocaleString('en')} requests in 24 hours at this sidecar`,
+    traffic: (count: number, last: string) => `${requests(count)} in the last hour, the last ${last}`,
+    none: 'no request at this sidecar since its start',
+  },
+
   keys: {
+    name: 'Name',
+    nameHint: 'What its owner calls it, such as Till 3. Optional.',
+    key: 'Key',
+    actionsOf: (name: string) => `Actions of ${name}`,
+    copyId: 'Copy the id',
+    found: {
+      valid: (environment: string) => `This key is valid in ${environment}.`,
+      expired: (when: string) => `This key expired ${when}`,
+      revoked: (when: string) => `This key was revoked ${when}`,
+      by: (actor: string) => ` by ${actor}`,
+      attempts: (count: number) => `, ${count === 1 ? '1 attempt' : `${count} attempts`} since at this sidecar`,
+      lastAttempt: (when: string) => `, the last ${when}`,
+      accountInactive: 'Its account is inactive: it is refused.',
+    },
     issue: 'Issue key',
     issueTitle: 'Issue an API key',
     issued: 'The key was issued.',
@@ -168,7 +192,7 @@ export const texts = {
     expiries: { '': 'Never', '30d': '30 days', '90d': '90 days', '180d': '180 days', '365d': 'a year' },
     none: 'This account has no API keys.',
     noneValid: 'This account has no valid API keys.',
-    showEnded: 'Show expired and revoked keys',
+    noneSo: (state: string) => `No key is ${state.toLowerCase()}.`,
     rotate: 'Rotate',
     rotateTitle: (id: string) => `Rotate ${id}`,
     rotateText: 'This issues a new key of the same kind. The old key keeps working during the overlap, then expires.',

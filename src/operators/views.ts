@@ -8,6 +8,7 @@ import {
   issuedKeyView,
   keyView,
   shownEncryptionView,
+  shownKeyView,
 } from '../accounts/views.ts';
 import { refusals, type RefusalCode } from '../errors.ts';
 import { operatorRoles } from '../config/choices.ts';
@@ -38,6 +39,20 @@ const change = {
     .boolean()
     .describe('Whether this sidecar already uses the account as stored. The response waits up to 2 seconds for this.'),
 };
+
+/** Requests as this sidecar saw them. */
+const use = z
+  .object({
+    hours: z.array(z.int()).describe('Requests of the last 24 hours, by hour, oldest first. The last is incomplete.'),
+    last_hour: z.int().describe('Requests of the last 60 minutes, within five.'),
+    last_at: time.nullable().describe('When the last of them came.'),
+    attempts: z.int().describe('Requests that were refused because a key was revoked or had expired.'),
+    last_attempt_at: time.nullable(),
+  })
+  .describe('Requests as this sidecar saw them since its start.');
+const usedKey = keyView.extend({ use }).describe('An API key, without the key itself, and its use.');
+
+const listedAccount = accountView.extend({ use }).describe('A merchant, with the use of all its keys.');
 
 /** The responses, by their names in the API's description. */
 export const views = {
@@ -107,12 +122,18 @@ export const views = {
   Diagnosis: z
     .object({ cause: z.string().nullable().describe('Null if it opens.') })
     .describe('Why an envelope does not open, for the caller that sent the key.'),
-  Account: accountView,
+  Account: accountView
+    .extend({ keys: z.array(usedKey).describe(accountView.shape.keys.description ?? '') })
+    .describe('A merchant, with all API keys and their use, and both environments.'),
   ChangedAccount: accountView.extend(change).describe('The account after a change.'),
+  ListedAccount: listedAccount,
   Accounts: z
-    .object({ accounts: z.array(accountView), ...page })
+    .object({ accounts: z.array(listedAccount), ...page })
     .describe('A page of accounts, in the order of their ids.'),
   Key: keyView,
+  Use: use,
+  UsedKey: usedKey,
+  ShownKey: shownKeyView.extend({ use }).describe('An API key, without the key itself, with its use and its end.'),
   ChangedKey: keyView.extend(change).describe('The API key after a change.'),
   Keys: z
     .object({ keys: z.array(keyView), next: page.next })

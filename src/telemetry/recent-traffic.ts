@@ -4,6 +4,7 @@ import type { RefusalCode } from '../errors.ts';
 import type { AccessLine } from './access-log.ts';
 import { AccountCounts, type AccountCount } from './account-counts.ts';
 import { GraceUses } from './grace-uses.ts';
+import { KeyUses } from './key-uses.ts';
 import { LastHour, type Minute } from './last-hour.ts';
 import type { Logger } from './logger.ts';
 import { RefusalLog } from './refusal-log.ts';
@@ -28,6 +29,7 @@ export class RecentTraffic {
   /** Which API keys still need a grace. */
   readonly graceUses = new GraceUses();
   readonly refusals = new RefusalLog();
+  readonly keyUses = new KeyUses();
   readonly #clock: () => number;
   readonly #lastHour = new LastHour();
   readonly #accounts: Readonly<Record<EnvironmentName, AccountCounts>> = {
@@ -52,6 +54,7 @@ export class RecentTraffic {
     const unopened = code !== undefined && unopenedCodes.has(code);
     this.#lastHour.add(code, unopened, now);
     if (account === undefined || apiKey === undefined || environment === undefined) return;
+    this.keyUses.add(apiKey, code === 'invalid_api_key', now);
     const envelope = unopened ? 'unopened' : opened ? 'opened' : unexpected ? 'unexpected' : undefined;
     this.#accounts[environment].add(account, code !== undefined, envelope, now);
     if (code === undefined) return;

@@ -3,7 +3,7 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { describeWithChromium, useBrowser, type TestBrowser } from './browser.ts';
 import { codeOf, opened } from './merchant.ts';
 import { signIn, useConsole, type ConsoleSidecar } from './sidecar.ts';
-import { addAccount, confirm, issueKey, takeCredentials, takeKey } from './steps.ts';
+import { addAccount, confirm, issueKey, select, takeCredentials, takeKey } from './steps.ts';
 
 describeWithChromium('every action of the page, as the merchant finds out', () => {
   const browser = useBrowser();
@@ -104,14 +104,14 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const row = page.getByRole('row').filter({ hasText: 'Secret' });
     await row.getByText('in 5 months').waitFor();
     const id = (await row.getByRole('rowheader').locator('code').textContent()) ?? '';
-    await row.getByRole('button', { name: 'Rotate' }).click();
+    await select(page, id, 'Rotate');
     await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click();
     const successor = await takeKey(page);
     expect(successor).not.toBe(key);
     await expect.poll(async () => (await merchant.charge(successor)).status).toBe(200);
     expect((await merchant.charge(key)).status).toBe(200);
 
-    await page.getByRole('button', { name: `Revoke ${id}` }).click();
+    await select(page, id, 'Revoke');
     const revoke = page.getByRole('dialog', { name: `Revoke ${id}?` });
     const typed = revoke.getByLabel(`Type ${id} to confirm`);
     await typed.fill(id.slice(1));

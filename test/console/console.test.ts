@@ -4,7 +4,7 @@ import { listen } from '../support/listen.ts';
 import { Mount, mayMount } from '../support/mount.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { operators, signIn, useConsole, type Operator } from './sidecar.ts';
-import { confirm, issueKey } from './steps.ts';
+import { confirm, issueKey, select } from './steps.ts';
 
 const entry = (id: string, name: string) => ({
   id,
@@ -26,7 +26,11 @@ describeWithChromium('the console', () => {
       await signIn(page, operator);
       await page.getByRole('heading', { name: 'Acme Stores' }).waitFor();
       const counts = [];
-      for (const name of ['Deactivate', 'Issue key', 'Rotate acme-old', 'Revoke acme-old']) {
+      for (const name of ['Deactivate', 'Issue key']) {
+        counts.push(await page.getByRole('button', { name, exact: true }).count());
+      }
+      await page.getByRole('button', { name: 'Actions of acme-old' }).click();
+      for (const name of ['Rotate', 'Revoke']) {
         counts.push(await page.getByRole('button', { name, exact: true }).count());
       }
       counts.push(await page.getByRole('link', { name: 'Accounts' }).count());
@@ -93,7 +97,7 @@ describeWithChromium('the console', () => {
     const other = await browser.open(`${sidecar().url}#/accounts/globex/keys`, { beside: one });
     await signIn(other, 'admin');
     for (const page of [one, other]) {
-      await page.getByRole('button', { name: 'Revoke globex-old' }).click();
+      await select(page, 'globex-old', 'Revoke');
       await page.getByLabel('Type globex-old to confirm').fill('globex-old');
     }
     await one.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
@@ -176,7 +180,9 @@ describeWithChromium('the console', () => {
       await page.reload();
       await page.getByText('This sidecar cannot write the accounts file.').waitFor();
       await page.getByRole('heading', { name: 'Acme Stores' }).waitFor();
-      for (const name of ['Rename', 'Deactivate', 'Issue key', 'Revoke acme-old']) {
+      await page.getByRole('button', { name: 'Actions of acme-old' }).click();
+      await page.getByRole('button', { name: 'Copy the id' }).waitFor();
+      for (const name of ['Rename', 'Deactivate', 'Issue key', 'Revoke']) {
         expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);
       }
       await page.getByRole('link', { name: 'Encryption Settings' }).click();

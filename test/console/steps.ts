@@ -7,6 +7,12 @@ export async function confirm(page: Page, name: string): Promise<void> {
   await page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
 }
 
+/** Selects an action from the menu of a key, or of what else has one. @param name its name, or its id without one */
+export async function select(page: Page, name: string, action: string): Promise<void> {
+  await page.getByRole('button', { name: `Actions of ${name}`, exact: true }).click();
+  await page.locator('ul.menu:popover-open').getByRole('button', { name: action, exact: true }).click();
+}
+
 /** Adds an account from the list of accounts; afterwards the page of the new account is open. */
 export async function addAccount(page: Page, id: string, name: string): Promise<void> {
   await page.getByRole('button', { name: 'Add account' }).click();

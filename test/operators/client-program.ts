@@ -50,6 +50,10 @@ await done(
 const { keys: due } = await done(api.GET('/api/v1/keys/due', { params: { query: { limit: 10 } } }));
 if (due.map(({ id }) => id).join() !== rotated.id) throw new Error('another key expires');
 const { keys } = await done(api.GET('/api/v1/accounts/{account}/keys', { params: { path: account } }));
+const { use } = await done(
+  api.GET('/api/v1/accounts/{account}/keys/{key}', { params: { path: { ...account, key: issued.id } } }),
+);
+if (use.hours.length !== 24) throw new Error('a day has not 24 hours');
 if (keys.length !== 2) throw new Error('there are not two keys');
 
 const enabled = await done(

@@ -115,6 +115,7 @@ describeWithPostgres('all operations', () => {
       ['POST /diagnosis', 'diagnose_envelope', { key: 'k'.repeat(32), iv: 'i'.repeat(16), data: '00' }],
       ['GET /audit?account=acme', 'list_events'],
       ['GET /accounts/acme/keys', 'list_keys'],
+      ['GET /accounts/acme/keys/KEY', 'show_key'],
       ['GET /accounts/acme', 'show_account'],
       ['GET /accounts', 'list_accounts'],
       ['POST /accounts/acme/encryption/live/disable', 'disable_encryption'],

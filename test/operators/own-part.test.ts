@@ -59,6 +59,7 @@ const others = [
   'show_account',
   'list_keys',
   'find_key',
+  'show_key',
   'show_encryption',
   'show_overview',
   'show_configuration',

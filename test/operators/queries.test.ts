@@ -78,6 +78,30 @@ test('a key is found by its hash, and only in the account of the token', async (
   expectProblem(await ask(`GET /keys/find?sha256=${'A'.repeat(64)}`), 400, 'invalid_request');
 });
 
+test('a key is shown with its use at this sidecar, who revoked it, and how often it was tried since', async () => {
+  const { ask, sidecar } = await startApi({ accounts: [acme] });
+  const [{ id } = { id: '' }] = acme.keys;
+  await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+  expectProblem(await ask(`GET /accounts/acme/keys/${id}`), 404, 'key_unknown');
+  const issued = (await ask('POST /accounts/acme/keys', { body: { environment: 'test', kind: 'secret' } })).body;
+  const charge = async () =>
+    (await fetch(`${sidecar.url}/api/v1/x`, { headers: { authorization: `Bearer ${String(issued['key'])}` } })).status;
+  await expect.poll(charge).not.toBe(401);
+  const shown = async () => (await ask(`GET /accounts/acme/keys/${String(issued['id'])}`)).body;
+  expect(await shown()).toMatchObject({ state: 'valid', revoked_by: null, use: { attempts: 0, last_attempt_at: null } });
+  const { use } = (await shown()) as { use: { hours: number[]; last_hour: number; last_at: string } };
+  expect([use.hours.at(-1), use.last_hour, typeof use.last_at]).toEqual([1, 1, 'string']);
+  expect((await ask('GET /accounts')).body['accounts']).toMatchObject([{ id: 'acme', use: { last_hour: 1 } }]);
+  expect((await ask('GET /accounts/acme')).body['keys']).toMatchObject([{ use: { last_hour: 1 } }]);
+  await ask(`POST /accounts/acme/keys/${String(issued['id'])}/revoke`);
+  expect(await charge()).toBe(401);
+  expect(await shown()).toMatchObject({
+    state: 'revoked',
+    revoked_by: 'token:dashboard',
+    use: { last_hour: 1, attempts: 1, last_attempt_at: expect.any(String) },
+  });
+});
+
 test('an account is renamed', async () => {
   const { ask, file, sidecar } = await withAccounts();
   const rename = (name: string) => ask('POST /accounts/acme/rename', { body: { name } });

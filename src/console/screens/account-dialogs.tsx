@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { api, ask, type Account } from '../api.ts';
 import { goTo } from '../route.ts';
 import { texts } from '../texts.ts';
-import { Ask, type DialogHandlers } from '../ui/dialog.tsx';
+import { Ask } from '../ui/dialog.tsx';
 import { TextField } from '../ui/fields.tsx';
 
 const say = texts.accounts;
@@ -26,7 +26,12 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
   );
 }
 
-type AccountDialogProps = DialogHandlers<Account> & { readonly account: Account };
+interface AccountDialogProps {
+  readonly account: Account;
+  readonly onClose: () => void;
+  /** Called after the change, when the dialog is closed. */
+  readonly onDone: () => void;
+}
 
 export function RenameAccount({ account, ...handlers }: AccountDialogProps) {
   const name = useSignal(account.name);

@@ -1,9 +1,8 @@
-import { useSignal, type Signal } from '@preact/signals';
+import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { api, ask, refusalOf, type Account, type AccountFilter } from '../api.ts';
+import { api, ask, refusalOf, type AccountFilter, type ListedAccount, type Use } from '../api.ts';
 import { sha256 } from '../envelope.ts';
-import { notice } from '../notices.ts';
-import { goTo, linkTo } from '../route.ts';
+import { inAddress, linkTo, linkWith, openAddress, type Cell } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set, setText } from '../set.ts';
 import { texts } from '../texts.ts';
@@ -11,6 +10,8 @@ import { ActiveBadge, Badge } from '../ui/badge.tsx';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Table } from '../ui/table.tsx';
+import { UseLine } from '../ui/use-line.tsx';
+import { When } from '../ui/when.tsx';
 import { AddAccount } from './account-dialogs.tsx';
 
 const say = texts.accounts;
@@ -23,10 +24,10 @@ const beginOfKey = /^[ps]k_(?:test|live)_/;
 
 /** All accounts: searched, filtered, page by page. */
 export function Accounts() {
-  const search = useSignal('');
-  const filter = useSignal<AccountFilter | 'all'>('all');
+  const search = inAddress('search');
+  const filter = inAddress<AccountFilter>('filter');
   const adding = useSignal(false);
-  const isNarrowed = search.value !== '' || filter.value !== 'all';
+  const isNarrowed = search.value !== '' || filter.value !== '';
   return (
     <>
       <div class="row between">
@@ -43,12 +44,13 @@ export function Accounts() {
       </div>
       <Pages
         key={JSON.stringify([search.value, filter.value])}
+        at={inAddress('after')}
         ask={(after) => {
           const query = {
             limit: pageSize,
             ...after,
             ...(search.value !== '' && { search: search.value }),
-            ...(filter.value !== 'all' && { filter: filter.value }),
+            ...(filter.value !== '' && { filter: filter.value }),
           };
           return ask(api.GET('/api/v1/accounts', { params: { query } }));
         }}
@@ -60,8 +62,8 @@ export function Accounts() {
   );
 }
 
-function SearchField({ search }: { search: Signal<string> }) {
-  const typed = useSignal('');
+function SearchField({ search }: { search: Cell<string> }) {
+  const typed = useSignal(search.value);
   const unknownKey = useSignal(false);
   useEffect(() => {
     const text = typed.value.trim();
@@ -74,11 +76,11 @@ function SearchField({ search }: { search: Signal<string> }) {
       if (apiKey.test(text)) {
         void find();
       } else if (!beginOfKey.test(text)) {
-        search.value = text;
+        if (text !== search.value) search.value = text;
       }
     }, 250);
     return () => clearTimeout(timer);
-  }, [typed.value, search, typed, unknownKey]);
+  }, [typed.value]);
   return (
     <div class="grow">
       <Field label={say.search} hint={say.searchHint}>
@@ -89,14 +91,13 @@ function SearchField({ search }: { search: Signal<string> }) {
   );
 }
 
-/** Opens the account of a key, which is found by its hash. */
+/** Opens a key at its account. It is found by its hash. */
 async function openAccountOf(key: string): Promise<void> {
   const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));
-  goTo('accounts', found.account, 'keys');
-  notice.value = { tone: 'good', text: say.foundKey(found.id) };
+  openAddress(linkWith('key', found.id, 'accounts', found.account, 'keys'));
 }
 
-function List({ accounts, empty }: { accounts: readonly Account[]; empty: string }) {
+function List({ accounts, empty }: { accounts: readonly ListedAccount[]; empty: string }) {
   return (
     <Table
       label={texts.pages.accounts}
@@ -108,13 +109,15 @@ function List({ accounts, empty }: { accounts: readonly Account[]; empty: string
         [texts.columns.state, ({ active }) => <ActiveBadge active={active} />],
         [say.keys, ({ keys }) => <KeySummary keys={keys} />],
         [say.encryption, ({ encryption }) => <EncryptionBadges encryption={encryption} />],
+        [texts.use.hours, ({ use }) => <UseLine use={use} />],
+        [texts.keys.lastUsed, ({ keys, use }) => <When date={latest(keys, use)} />],
       ]}
       empty={empty}
     />
   );
 }
 
-function KeySummary({ keys }: Pick<Account, 'keys'>) {
+function KeySummary({ keys }: Pick<ListedAccount, 'keys'>) {
   const valid = keys.filter(({ state }) => state === 'valid');
   const has = (warning: 'due' | 'expiring'): boolean => valid.some(({ warnings }) => warnings.includes(warning));
   return (
@@ -126,7 +129,7 @@ function KeySummary({ keys }: Pick<Account, 'keys'>) {
   );
 }
 
-function EncryptionBadges({ encryption: { test, live } }: Pick<Account, 'encryption'>) {
+function EncryptionBadges({ encryption: { test, live } }: Pick<ListedAccount, 'encryption'>) {
   const used = [test, live].filter(({ enabled, previous }) => enabled || previous !== null);
   if (used.length === 0) return <span class="faint">{texts.encryption.off}</span>;
   return (
@@ -139,4 +142,11 @@ function EncryptionBadges({ encryption: { test, live } }: Pick<Account, 'encrypt
       ))}
     </span>
   );
+}
+
+/** When one of the keys was last used, as the store or this sidecar knows. */
+function latest(keys: ListedAccount['keys'], { last_at: here }: Use): string | null | undefined {
+  const stored = keys.map(({ last_used_at: at }) => at);
+  const times = [...stored, here].filter((at) => typeof at === 'string');
+  return times.toSorted().at(-1) ?? (stored.includes(undefined) ? undefined : null);
 }

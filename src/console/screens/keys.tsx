@@ -1,28 +1,41 @@
 import { useSignal, type Signal } from '@preact/signals';
-import type { Account, ApiKey, IssuedKey } from '../api.ts';
+import type { Account, EnvironmentName, IssuedKey, UsedKey } from '../api.ts';
+import { inFull } from '../dates.ts';
+import { inAddress } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Dialog } from '../ui/dialog.tsx';
+import { Chips } from '../ui/chips.tsx';
 import { Secret } from '../ui/copy.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { Menu, type MenuItem } from '../ui/menu.tsx';
 import { Table } from '../ui/table.tsx';
+import { UseLine } from '../ui/use-line.tsx';
 import { When } from '../ui/when.tsx';
-import { inFull } from '../dates.ts';
+import { FoundKey } from './found-key.tsx';
 import { IssueKey, RevokeKey, RotateKey } from './key-dialogs.tsx';
 import { Warnings } from './rotation.tsx';
 
 const say = texts.keys;
 
-type Asking = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: ApiKey };
+type Asking = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: UsedKey };
+
+const states = ['valid', 'expired', 'revoked'] as const;
+const environments = ['live', 'test'] as const;
 
 /** The API keys of an account. */
 export function Keys({ account, reload }: { account: Account; reload: () => void }) {
   const asking = useSignal<Asking | undefined>(undefined);
   const issued = useSignal<IssuedKey | undefined>(undefined);
-  const showEnded = useSignal(false);
-  const valid = account.keys.filter(({ state }) => state === 'valid');
-  const ended = account.keys.length - valid.length;
+  const state = inAddress<UsedKey['state']>('state');
+  const environment = inAddress<EnvironmentName>('environment');
+  const found = inAddress('key').value;
+  const { keys } = account;
+  const preset = keys.find(({ id }) => id === found)?.state ?? 'valid';
+  const chosen = state.value === '' ? preset : state.value;
+  const inEnvironment = keys.filter((key) => environment.value === '' || key.environment === environment.value);
+  const count = (state: UsedKey['state']) => inEnvironment.filter((key) => key.state === state).length;
   const onClose = set(asking, undefined);
   const made = (key: IssuedKey): void => {
     issued.value = key;
@@ -31,18 +44,21 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
   const { value } = asking;
   return (
     <section aria-label={texts.pages.keys}>
+      {found !== '' && <FoundKey key={found} account={account} id={found} />}
       <div class="row between">
-        <label class="row">
-          <input
-            type="checkbox"
-            checked={showEnded.value}
-            disabled={ended === 0}
-            onChange={(event) => {
-              showEnded.value = event.currentTarget.checked;
-            }}
+        <div class="row">
+          <Chips
+            label={texts.columns.state}
+            of={state}
+            preset={preset}
+            options={states.map((each) => [each, texts.states[each], count(each)])}
           />
-          {say.showEnded} ({ended})
-        </label>
+          <Chips
+            label={texts.columns.environment}
+            of={environment}
+            options={environments.map((each) => [each, texts.environments[each]])}
+          />
+        </div>
         {mayChange() && (
           <button class="primary" onClick={set(asking, { what: 'issue' })}>
             {say.issue}
@@ -50,9 +66,10 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
         )}
       </div>
       <KeyTable
-        keys={showEnded.value ? account.keys : valid}
-        empty={account.keys.length === 0 ? say.none : say.noneValid}
+        keys={inEnvironment.filter((key) => key.state === chosen)}
+        empty={keys.length === 0 ? say.none : chosen === 'valid' ? say.noneValid : say.noneSo(texts.states[chosen])}
         asking={asking}
+        found={found}
       />
       {value?.what === 'issue' && <IssueKey account={account.id} onClose={onClose} onDone={made} />}
       {value?.what === 'rotate' && <RotateKey apiKey={value.key} onClose={onClose} onDone={made} />}
@@ -62,41 +79,62 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
   );
 }
 
-function KeyTable(props: { keys: readonly ApiKey[]; empty: string; asking: Signal<Asking | undefined> }) {
+function KeyTable(props: {
+  keys: readonly UsedKey[];
+  empty: string;
+  asking: Signal<Asking | undefined>;
+  found: string;
+}) {
   return (
     <Table
       label={texts.pages.keys}
       rows={props.keys}
       keyOf={({ id }) => id}
+      isMarked={({ id }) => id === props.found}
       columns={[
-        [say.id, (key) => <KeyName apiKey={key} />],
+        [say.name, (key) => <KeyName apiKey={key} />],
+        [say.key, (key) => <MaskedKey apiKey={key} />],
         [texts.columns.environment, ({ environment }) => texts.environments[environment]],
-        [say.kind, ({ kind }) => texts.kinds[kind]],
         [texts.columns.state, (key) => <KeyState apiKey={key} />],
-        [say.age, ({ created_at: at }) => <When date={at} />],
-        [say.lastUsed, ({ last_used_at: at }) => <When date={at} />],
+        [texts.use.hours, ({ use }) => <UseLine use={use} />, 'bare'],
+        [say.lastUsed, (key) => <When date={lastUse(key)} />],
         [say.expires, (key) => <When date={key.revoked_at ?? key.expires_at} />],
-        ...(mayChange()
-          ? [[say.actions, (key: ApiKey) => <Actions apiKey={key} asking={props.asking} />, 'actions'] as const]
-          : []),
+        [say.actions, (key) => <Actions apiKey={key} asking={props.asking} />, 'actions'],
       ]}
       empty={props.empty}
     />
   );
 }
 
-/** Its id, and what is known of its name and its characters. */
-function KeyName({ apiKey: { id, name, hint } }: { apiKey: ApiKey }) {
-  const known = [name, hint].filter((text) => text !== null);
+/** What its owner calls it, and its id. */
+function KeyName({ apiKey: { id, name } }: { apiKey: UsedKey }) {
+  if (name === null) return <code>{id}</code>;
   return (
     <>
-      <code>{id}</code>
-      {known.length > 0 && <p class="hint">{known.join(' · ')}</p>}
+      {name}
+      <p class="hint">
+        <code>{id}</code>
+      </p>
     </>
   );
 }
 
-function KeyState({ apiKey }: { apiKey: ApiKey }) {
+/** The key without its middle, and its kind. */
+function MaskedKey({ apiKey: { hint, kind, environment } }: { apiKey: UsedKey }) {
+  return (
+    <span class="row tight">
+      <code>{hint ?? `${kind === 'secret' ? 'sk' : 'pk'}_${environment}_…`}</code>
+      <span class="hint">{texts.kinds[kind]}</span>
+    </span>
+  );
+}
+
+/** When a key was last used, as the store or this sidecar knows. */
+function lastUse({ last_used_at: stored, use: { last_at: here } }: UsedKey): string | null | undefined {
+  return typeof stored === 'string' && (here === null || stored > here) ? stored : (here ?? stored);
+}
+
+function KeyState({ apiKey }: { apiKey: UsedKey }) {
   return (
     <span class="row tight">
       <Badge tone={apiKey.state === 'valid' ? 'good' : 'quiet'}>{texts.states[apiKey.state]}</Badge>
@@ -105,18 +143,14 @@ function KeyState({ apiKey }: { apiKey: ApiKey }) {
   );
 }
 
-function Actions({ apiKey, asking }: { apiKey: ApiKey; asking: Signal<Asking | undefined> }) {
-  if (apiKey.state !== 'valid') return null;
-  return (['rotate', 'revoke'] as const).map((what) => (
-    <button
-      key={what}
-      class={what === 'rotate' ? 'small' : 'small danger-quiet'}
-      aria-label={`${say[what]} ${apiKey.id}`}
-      onClick={set(asking, { what, key: apiKey })}
-    >
-      {say[what]}
-    </button>
-  ));
+function Actions({ apiKey, asking }: { apiKey: UsedKey; asking: Signal<Asking | undefined> }) {
+  const isChangeable = apiKey.state === 'valid' && mayChange();
+  const changes: readonly MenuItem[] = [
+    [say.rotate, set(asking, { what: 'rotate', key: apiKey })],
+    [say.revoke, set(asking, { what: 'revoke', key: apiKey }), 'danger'],
+  ];
+  const copyId: MenuItem = [say.copyId, () => void navigator.clipboard.writeText(apiKey.id).catch(() => {})];
+  return <Menu label={say.actionsOf(apiKey.name ?? apiKey.id)} items={[copyId, ...(isChangeable ? changes : [])]} />;
 }
 
 /** Shows the new key once. */

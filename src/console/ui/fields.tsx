@@ -1,6 +1,6 @@
-import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
+import type { Cell } from '../route.ts';
 import { setText } from '../set.ts';
 
 /** A labelled control, with a line of explanation below it. */
@@ -50,7 +50,7 @@ export interface TextProps {
   readonly label: string;
   readonly hint?: string;
   /** The typed text. */
-  readonly of: Signal<string>;
+  readonly of: Cell<string>;
 }
 
 /** A choice of one option. The options' texts are listed by their values. */
@@ -58,7 +58,7 @@ export function Choice<Value extends string>(props: {
   label: string;
   hint?: string | undefined;
   /** The chosen value. */
-  of: Signal<Value>;
+  of: Cell<Value>;
   options: Readonly<Record<Value, string>>;
 }) {
   const { of } = props;

@@ -1,6 +1,7 @@
-import { useSignal, type Signal } from '@preact/signals';
+import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLoad } from '../load.ts';
+import type { Cell } from '../route.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Problems, Show } from './states.tsx';
@@ -20,12 +21,15 @@ interface PagesProps<Data> {
   readonly ask: (after: After) => Promise<Data>;
   /** How often the page is asked for, in milliseconds. Undefined: once. */
   readonly every?: number;
+  /** The position in the list; empty at its beginning. Undefined: of this component alone. */
+  readonly at?: Cell<string>;
   readonly children: (page: Data) => ComponentChildren;
 }
 
 /** A list of the API, page by page. With a new `key` it begins at the first page. */
 export function Pages<Data extends Page>(props: PagesProps<Data>) {
-  const after = useSignal<string | undefined>(undefined);
+  const own = useSignal('');
+  const after = props.at ?? own;
   return <OnePage key={after.value} after={after} {...props} />;
 }
 
@@ -34,8 +38,8 @@ function OnePage<Data extends Page>({
   ask,
   every,
   children,
-}: PagesProps<Data> & { after: Signal<string | undefined> }) {
-  const query = after.value === undefined ? {} : { after: after.value };
+}: PagesProps<Data> & { after: Cell<string> }) {
+  const query = after.value === '' ? {} : { after: after.value };
   const loaded = useLoad(() => ask(query), every);
   return (
     <Show loaded={loaded}>
@@ -43,9 +47,9 @@ function OnePage<Data extends Page>({
         <>
           <Problems title={texts.unreadable} problems={page.unreadable} />
           {children(page)}
-          {(after.value !== undefined || page.next !== null) && (
+          {(after.value !== '' || page.next !== null) && (
             <div class="row end">
-              {after.value !== undefined && <button onClick={set(after, undefined)}>{texts.first}</button>}
+              {after.value !== '' && <button onClick={set(after, '')}>{texts.first}</button>}
               {page.next !== null && <button onClick={set(after, page.next)}>{texts.more}</button>}
             </div>
           )}

@@ -1,17 +1,22 @@
 import type { ComponentChildren } from 'preact';
 
 /** A column of a table: its heading, its cell in a row, and the cell's style. */
-type Column<Row> = readonly [heading: string, cell: (row: Row) => ComponentChildren, style?: 'wide' | 'actions'];
+type Column<Row> = readonly [heading: string, cell: (row: Row) => ComponentChildren, style?: 'wide' | 'actions' | 'bare'];
 
-/** A table that scrolls if the window is narrow; without rows, the text `empty`. The first column names the row. */
+/**
+ * A table, in a narrow window a card for each row; without rows, the text `empty`. The first column names the row; the headings of
+ * `actions` and `bare` columns are left out of cards.
+ */
 export function Table<Row>(props: {
   label: string;
   rows: readonly Row[];
   keyOf: (row: Row, index: number) => string;
   columns: readonly Column<Row>[];
   empty?: string;
+  /** Whether a row is marked, because it was looked for. */
+  isMarked?: (row: Row) => boolean;
 }) {
-  const { label, rows, keyOf, columns, empty } = props;
+  const { label, rows, keyOf, columns, empty, isMarked } = props;
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
@@ -27,11 +32,11 @@ export function Table<Row>(props: {
         </thead>
         <tbody>
           {rows.map((row, i) => (
-            <tr key={keyOf(row, i)}>
+            <tr key={keyOf(row, i)} class={isMarked?.(row) === true ? 'marked' : undefined}>
               {columns.map(([heading, cell, style], column) => {
                 const Cell = column === 0 ? 'th' : 'td';
                 return (
-                  <Cell key={heading} class={style} scope={column === 0 ? 'row' : undefined}>
+                  <Cell key={heading} class={style} scope={column === 0 ? 'row' : undefined} data-heading={heading}>
                     {cell(row)}
                   </Cell>
                 );

@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import { accountFilters } from '../../accounts/conditions.ts';
 import { accountName, identifier } from '../../accounts/value-types.ts';
+import type { AccountView } from '../../accounts/views.ts';
 import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
+import { useOf } from '../key-use.ts';
 import { after, pageSize } from '../paging.ts';
 
 export const accountEndpoints: readonly Endpoint[] = [
@@ -28,14 +30,15 @@ export const accountEndpoints: readonly Endpoint[] = [
         ),
     }),
     response: { status: 200, view: 'Accounts' },
-    run: async ({ operations }, { after, limit, search, filter }, { token }) => {
+    run: async ({ operations, recent }, { after, limit, search, filter }, { token }, { now }) => {
       const { items, ...page } = await operations.listPage(limit, {
         after,
         only: token.account,
         search,
         anyOf: filter && [filter],
       });
-      return { accounts: items, ...page };
+      const used = items.map((each) => Object.assign({ use: useOf(recent, idsOf(each), now) }, each));
+      return { accounts: used, ...page };
     },
   }),
   endpoint({
@@ -59,7 +62,10 @@ export const accountEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({ account }),
     response: { status: 200, view: 'Account' },
-    run: ({ operations }, input) => operations.show(input.account),
+    run: async ({ operations, recent }, input, _caller, { now }) => {
+      const { keys, ...shown } = await operations.show(input.account);
+      return { ...shown, keys: keys.map((key) => Object.assign({ use: useOf(recent, [key.id], now) }, key)) };
+    },
   }),
   endpoint({
     method: 'POST',
@@ -95,3 +101,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     run: ({ operations }, input, caller) => operations.setActive(input.account, false, caller),
   }),
 ];
+
+function idsOf({ keys }: AccountView): readonly string[] {
+  return keys.map(({ id }) => id);
+}

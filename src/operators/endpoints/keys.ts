@@ -4,6 +4,7 @@ import { accountName, lifetime, overlap, sha256, usualOverlap } from '../../acco
 import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
+import { useOf } from '../key-use.ts';
 import { after, pageSize } from '../paging.ts';
 
 export const keyEndpoints: readonly Endpoint[] = [
@@ -48,6 +49,19 @@ export const keyEndpoints: readonly Endpoint[] = [
       const { items, next } = await operations.keysPage(account, limit, after);
       return { keys: items, next };
     },
+  }),
+  endpoint({
+    method: 'GET',
+    path: '/accounts/{account}/keys/{key}',
+    operation: 'show_key',
+    summary: 'Show an API key, who revoked it, and its use at this sidecar',
+    role: 'viewer',
+    input: z.strictObject({ account, key }),
+    response: { status: 200, view: 'ShownKey' },
+    run: async ({ operations, recent }, { account, key }, _caller, { now }) => ({
+      ...(await operations.showKey(account, key)),
+      use: useOf(recent, [key], now),
+    }),
   }),
   endpoint({
     method: 'POST',

@@ -1,0 +1,32 @@
+import type { Cell } from '../route.ts';
+import { set } from '../set.ts';
+
+/** One of several options, each as a button with its count. An option that is pressed again is no longer chosen. */
+export function Chips<Value extends string>(props: {
+  label: string;
+  /** The chosen option; empty: none. */
+  of: Cell<Value | ''>;
+  /** The chosen option while `of` is empty. */
+  preset?: Value;
+  options: readonly (readonly [value: Value, text: string, count?: number])[];
+}) {
+  const chosen = props.of.value === '' ? props.preset : props.of.value;
+  return (
+    <div class="row tight" role="group" aria-label={props.label}>
+      {props.options.map(([value, text, count]) => {
+        const other = value === props.of.value || value === props.preset ? '' : value;
+        return (
+          <button
+            key={value}
+            type="button"
+            class="chip"
+            aria-pressed={value === chosen}
+            onClick={set<Value | ''>(props.of, other)}
+          >
+            {text} {count?.toLocaleString('en')}
+          </button>
+        );
+      })}
+    </div>
+  );
+}

@@ -1,0 +1,44 @@
+import { useId, useRef } from 'preact/hooks';
+
+/** An entry of a menu: its text, what it does, and whether it takes something away. */
+export type MenuItem = readonly [text: string, onSelect: () => void, danger?: 'danger'];
+
+/** A button that opens a list of actions. Without actions, nothing. */
+export function Menu({ label, items }: { label: string; items: readonly MenuItem[] }) {
+  const id = useId();
+  const button = useRef<HTMLButtonElement>(null);
+  const list = useRef<HTMLUListElement>(null);
+  if (items.length === 0) return null;
+  // In the top layer, because a table would cut it off.
+  const place = (): void => {
+    if (button.current === null || list.current === null) return;
+    const { bottom, right } = button.current.getBoundingClientRect();
+    list.current.style.top = `${bottom + 4}px`;
+    list.current.style.right = `${document.documentElement.clientWidth - right}px`;
+  };
+  return (
+    <>
+      <button ref={button} type="button" class="menu" aria-label={label} popovertarget={id} onClick={place}>
+        <span aria-hidden="true">⋯</span>
+      </button>
+      <ul ref={list} id={id} popover="auto" class="menu">
+        {items.map(([text, onSelect, danger]) => (
+          <li key={text}>
+            <button
+              type="button"
+              class={danger}
+              onClick={() => {
+                list.current?.hidePopover();
+                // A dialog returns the focus to where it was.
+                button.current?.focus();
+                onSelect();
+              }}
+            >
+              {text}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
