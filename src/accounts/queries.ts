@@ -6,7 +6,15 @@ import { requireKey } from './key-changes.ts';
 import { accountsPage, trailPage, type Page } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
 import { maxShownKeys, viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
-import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, ShownKeyView, Viewing } from './views.ts';
+import type {
+  AccountView,
+  AuditEventView,
+  EncryptionView,
+  KeyView,
+  ShownEncryptionView,
+  ShownKeyView,
+  Viewing,
+} from './views.ts';
 
 /** Which accounts are queried. */
 interface Scope {

@@ -26,7 +26,8 @@ export function distance(time: number, from: number, least: 'minutes' | 'seconds
   const apart = time - from;
   const all = least === 'seconds' ? [...units, second] : units;
   const unit = all.find(([, size]) => Math.abs(apart) >= size);
-  if (unit !== undefined && (unit !== second || apart < 0)) return relative.format(Math.trunc(apart / unit[1]), unit[0]);
+  if (unit !== undefined && (unit !== second || apart < 0))
+    return relative.format(Math.trunc(apart / unit[1]), unit[0]);
   // An event after the last update of `now` would otherwise seem to be in the future.
   return apart > 2 * step ? 'in a moment' : 'just now';
 }

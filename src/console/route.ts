@@ -31,10 +31,11 @@ export function linkTo(...segments: readonly string[]): string {
 
 /** Opens a page at once, so that the next message belongs to it. */
 export function goTo(...segments: readonly string[]): void {
-  open(linkTo(...segments));
+  openAddress(linkTo(...segments));
 }
 
-function open(address: string): void {
+/** As `goTo`, for an address. */
+export function openAddress(address: string): void {
   location.hash = address;
   hash.value = location.hash;
 }
@@ -63,7 +64,7 @@ export function inAddress<Value extends string = string>(name: string): Cell<Val
       if (text !== '') changed.set(name, text);
       const address = `#/${parts.value[0] ?? ''}${changed.size === 0 ? '' : `?${changed.toString()}`}`;
       if (name === position) {
-        open(address);
+        openAddress(address);
         return;
       }
       history.replaceState(null, '', address);
@@ -76,5 +77,3 @@ export function inAddress<Value extends string = string>(name: string): Cell<Val
 export function linkWith(name: string, value: string, ...segments: readonly string[]): string {
   return `${linkTo(...segments)}?${new URLSearchParams({ [name]: value }).toString()}`;
 }
-
-export { open as openAddress };

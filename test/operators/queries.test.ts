@@ -88,7 +88,11 @@ test('a key is shown with its use at this sidecar, who revoked it, and how often
     (await fetch(`${sidecar.url}/api/v1/x`, { headers: { authorization: `Bearer ${String(issued['key'])}` } })).status;
   await expect.poll(charge).not.toBe(401);
   const shown = async () => (await ask(`GET /accounts/acme/keys/${String(issued['id'])}`)).body;
-  expect(await shown()).toMatchObject({ state: 'valid', revoked_by: null, use: { attempts: 0, last_attempt_at: null } });
+  expect(await shown()).toMatchObject({
+    state: 'valid',
+    revoked_by: null,
+    use: { attempts: 0, last_attempt_at: null },
+  });
   const { use } = (await shown()) as { use: { hours: number[]; last_hour: number; last_at: string } };
   expect([use.hours.at(-1), use.last_hour, typeof use.last_at]).toEqual([1, 1, 'string']);
   expect((await ask('GET /accounts')).body['accounts']).toMatchObject([{ id: 'acme', use: { last_hour: 1 } }]);

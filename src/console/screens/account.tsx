@@ -9,6 +9,7 @@ import { texts } from '../texts.ts';
 import { ActiveBadge } from '../ui/badge.tsx';
 import { Nav } from '../ui/nav.tsx';
 import { Problem, Show } from '../ui/states.tsx';
+import { sumOf, traffic } from '../ui/use-line.tsx';
 import { DeactivateAccount, RenameAccount } from './account-dialogs.tsx';
 import { Activity } from './activity.tsx';
 import { Encryptions } from './encryption.tsx';
@@ -67,6 +68,7 @@ function Head({ account, reload }: { account: Account; reload: () => void }) {
           <p class="row">
             <code>{account.id}</code>
             <ActiveBadge active={account.active} />
+            <span class="hint">{traffic(sumOf(account.keys.map(({ use }) => use)))}</span>
           </p>
         </div>
         <div class="row">

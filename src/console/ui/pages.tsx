@@ -33,12 +33,7 @@ export function Pages<Data extends Page>(props: PagesProps<Data>) {
   return <OnePage key={after.value} after={after} {...props} />;
 }
 
-function OnePage<Data extends Page>({
-  after,
-  ask,
-  every,
-  children,
-}: PagesProps<Data> & { after: Cell<string> }) {
+function OnePage<Data extends Page>({ after, ask, every, children }: PagesProps<Data> & { after: Cell<string> }) {
   const query = after.value === '' ? {} : { after: after.value };
   const loaded = useLoad(() => ask(query), every);
   return (

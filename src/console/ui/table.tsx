@@ -1,7 +1,11 @@
 import type { ComponentChildren } from 'preact';
 
 /** A column of a table: its heading, its cell in a row, and the cell's style. */
-type Column<Row> = readonly [heading: string, cell: (row: Row) => ComponentChildren, style?: 'wide' | 'actions' | 'bare'];
+type Column<Row> = readonly [
+  heading: string,
+  cell: (row: Row) => ComponentChildren,
+  style?: 'wide' | 'actions' | 'bare',
+];
 
 /**
  * A table, in a narrow window a card for each row; without rows, the text `empty`. The first column names the row; the headings of
