@@ -25,7 +25,8 @@ import { Proxy } from './proxy/proxy.ts';
 import { logChanges } from './telemetry/change-log.ts';
 import { ClockWatch } from './telemetry/clock-watch.ts';
 import { directoryMonitor } from './telemetry/directory-monitor.ts';
-import { logListening, type Logger } from './telemetry/logger.ts';
+import { HandshakeFailures } from './telemetry/handshakes.ts';
+import { logExpired, logListening, type Logger } from './telemetry/logger.ts';
 import { ReloadMetrics } from './telemetry/reload-metrics.ts';
 import {
   accountMetrics,
@@ -66,6 +67,7 @@ export class App {
   readonly #proxy: Proxy;
   readonly #recorder: TrafficRecorder;
   readonly #merchants: MerchantsListener;
+  readonly #handshakes: HandshakeFailures;
   readonly #adminListener: Server;
   readonly #upstreams: Upstreams;
   readonly #registry: Registry;
@@ -99,7 +101,9 @@ export class App {
     this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock });
     this.#accounts = this.#openStores();
     this.#proxy = new Proxy(this.#snapshot(), log, this.#recorder, clock);
-    this.#merchants = new MerchantsListener(config, clock, (connection) => this.#proxy.accept(connection));
+    this.#handshakes = new HandshakeFailures(registry, log);
+    const failed = this.#handshakes.of('merchants');
+    this.#merchants = new MerchantsListener(config, clock, (connection) => this.#proxy.accept(connection), failed);
     accountMetrics(registry, () => this.#accounts.tally());
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, () => this.#limits());
@@ -140,7 +144,7 @@ export class App {
       await this.#accounts.close();
       throw error;
     }
-    this.#logExpiredCertificates();
+    logExpired(this.#log, certificatesOf(this.#config), this.#dependencies.clock());
     this.#readiness.begin();
   }
 
@@ -180,7 +184,7 @@ export class App {
     this.#merchants.apply(config);
     if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
     this.#operators?.configure();
-    this.#logExpiredCertificates();
+    logExpired(this.#log, certificatesOf(this.#config), this.#dependencies.clock());
     for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
@@ -211,14 +215,6 @@ export class App {
     this.#clockWatch.stop();
     this.#trailWatch.stop();
     this.#log.info('stopped');
-  }
-
-  /** Logs expired certificates. They are still used, because the previous ones may have expired, too. */
-  #logExpiredCertificates(): void {
-    for (const { certificate, expiresAt } of certificatesOf(this.#config)) {
-      if (expiresAt <= this.#dependencies.clock())
-        this.#log.error({ member: certificate }, 'the certificate has expired');
-    }
   }
 
   async #openAccounts(): Promise<void> {
@@ -258,6 +254,7 @@ export class App {
       tls,
       log: this.#log,
       metrics: operatorsMetrics(this.#registry),
+      onHandshakeFailure: this.#handshakes.of('operators'),
       recent: this.#recorder.recent,
       sidecar: () => this.#state(),
       accounts: () => this.#accounts,

@@ -1,4 +1,6 @@
-import type { SecureContextOptions, TlsOptions } from 'node:tls';
+import type { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import type { SecureContextOptions, TlsOptions, TLSSocket } from 'node:tls';
 
 type Tls = typeof import('node:tls');
 type Https = typeof import('node:https');
@@ -28,4 +30,59 @@ export function listenerOptions(tls: ListenerTls): TlsOptions {
 /** The part of these options that can be replaced while the listener runs. */
 export function secureContext({ cert, key, clientCa }: ListenerTls): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', ca: clientCa };
+}
+
+/**
+ * Why a handshake of a listener failed. `certificate_*`: that of the client; `unsupported`: no version, cipher or protocol in common;
+ * `refused_by_client`: the client does not accept the certificate of the listener, for instance; `not_tls`: plain HTTP, for instance.
+ */
+export const handshakeFaults = [
+  'certificate_missing',
+  'certificate_untrusted',
+  'certificate_expired',
+  'refused_by_client',
+  'unsupported',
+  'not_tls',
+  'timeout',
+  'client_left',
+  'other',
+] as const;
+
+export type HandshakeFault = (typeof handshakeFaults)[number];
+
+/** @param address of the client; undefined if it is not known any more */
+export type OnHandshakeFailure = (fault: HandshakeFault, address: string | undefined) => void;
+
+/** The codes of OpenSSL's errors. Those with `ALERT` are the client's. */
+const faultsByCode: readonly (readonly [RegExp, HandshakeFault])[] = [
+  [/^ERR_TLS_HANDSHAKE_TIMEOUT$/, 'timeout'],
+  [/_PEER_DID_NOT_RETURN_A_CERTIFICATE$/, 'certificate_missing'],
+  [/_ALERT_/, 'refused_by_client'],
+  [/_HTTPS?(?:_PROXY)?_REQUEST$|_WRONG_VERSION_NUMBER$/, 'not_tls'],
+  [/_UNSUPPORTED_PROTOCOL$|_VERSION_TOO_LOW$|_NO_SHARED_|_NO_SUITABLE_|_NO_APPLICATION_PROTOCOL$/, 'unsupported'],
+];
+
+/** Calls back for each handshake that fails by the client. Connections that send nothing, such as a load balancer's probes, do not count. */
+export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFailure): void {
+  server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
+    // Node has no public name for the connection under a socket whose own address is gone. Without it, only the address is lost.
+    const { _parent: connection } = socket as { readonly _parent?: Socket };
+    if (connection?.bytesRead === 0) return;
+    const fault = faultOf(error, socket);
+    if (fault !== undefined) failed(fault, connection?.remoteAddress ?? socket.remoteAddress);
+  });
+}
+
+/** Undefined if the sidecar itself has closed the connection, or Node reports its end once more. */
+function faultOf(error: NodeJS.ErrnoException, socket: TLSSocket): HandshakeFault | undefined {
+  const { code = '', syscall } = error;
+  if (code === 'ECONNRESET' && syscall === undefined) {
+    // Node closes the connection after a handshake with a certificate that it does not accept.
+    const rejection = socket.authorizationError as unknown as string | null;
+    if (rejection === null) return undefined;
+    return /^CERT_(?:HAS_EXPIRED|NOT_YET_VALID)$/.test(rejection) ? 'certificate_expired' : 'certificate_untrusted';
+  }
+  if (code === 'ECONNRESET' || code === 'EPIPE') return 'client_left';
+  const isRejected = (socket.authorizationError as unknown) !== null;
+  return isRejected ? undefined : (faultsByCode.find(([form]) => form.test(code))?.[1] ?? 'other');
 }

@@ -1,7 +1,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions, Server as TlsServer, TlsOptions, TLSSocket } from 'node:tls';
 import { LinkedList } from '../linked-list.ts';
-import { tls } from '../tls.ts';
+import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 
@@ -11,6 +11,8 @@ export interface ListenerOptions {
   readonly tls: TlsOptions | undefined;
   /** Epoch milliseconds, for `Date`. */
   readonly clock: () => number;
+  /** Called for each TLS handshake that fails by the client. */
+  readonly onHandshakeFailure?: OnHandshakeFailure;
   /** For tests: read buffers are overwritten after each callback, so that views that outlive it are found. */
   readonly scribble?: boolean;
 }
@@ -61,6 +63,7 @@ export class Listener implements ConnectionOwner {
   isClosing = false;
   readonly #accept: AcceptConnection;
   readonly #onData: typeof onData;
+  readonly #handshakeFailed: OnHandshakeFailure;
   readonly #date: DateField;
   readonly #tlsServer: TlsServer | undefined;
   readonly #connections = new LinkedList<ServerConnection>();
@@ -72,6 +75,7 @@ export class Listener implements ConnectionOwner {
     this.limits = options.limits;
     this.#onData = options.scribble === true ? onDataOnce : onData;
     this.#accept = accept;
+    this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
     this.#date = new DateField(options.clock);
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
     this.server = this.#tlsServer ?? createServer(socketOptions);
@@ -85,6 +89,7 @@ export class Listener implements ConnectionOwner {
     const handshakeTimeout = 2 ** 31 - 1;
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
+    onHandshakeFailures(server, this.#handshakeFailed);
     server.on('tlsClientError', (error, socket) => this.#handshaking.get(addressOf(socket))?.onHandshakeError(error));
     return server;
   }
@@ -189,7 +194,11 @@ export class Listener implements ConnectionOwner {
   #expire(): void {
     const now = performance.now();
     for (const connection of this.#connections) {
-      if (connection.deadline <= now) connection.expire();
+      if (connection.deadline > now) continue;
+      const { socket } = connection;
+      const isHandshaking = this.#handshaking.get(addressOf(socket)) === connection;
+      if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
+      connection.expire();
     }
   }
 }

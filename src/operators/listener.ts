@@ -10,7 +10,7 @@ import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
-import { https } from '../tls.ts';
+import { https, onHandshakeFailures, type OnHandshakeFailure } from '../tls.ts';
 import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
 import type { Caller, Endpoint, Parts, RawRequest } from './endpoint.ts';
@@ -60,6 +60,8 @@ export interface OperatorsDependencies {
   readonly clock: () => number;
   /** Undefined: without TLS. */
   readonly tls: TlsOptions | undefined;
+  /** Called for each TLS handshake that fails by the client. */
+  readonly onHandshakeFailure: OnHandshakeFailure;
 }
 
 declare module 'fastify' {
@@ -85,7 +87,7 @@ export interface OperatorsApi {
 
 /** Creates the listener of the operators' API. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<OperatorsApi> {
-  const { state, log, metrics, clock, tls } = dependencies;
+  const { state, log, metrics, clock, tls, onHandshakeFailure } = dependencies;
   const page = (): string => problemsPageOf(state().documentation);
   const unparsed = new UnparsedRequests(page, ({ code }, requestId, address) => {
     const { status } = problems[code];
@@ -111,6 +113,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     frameworkErrors: (_error, request, reply) => void fail(request, reply, noEndpoint()),
   });
   const connections = new ConnectionLimit(app.server, maxConnections);
+  if (tls !== undefined) onHandshakeFailures(app.server, onHandshakeFailure);
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) =>

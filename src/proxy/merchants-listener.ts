@@ -1,24 +1,33 @@
-import type { Config } from '../config/config.ts';
+import type { ClientDetail, Config } from '../config/config.ts';
 import { lingerTime } from '../http.ts';
 import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
-import { listenerOptions, secureContext } from '../tls.ts';
+import { listenerOptions, secureContext, type OnHandshakeFailure } from '../tls.ts';
+import { loggedPeer } from './admit/client-address.ts';
 
 /** The listener of merchants, as the configuration has it. */
 export class MerchantsListener extends Listener {
   /** The CA of merchants' certificates; undefined if none are demanded. */
   #clientCa: string | undefined;
+  #detail: ClientDetail;
 
-  /** @param clock epoch milliseconds */
-  constructor(config: Config, clock: () => number, accept: AcceptConnection) {
+  /**
+   * @param clock  epoch milliseconds
+   * @param failed called for each TLS handshake that fails, with what the log may have of the client's address
+   */
+  constructor(config: Config, clock: () => number, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
-    super({ limits: limitsFrom(config), tls: tls && listenerOptions(tls), clock }, accept);
+    const onHandshakeFailure: OnHandshakeFailure = (fault, address) =>
+      failed(fault, loggedPeer(address, this.#detail));
+    super({ limits: limitsFrom(config), tls: tls && listenerOptions(tls), clock, onHandshakeFailure }, accept);
     this.#clientCa = tls?.clientCa;
+    this.#detail = config.log.client;
   }
 
   /** Applies a new configuration to what begins from now on: limits, timeouts, the certificate and the CA of clients. */
   apply(config: Config): void {
     this.configure(limitsFrom(config));
+    this.#detail = config.log.client;
     const { tls } = config.listen;
     if (tls === undefined) return;
     const before = this.#clientCa;

@@ -30,3 +30,18 @@ export async function logListening(log: Logger, listener: string, listening: Pro
   const { address, port } = await listening;
   log.info({ listener, address, port }, 'listening');
 }
+
+/**
+ * Logs expired certificates. They are still used, because the previous ones may have expired, too.
+ *
+ * @param now epoch milliseconds
+ */
+export function logExpired(
+  log: Logger,
+  certificates: readonly { readonly certificate: string; readonly expiresAt: number }[],
+  now: number,
+): void {
+  for (const { certificate, expiresAt } of certificates) {
+    if (expiresAt <= now) log.error({ member: certificate }, 'the certificate has expired');
+  }
+}

@@ -11,6 +11,7 @@ import { tallyOf } from '../../src/accounts/tally.ts';
 import { beginning } from '../../src/audit/chain.ts';
 import { reportableCodes } from '../../src/config/choices.ts';
 import { ClockWatch } from '../../src/telemetry/clock-watch.ts';
+import { HandshakeFailures } from '../../src/telemetry/handshakes.ts';
 import { directoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
@@ -70,6 +71,8 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   accountMetrics(registry, () => tallyOf([], 0));
   for (const file of ['sidecar', 'accounts'] as const) reloads.loaded(file, 0);
   operatorsMetrics(registry);
+  const handshakes = new HandshakeFailures(registry, silent);
+  for (const listener of ['merchants', 'operators'] as const) handshakes.of(listener);
   certificateMetrics(registry, () => []);
   sealedCredentialsMetric(registry);
   const use = { connections: 0, inFlight: 0, buffered: 0 };
@@ -148,6 +151,8 @@ describe('docs/metrics.md', () => {
     ['accounts_failing_ratio', 'environment'],
     ['connections_closed_total', 'reason'],
     ['operator_refusals_total', 'reason'],
+    ['tls_handshake_failures_total', 'listener'],
+    ['tls_handshake_failures_total', 'reason'],
     ['limit', 'limit'],
     ['limit_used', 'limit'],
   ])('names the values that %s has: %s', async (name, label) => {

@@ -139,6 +139,7 @@ async function startListener(
     metrics: { request: () => {}, refused: () => {} },
     clock: Date.now,
     tls: undefined,
+    onHandshakeFailure: () => {},
   });
   return { listener, port: await listen(listener) };
 }

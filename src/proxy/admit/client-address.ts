@@ -1,4 +1,5 @@
 import { isIPv4, isIPv6, SocketAddress } from 'node:net';
+import type { ClientDetail } from '../../config/config.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 
 /** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2): a dual-stack listener sees IPv4 peers like this. */
@@ -28,9 +29,18 @@ export function loggedAddress(
   forwardedFor: string | undefined,
   snapshot: GatewaySnapshot,
 ): string | undefined {
-  if (snapshot.clientDetail === 'none') return undefined;
-  const client = clientOf(peer, forwardedFor, snapshot);
-  return (snapshot.clientDetail === 'full' ? client : network(client, 3, 3)) || undefined;
+  const { clientDetail: detail } = snapshot;
+  return detail === 'none' ? undefined : withDetail(clientOf(peer, forwardedFor, snapshot), detail);
+}
+
+/** As `loggedAddress`, of a peer whose request is not known. */
+export function loggedPeer(remoteAddress: string | undefined, detail: ClientDetail): string | undefined {
+  return withDetail(canonical(peerAddress(remoteAddress ?? '')) ?? '', detail);
+}
+
+function withDetail(address: string, detail: ClientDetail): string | undefined {
+  if (detail === 'none') return undefined;
+  return (detail === 'full' ? address : network(address, 3, 3)) || undefined;
 }
 
 /** The canonical address of a client; empty if it has already left. */

@@ -1,0 +1,61 @@
+import type { Registry } from 'prom-client';
+import { handshakeFaults, type HandshakeFault, type OnHandshakeFailure } from '../tls.ts';
+import type { Logger } from './logger.ts';
+import { SeriesCounter } from './series.ts';
+
+/** The listeners that may speak TLS. */
+type TlsListener = 'merchants' | 'operators';
+
+/** One reason of one listener has one line of the log in this time, because a flood must not fill it. Milliseconds. */
+const window = 60_000;
+
+/** Failures since the last line. */
+interface Unlogged {
+  failures: number;
+  address: string | undefined;
+}
+
+/** Counts TLS handshakes that fail, and logs them: the first at once, then a line a minute for each reason at most. */
+export class HandshakeFailures {
+  readonly #log: Logger;
+  readonly #counter;
+  /** By listener and reason, while a line was written less than a minute ago. */
+  readonly #open = new Map<string, Unlogged>();
+
+  constructor(registry: Registry, log: Logger) {
+    this.#log = log;
+    this.#counter = new SeriesCounter(registry, {
+      name: 'envelope_sidecar_tls_handshake_failures_total',
+      help: 'TLS handshakes that failed by the client, by listener and reason.',
+      labelNames: ['listener', 'reason'],
+    });
+  }
+
+  /** The callback of a listener that speaks TLS. Its series exist from then on, because `increase()` needs a value before the first. */
+  of(listener: TlsListener): OnHandshakeFailure {
+    for (const fault of handshakeFaults) this.#counter.at(listener, fault);
+    return (reason, address) => this.#failed(listener, reason, address);
+  }
+
+  #failed(listener: TlsListener, reason: HandshakeFault, address: string | undefined): void {
+    this.#counter.count(listener, reason);
+    const unlogged = this.#open.get(`${listener} ${reason}`);
+    if (unlogged === undefined) {
+      this.#write(listener, reason, { failures: 1, address });
+    } else {
+      unlogged.failures += 1;
+      unlogged.address = address;
+    }
+  }
+
+  #write(listener: TlsListener, reason: HandshakeFault, { failures, address }: Unlogged): void {
+    this.#log.warn({ listener, reason, failures, address }, 'TLS handshakes failed');
+    const series = `${listener} ${reason}`;
+    const unlogged: Unlogged = { failures: 0, address: undefined };
+    this.#open.set(series, unlogged);
+    setTimeout(() => {
+      this.#open.delete(series);
+      if (unlogged.failures > 0) this.#write(listener, reason, unlogged);
+    }, window).unref();
+  }
+}
