@@ -17,8 +17,7 @@ export class MerchantsListener extends Listener {
    */
   constructor(config: Config, clock: () => number, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
-    const onHandshakeFailure: OnHandshakeFailure = (fault, address) =>
-      failed(fault, loggedPeer(address, this.#detail));
+    const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
     super({ limits: limitsFrom(config), tls: tls && listenerOptions(tls), clock, onHandshakeFailure }, accept);
     this.#clientCa = tls?.clientCa;
     this.#detail = config.log.client;

@@ -103,8 +103,7 @@ const failures: readonly (readonly [string, HandshakeFault, (port: number) => Pr
   [
     'speaks only TLS 1.1',
     'unsupported',
-    (port) =>
-      shake(port, { ...client, minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }),
+    (port) => shake(port, { ...client, minVersion: 'TLSv1', maxVersion: 'TLSv1.1', ciphers: 'DEFAULT@SECLEVEL=0' }),
   ],
   [
     'sends plain HTTP',
@@ -128,7 +127,11 @@ describe.each(listeners)('at the listener of %s', (listener) => {
   test.each(failures)('a client that %s is counted as %s, and logged', { timeout: 20_000 }, async (_, reason, fail) => {
     const sidecar = await startWithTls();
     await fail(portOf(sidecar, listener));
-    await untilSample(sidecar, `envelope_sidecar_tls_handshake_failures_total{listener="${listener}",reason="${reason}"}`, 1);
+    await untilSample(
+      sidecar,
+      `envelope_sidecar_tls_handshake_failures_total{listener="${listener}",reason="${reason}"}`,
+      1,
+    );
     const address = listener === 'merchants' ? '127.0.0.0/24' : '127.0.0.1';
     expect(sidecar.log.filter(({ msg }) => msg === 'TLS handshakes failed')).toEqual([
       { level: 'warn', time: expect.any(String), msg: 'TLS handshakes failed', listener, reason, failures: 1, address },
