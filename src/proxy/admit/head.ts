@@ -52,7 +52,8 @@ export class RequestHead {
   }
 }
 
-const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
+/** A request id of a client that is kept. */
+export const requestIdForm = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
 const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
 
@@ -127,7 +128,7 @@ function readField(head: RequestHead, name: string, lower: string, value: string
       break;
     case 'x-request-id':
       // Some proxies add theirs to the client's: neither counts then.
-      head.requestId = head.requestId === undefined && acceptableRequestId.test(value) ? value : '';
+      head.requestId = head.requestId === undefined && requestIdForm.test(value) ? value : '';
       break;
     case 'content-encoding':
       if (head.contentEncoding !== undefined) return false;

@@ -51,7 +51,8 @@ export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);
 }
 
-const fingerprintForm = /^[0-9a-f]{16}$/;
+/** A fingerprint of credentials in `Envelope-Credentials`, in lower case. */
+export const fingerprintForm = /^[0-9a-f]{16}$/;
 
 /**
  * How a response is sealed unless the request's body decides: with the credentials that `Envelope-Credentials` names by their

@@ -17,7 +17,7 @@ import { isEncoded, readBody } from './read.ts';
  * The most bytes of a body. A body is processed in one turn of the event loop. A MiB would block live requests for 50
  * milliseconds; 64 KiB take less than 5. Each body waits for its turn.
  */
-const maxBytes = 65_536;
+export const maxCipherTestBytes = 65_536;
 
 /** Serves a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
 export async function runCipherTest(
@@ -38,7 +38,7 @@ export async function runCipherTest(
     return new Refusal('invalid_cipher_test', { hint: hintForHeaders(key, iv) ?? rules });
   }
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
-  const read = await readBody(responder, head, Math.min(maxBytes, snapshot.limits.requestBody), true);
+  const read = await readBody(responder, head, Math.min(maxCipherTestBytes, snapshot.limits.requestBody), true);
   if (read instanceof Refusal) return read;
   // Always billed as anonymous, because no key is needed here.
   if (!reservation.takeSlot(anonymous[environment.name])) return new Refusal('overloaded');

@@ -1,0 +1,105 @@
+import { Refusal, refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
+import { problemDocument } from '../src/proxy/respond/problem.ts';
+import { sealedText, type DemoCredentials } from './merchants-page.ts';
+
+export type Json = Readonly<Record<string, unknown>>;
+
+const codes = Object.keys(refusals) as RefusalCode[];
+
+const ofCore = ['upstream_unavailable', 'upstream_timeout', 'sealing_failed'] as const;
+const ofEnvelopes = ['envelope_required', 'envelope_malformed'] as const;
+const ofBodies = ['unsupported_content_encoding', 'body_too_large'] as const;
+const ofOthers = ['invalid_cipher_test', 'encryption_not_supported'] as const;
+
+/** The test endpoints need no key, take POST from everybody and forward nothing. */
+const neverOnTests = [
+  ...(['missing_api_key', 'key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] as const),
+  ...ofEnvelopes,
+  ...ofCore,
+];
+
+/** The refusals that an operation never has. */
+const impossible = {
+  encrypt: [...neverOnTests, 'decryption_failed'],
+  decrypt: neverOnTests,
+  send: ofOthers,
+  read: [...ofOthers, ...ofEnvelopes, ...ofBodies],
+} as const satisfies Readonly<Record<string, Codes>>;
+
+type Codes = readonly RefusalCode[];
+type Operation = keyof typeof impossible;
+
+/** The errors of an operation, by status. */
+export function refusalResponses(operation: Operation): Json {
+  const without: Codes = impossible[operation];
+  const possible = codes.filter((code) => !without.includes(code));
+  const statuses = [...new Set(possible.map((code) => refusalOf(code).status))];
+  return Object.fromEntries(
+    statuses.map((status) => {
+      const ofStatus = possible.filter((code) => refusalOf(code).status === status);
+      const isEnveloped = operation === 'send' || operation === 'read';
+      return [status, isEnveloped ? envelopedResponse(ofStatus) : plainResponse(ofStatus)];
+    }),
+  );
+}
+
+function plainResponse(all: Codes): Json {
+  return {
+    description: `${all.map((code) => `\`${code}\``).join(', ')}.`,
+    headers: headerReferences('X-Request-Id', ...headersOf(all)),
+    content: { 'application/problem+json': contentOf('Problem', all) },
+  };
+}
+
+/** Each of them is plain for an account without encryption. The errors of the API itself have the same statuses. */
+function envelopedResponse(all: Codes): Json {
+  const sealed = all.filter((code) => refusalOf(code).sealed === true);
+  const list = all.map((code) => `\`${code}\`${sealed.includes(code) ? ' (sealed)' : ''}`);
+  const names = ['X-Request-Id', 'Envelope', 'Envelope-Content-Type', 'Envelope-Credentials'];
+  return {
+    description: `${list.join(', ')}, or an error of the API, sealed.`,
+    headers: headerReferences(...names, ...headersOf(all)),
+    content: {
+      'application/problem+json': contentOf('Problem', all),
+      'application/json': contentOf('Envelope', sealed, '_sealed'),
+    },
+  };
+}
+
+function headersOf(all: Codes): string[] {
+  return all.some((code) => refusalOf(code).retryAfter !== undefined) ? ['Retry-After'] : [];
+}
+
+function contentOf(schema: string, some: Codes, suffix = ''): Json {
+  const examples = some.map((code) => [code, reference(`examples/${code}${suffix}`)]);
+  const named = some.length > 0 && { examples: Object.fromEntries(examples) as Json };
+  return { schema: reference(`schemas/${schema}`), ...named };
+}
+
+/** The refusals of these operations as the sidecar sends them, plain or sealed with the credentials of the demo. */
+export function refusalExamples(demo: DemoCredentials): Json {
+  const occurrence = {
+    requestId: '4e0b6f0c-3f2c-4d5e-9a53-0a6c1f1f7b1e',
+    errorsPage: 'https://docs.example/errors',
+  };
+  const possible = codes.filter((code) => Object.values(impossible).some((never: Codes) => !never.includes(code)));
+  return Object.fromEntries(
+    possible.flatMap((code) => {
+      const { title: summary, sealed } = refusalOf(code);
+      const document = problemDocument(new Refusal(code), occurrence).toString();
+      const plain = [code, { summary, value: JSON.parse(document) as Json }];
+      const envelope = { data: sealedText(demo, 'hex', document) };
+      return sealed === true
+        ? [plain, [`${code}_sealed`, { summary: `${summary}, sealed`, value: envelope }]]
+        : [plain];
+    }),
+  );
+}
+
+export function headerReferences(...names: readonly string[]): Json {
+  return Object.fromEntries(names.map((name) => [name, reference(`headers/${name}`)]));
+}
+
+export function reference(component: string): Json {
+  return { $ref: `#/components/${component}` };
+}
