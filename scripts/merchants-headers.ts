@@ -61,6 +61,13 @@ export const headerRows = [
     schema: { type: 'string', enum: ['current', 'previous', 'none'] },
   },
   {
+    name: 'Envelope-Hint',
+    from: 'API',
+    value: '<text>',
+    text: 'In test: what was accepted, and is probably a slip.',
+    schema: { type: 'string' },
+  },
+  {
     name: 'X-Request-Id',
     from: 'API',
     value: '<id>',

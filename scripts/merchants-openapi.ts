@@ -5,7 +5,14 @@ import { cipherTestPaths } from '../src/proxy/admit/cipher-paths.ts';
 import { maxCipherTestBytes } from '../src/proxy/body/cipher-test.ts';
 import { describedHeaders } from './merchants-headers.ts';
 import { sealedText, type DemoCredentials } from './merchants-page.ts';
-import { headerReferences, reference, refusalExamples, refusalResponses, type Json } from './merchants-refusals.ts';
+import {
+  envelopeHeaders,
+  headerReferences,
+  reference,
+  refusalExamples,
+  refusalResponses,
+  type Json,
+} from './merchants-refusals.ts';
 
 /** The endpoints that a payment core has under envelopes differ: one stands for all of them. */
 const envelopedPath = '/api/s2s/{endpoint}';
@@ -130,7 +137,7 @@ function read(demo: DemoCredentials): Json {
 
 function enveloped(demo: DemoCredentials, operation: 'send' | 'read'): Json {
   const sealed = {
-    headers: headerReferences('Envelope', 'Envelope-Content-Type', 'Envelope-Credentials', 'X-Request-Id'),
+    headers: envelopeHeaders,
     ...jsonBody(reference('schemas/Envelope'), { data: sealedText(demo, 'hex', '{"status":"succeeded"}') }),
   };
   return {

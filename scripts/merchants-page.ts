@@ -103,8 +103,9 @@ function limitsTable(sidecar: JsonSchema): string {
 function defaultOf(schema: JsonSchema, ...path: readonly string[]): string {
   let part: JsonSchema | undefined = schema;
   for (const step of path) part = part?.properties?.[step];
-  if (part?.default === undefined) throw new Error(`${path.join('.')} has no default`);
-  return String(part.default);
+  const value = part?.default;
+  if (typeof value !== 'string' && typeof value !== 'number') throw new Error(`${path.join('.')} has no default`);
+  return `${value}`;
 }
 
 /** An amount as in a file, for readers: `1 MiB`, `30 s`. */

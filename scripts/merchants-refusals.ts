@@ -55,10 +55,9 @@ function plainResponse(all: Codes): Json {
 function envelopedResponse(all: Codes): Json {
   const sealed = all.filter((code) => refusalOf(code).sealed === true);
   const list = all.map((code) => `\`${code}\`${sealed.includes(code) ? ' (sealed)' : ''}`);
-  const names = ['X-Request-Id', 'Envelope', 'Envelope-Content-Type', 'Envelope-Credentials'];
   return {
     description: `${list.join(', ')}, or an error of the API, sealed.`,
-    headers: headerReferences(...names, ...headersOf(all)),
+    headers: { ...envelopeHeaders, ...headerReferences(...headersOf(all)) },
     content: {
       'application/problem+json': contentOf('Problem', all),
       'application/json': contentOf('Envelope', sealed, '_sealed'),
@@ -95,6 +94,15 @@ export function refusalExamples(demo: DemoCredentials): Json {
     }),
   );
 }
+
+/** What each response under envelopes may have. */
+export const envelopeHeaders = headerReferences(
+  'Envelope',
+  'Envelope-Content-Type',
+  'Envelope-Credentials',
+  'Envelope-Hint',
+  'X-Request-Id',
+);
 
 export function headerReferences(...names: readonly string[]): Json {
   return Object.fromEntries(names.map((name) => [name, reference(`headers/${name}`)]));
