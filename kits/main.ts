@@ -9,7 +9,7 @@ import { parseArgs, promisify } from 'node:util';
 import { Driver } from './conformance/driver.ts';
 import { tryVectors } from './conformance/vectors.ts';
 import { rotation, Scenarios, Stage } from './end-to-end/scenarios.ts';
-import { accounts } from './end-to-end/sidecar.ts';
+import { environmentIn, states, type State } from './end-to-end/sidecar.ts';
 
 /** The programs that each kit needs. One that lacks any is absent. */
 const programs: Readonly<Record<string, readonly string[]>> = {
@@ -41,12 +41,13 @@ interface Row {
   readonly details: string;
 }
 
-/** With a sidecar for the example in the kit's README. */
+/** With a sidecar for the example in the kit's README, and what the example is run with: a line for each state of a rotation. */
 async function ownTests(kit: string): Promise<readonly string[]> {
   const stage = await Stage.build();
   try {
-    const { apiKey, key, iv } = accounts.acme;
-    const env = { ...process.env, BASE: stage.url, API_KEY: apiKey, KEY: key, IV: iv };
+    const line = (state: State): string => `${state} ${Object.values(environmentIn(state)).join(' ')}`;
+    const lines = (Object.keys(states) as State[]).map(line);
+    const env = { ...process.env, BASE: stage.url, STATES: lines.join('\n') };
     await run('sh', [join('kits', kit, 'test.sh')], { cwd: root, env, timeout: 300_000 });
     return [];
   } catch (error) {

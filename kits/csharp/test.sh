@@ -1,5 +1,5 @@
 #!/bin/sh
-# The kit's own tests, and the example in README.md if there is a sidecar at $BASE.
+# The kit's own tests, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
 set -e
 cd "$(dirname "$0")"
 build=../../node_modules/.cache/kits/csharp
@@ -7,7 +7,11 @@ mkdir -p "$build"
 mcs -warnaserror -out:"$build/test.exe" Envelope.cs Test.cs
 mono "$build/test.exe"
 if [ -n "$BASE" ]; then
+  . ../end-to-end/examples.sh
   sed -n '/^```csharp run$/,/^```$/p' README.md | sed '1d;$d' >"$build/Readme.cs"
   mcs -out:"$build/readme.exe" -r:System.Net.Http.dll Envelope.cs EnvelopeHandler.cs "$build/Readme.cs"
-  mono "$build/readme.exe" | grep -q txn_
+  example() {
+    mono "$build/readme.exe"
+  }
+  in_every_state "$build/readme.txt"
 fi

@@ -24,6 +24,7 @@ export class Core {
       case 'POST /api/s2s/charge':
         return send(201, json, this.#charge(text, request.headers['idempotency-key']));
       case 'GET /api/s2s/transactions':
+      case 'GET /api/v1/transactions':
         return send(200, json, '{"data":[{"name":"Zoë €😀"}],"has_more":false}');
       case 'HEAD /api/s2s/transactions':
       case 'DELETE /api/s2s/transactions/1':

@@ -30,6 +30,26 @@ export const accounts = {
   },
 } as const satisfies Record<string, Pair & { apiKey: string }>;
 
+/** The pair that the merchant's code has: the one that docs show. */
+const own = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' } as const;
+const other = { key: 'b7Nm2Qw9Er4Ty6Ui1Op8As3Df5Gh0JkL', iv: 'Mn5Bv0Cx7Zl2Kj9H' } as const;
+const [past, future] = ['2026-01-02', '2099-01-01'] as const;
+
+/** A merchant's account in each state of a change of credentials, seen from code that has one pair. */
+export const states = {
+  'no-grace': own,
+  'grace-with-the-old': { ...other, previous: { ...own, until: future } },
+  'grace-with-the-new': { ...own, previous: { ...other, until: future } },
+  'after-the-grace': { ...own, previous: { ...other, until: past } },
+  'grace-with-plaintext': { ...own, previous: { until: future } },
+} as const;
+export type State = keyof typeof states;
+
+/** The environment of the merchant's code in a state. */
+export function environmentIn(state: State): Readonly<Record<'API_KEY' | 'KEY' | 'IV', string>> {
+  return { API_KEY: `sk_test_merchant-with-${state}`, KEY: own.key, IV: own.iv };
+}
+
 /** A public key of acme's. */
 export const publicKey = 'pk_test_acmeacmeacmeacmeacmeacme';
 
@@ -63,9 +83,13 @@ export class Sidecar {
       if (id === 'acme') keys.push({ id: 'acme-public', key: publicKey, createdAt: '2026-01-01' });
       return { id, name: id, keys, encryption: { test: { enabled: true, key, iv, format, encoding } } };
     });
+    const inStates = Object.entries(states).map(([id, credentials]) => {
+      const keys = [{ id: `${id}-1`, key: environmentIn(id as State).API_KEY, createdAt: '2026-01-01' }];
+      return { id, name: id, keys, encryption: { test: { enabled: true, ...credentials } } };
+    });
     // JSON is YAML.
     writeFileSync(join(folder, 'sidecar.yaml'), JSON.stringify(config));
-    writeFileSync(join(folder, 'accounts.yaml'), JSON.stringify({ accounts: rows }));
+    writeFileSync(join(folder, 'accounts.yaml'), JSON.stringify({ accounts: [...rows, ...inStates] }));
     const child = spawn(process.execPath, [main, 'serve', '--config', join(folder, 'sidecar.yaml')], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

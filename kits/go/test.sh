@@ -1,14 +1,19 @@
 #!/bin/sh
-# The kit's own tests, and the example in README.md if there is a sidecar at $BASE.
+# The kit's own tests, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
 set -e
 cd "$(dirname "$0")"
 [ -z "$(gofmt -l .)" ]
 go vet ./...
 go test -count=1 -timeout 120s ./...
 if [ -n "$BASE" ]; then
+  . ../end-to-end/examples.sh
   example=../../node_modules/.cache/kits/go-readme
   mkdir -p "$example"
   sed -n '/^```go run$/,/^```$/p' README.md | sed '1d;$d' >"$example/main.go"
   printf 'module readme\n\ngo 1.19\n\nrequire envelope-sidecar/kits/go v0.1.0\n\nreplace envelope-sidecar/kits/go => %s\n' "$PWD" >"$example/go.mod"
-  (cd "$example" && GOFLAGS=-mod=mod GOPROXY=off go run . | grep -q txn_)
+  (cd "$example" && GOFLAGS=-mod=mod GOPROXY=off go build -o readme .)
+  example() {
+    "$example/readme"
+  }
+  in_every_state "$example/readme.txt"
 fi

@@ -1,13 +1,17 @@
 #!/bin/sh
-# The kit's own tests, and the example in README.md if there is a sidecar at $BASE.
+# The kit's own tests, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
 set -e
 cd "$(dirname "$0")"
 build=../../node_modules/.cache/kits/java
 ./driver.sh </dev/null
 java -cp "$build" envelope.Test
 if [ -n "$BASE" ]; then
+  . ../end-to-end/examples.sh
   example=../../node_modules/.cache/kits/java-readme
   mkdir -p "$example"
   sed -n '/^```java run$/,/^```$/p' README.md | sed '1d;$d' >"$example/Readme.java"
-  java -cp "$build" "$example/Readme.java" | grep -q txn_
+  example() {
+    java -cp "$build" "$example/Readme.java"
+  }
+  in_every_state "$example/readme.txt"
 fi

@@ -1,9 +1,16 @@
 #!/bin/sh
-# The kit's own tests, and the example in README.md if there is a sidecar at $BASE.
+# The kit's own tests, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
 set -e
 cd "$(dirname "$0")"
 export PYTHONDONTWRITEBYTECODE=1
 python3 -W error -m unittest test_envelope
 if [ -n "$BASE" ]; then
-  sed -n '/^```python run$/,/^```$/p' README.md | sed '1d;$d' | python3 - | grep -q txn_
+  . ../end-to-end/examples.sh
+  cache=../../node_modules/.cache/kits/python
+  mkdir -p "$cache"
+  sed -n '/^```python run$/,/^```$/p' README.md | sed '1d;$d' >"$cache/readme.py"
+  example() {
+    PYTHONPATH=. python3 "$cache/readme.py"
+  }
+  in_every_state "$cache/readme.txt"
 fi

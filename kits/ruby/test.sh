@@ -1,9 +1,16 @@
 #!/bin/sh
-# The kit's own tests, and the example in README.md if there is a sidecar at $BASE.
+# The kit's own tests, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
 set -e
 cd "$(dirname "$0")"
 ruby -w test.rb
 gem build --silent --output /dev/null envelope-sidecar-kit.gemspec
 if [ -n "$BASE" ]; then
-  sed -n '/^```ruby run$/,/^```$/p' README.md | sed '1d;$d' | ruby -I . - | grep -q txn_
+  . ../end-to-end/examples.sh
+  cache=../../node_modules/.cache/kits/ruby
+  mkdir -p "$cache"
+  sed -n '/^```ruby run$/,/^```$/p' README.md | sed '1d;$d' >"$cache/readme.rb"
+  example() {
+    ruby -I . "$cache/readme.rb"
+  }
+  in_every_state "$cache/readme.txt"
 fi

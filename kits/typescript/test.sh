@@ -1,5 +1,5 @@
 #!/bin/sh
-# The kit's own tests, those of the compiled package, and the example in README.md if there is a sidecar at $BASE.
+# The kit's own tests, those of the compiled package, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
 set -e
 cd "$(dirname "$0")"
 cache=../../node_modules/.cache/kits/typescript
@@ -9,6 +9,10 @@ echo '{"type":"module"}' >"$cache/package.json"
 node -e "import('$PWD/$cache/envelope.js').then(({ selftest }) => process.exit(selftest() === 8 ? 0 : 1))"
 npm pack --dry-run --ignore-scripts --silent >/dev/null
 if [ -n "$BASE" ]; then
+  . ../end-to-end/examples.sh
   sed -n '/^```ts run$/,/^```$/p' README.md | sed '1d;$d' | sed "s#\.ts';#.js';#" >"$cache/readme.js"
-  node "$cache/readme.js" | grep -q txn_
+  example() {
+    node "$cache/readme.js"
+  }
+  in_every_state "$cache/readme.txt"
 fi
