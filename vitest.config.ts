@@ -36,7 +36,10 @@ export default defineConfig({
     projects: [
       // These tests leave nothing behind in their process and replace no module, so that many files share one process.
       { extends: true, test: { name: 'unit', include: unit, isolate: false } },
-      { extends: true, test: { name: 'gateway', include: gateway, exclude: unit } },
+      {
+        extends: true,
+        test: { name: 'gateway', include: gateway, exclude: unit, setupFiles: 'test/support/overwrite-reads.ts' },
+      },
       {
         extends: true,
         test: {

@@ -13,8 +13,6 @@ export interface ListenerOptions {
   readonly clock: () => number;
   /** Called for each TLS handshake that fails by the client. */
   readonly onHandshakeFailure?: OnHandshakeFailure;
-  /** For tests: read buffers are overwritten after each callback, so that views that outlive it are found. */
-  readonly scribble?: boolean;
 }
 
 /**
@@ -62,7 +60,6 @@ export class Listener implements ConnectionOwner {
   limits: ConnectionLimits;
   isClosing = false;
   readonly #accept: AcceptConnection;
-  readonly #onData: typeof onData;
   readonly #handshakeFailed: OnHandshakeFailure;
   readonly #date: DateField;
   readonly #tlsServer: TlsServer | undefined;
@@ -73,7 +70,6 @@ export class Listener implements ConnectionOwner {
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
     this.limits = options.limits;
-    this.#onData = options.scribble === true ? onDataOnce : onData;
     this.#accept = accept;
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
     this.#date = new DateField(options.clock);
@@ -143,7 +139,7 @@ export class Listener implements ConnectionOwner {
   }
 
   release({ socket }: ServerConnection): void {
-    socket.off('data', this.#onData).off('end', onEnd).off('drain', onDrain);
+    socket.off('data', onData).off('end', onEnd).off('drain', onDrain);
   }
 
   #open(socket: Socket): void {
@@ -183,7 +179,7 @@ export class Listener implements ConnectionOwner {
 
   #attach(socket: Socket, connection: ServerConnection): void {
     (socket as ConnectedSocket)[connectionKey] = connection;
-    socket.on('data', this.#onData).on('end', onEnd).on('drain', onDrain).on('error', onError).on('close', onClose);
+    socket.on('data', onData).on('end', onEnd).on('drain', onDrain).on('error', onError).on('close', onClose);
   }
 
   #startSweep(): NodeJS.Timeout {
@@ -215,12 +211,6 @@ function onData(this: ConnectedSocket, bytes: Buffer): void {
   } catch (error) {
     connection?.fail(error);
   }
-}
-
-/** For tests: whatever still refers to the bytes after the callback is then wrong. */
-function onDataOnce(this: ConnectedSocket, bytes: Buffer): void {
-  onData.call(this, bytes);
-  bytes.fill(0xdb);
 }
 
 function onEnd(this: ConnectedSocket): void {

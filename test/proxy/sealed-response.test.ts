@@ -295,9 +295,9 @@ describe('headers', () => {
   };
 
   test.each([
-    ['a sealed response', 'POST /api/s2s/charge', keys.acme, { envelope: 'sealed' }],
+    ['a sealed response', 'GET /api/s2s/charge', keys.acme, { envelope: 'sealed' }],
     ['a plain response to an encrypting account', 'GET /api/v1/balance', keys.acme, {}],
-    ['a response on an enveloped route to an account without encryption', 'POST /api/s2s/charge', keys.globex, {}],
+    ['a response on an enveloped route to an account without encryption', 'GET /api/s2s/charge', keys.globex, {}],
     ['a response without a body', 'HEAD /api/s2s/charge', keys.acme, {}],
   ])('that only the sidecar may send are not taken from the upstream: %s', async (_, line, key, expected) => {
     const respond = responding(200, { ...json, ...forged, 'X-Request-Id': 'forged' }, '{}');

@@ -40,7 +40,7 @@ export class TestServer {
       lingerTimeout: 2_000,
     };
     this.listener = new Listener(
-      { limits: { ...limits, ...options }, tls: options.tls, clock: () => 784_111_777_000, scribble: true },
+      { limits: { ...limits, ...options }, tls: options.tls, clock: () => 784_111_777_000 },
       (connection) => (options.accepts === false ? undefined : this.#accept(connection)),
     );
   }

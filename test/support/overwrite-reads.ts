@@ -1,0 +1,20 @@
+import { ServerConnection } from '../../src/http1/connection.ts';
+import { Connection } from '../../src/upstream/connection.ts';
+
+/**
+ * Overwrites what was read from a socket as soon as it was received, in all tests of a project: whatever outlives the call must have
+ * been copied, or the tests see it damaged.
+ */
+function overwriteReads(prototype: { receive(bytes: Buffer): void }): void {
+  const { receive } = prototype;
+  prototype.receive = function (bytes) {
+    try {
+      receive.call(this, bytes);
+    } finally {
+      bytes.fill(0xdb);
+    }
+  };
+}
+
+overwriteReads(ServerConnection.prototype);
+overwriteReads(Connection.prototype);
