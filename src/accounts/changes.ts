@@ -52,7 +52,11 @@ export function enableEncryption(
   { encoding, grace, replace }: EnableOptions,
   now: number,
   vault: Vault,
-): { readonly account: StoredAccount; readonly credentials: { readonly key: string; readonly iv: string } } {
+): {
+  readonly account: StoredAccount;
+  readonly credentials: { readonly key: string; readonly iv: string };
+  readonly fingerprint: string;
+} {
   const before = account.encryption[environment];
   if (before?.enabled && !replace) {
     throw new AccountsError(
@@ -61,7 +65,7 @@ export function enableEncryption(
     );
   }
   if (grace !== undefined) refuseSecondGrace(before, now);
-  const { key, iv, format } = generateCredentials();
+  const { key, iv, format, fingerprint } = generateCredentials();
   const place = { account: account.id, environment };
   const after = withEncryption(account, environment, {
     enabled: true,
@@ -74,7 +78,7 @@ export function enableEncryption(
     },
     previous: grace === undefined ? undefined : previousOf(before, now + grace),
   });
-  return { account: after, credentials: { key, iv } };
+  return { account: after, credentials: { key, iv }, fingerprint };
 }
 
 /**

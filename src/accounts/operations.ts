@@ -159,8 +159,9 @@ export class Operations extends Queries {
   ): Promise<EnabledView> {
     return this.#change(id, request, 'encryption_enabled', (found, viewing) => {
       const before = changes.requireAccount(found, id);
-      const { account, credentials } = changes.enableEncryption(before, environment, options, viewing.now, this.#vault);
-      const view = { ...viewEncryption(account, environment, viewing), secret_shown: false };
+      const made = changes.enableEncryption(before, environment, options, viewing.now, this.#vault);
+      const { account, credentials, fingerprint } = made;
+      const view = { ...viewEncryption(account, environment, viewing), fingerprint, secret_shown: false };
       const details = {
         environment,
         replaced: before.encryption[environment]?.enabled === true,

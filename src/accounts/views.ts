@@ -119,6 +119,9 @@ export const enabledView = encryptionView
   .extend({
     key: z.string().optional().describe('The AES key, 32 characters. Shown once.'),
     iv: z.string().optional().describe('The IV, 16 characters. Shown once.'),
+    fingerprint: z
+      .string()
+      .describe('Of both, by which the merchant checks them and names them in `Envelope-Credentials`.'),
     secret_shown: secretShown,
   })
   .describe('Credentials that were just made.');

@@ -96,8 +96,8 @@ async function showEncryption({ operations, show }: StoreSession, id: string, op
 }
 
 function enabledText(enabled: EnabledView): string {
-  const { key = '', iv = '' } = enabled;
-  return `${members({ key, iv, ...factsOf(enabled) })}
+  const { key = '', iv = '', fingerprint } = enabled;
+  return `${members({ key, iv, fingerprint, ...factsOf(enabled) })}
 The key and the IV are not shown again. Give both to the merchant unchanged.
 `;
 }

@@ -252,7 +252,8 @@ export const texts = {
     iv: 'IV',
     keyHint: '32 characters, used as text',
     ivHint: '16 characters, used as text',
-    copyBoth: 'Copy both',
+    fingerprint: 'Fingerprint',
+    copyBoth: 'Copy all',
     tryThem: 'The tester below uses them until you leave this page.',
     graceOpen:
       'A grace is already running. If you replace the key and the IV now, the current ones and what the grace accepts are refused at once. To begin another grace, end this one first.',

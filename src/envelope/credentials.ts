@@ -37,8 +37,10 @@ export class Credentials {
  * New random strings for `format: text`: a key of 32 and an IV of 16 characters. They are base64 too, of 192 and 96
  * random bits, so that nothing in them needs quoting in a shell, a header or a YAML file.
  */
-export function generateCredentials(): { key: string; iv: string; format: FormatName } {
-  return { key: randomBytes(24).toString('base64'), iv: randomBytes(12).toString('base64'), format: 'text' };
+export function generateCredentials(): { key: string; iv: string; format: FormatName; fingerprint: string } {
+  const [key, iv] = [randomBytes(24).toString('base64'), randomBytes(12).toString('base64')];
+  const { format, fingerprint } = new Credentials('text', Buffer.from(key), Buffer.from(iv));
+  return { key, iv, format, fingerprint };
 }
 
 /**

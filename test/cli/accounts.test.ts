@@ -200,8 +200,10 @@ describe('encryption', () => {
     const enabled = await run('encryption enable acme --environment test');
     const [, key = ''] = /^key +(\S+)$/m.exec(enabled.stdout) ?? [];
     const [, iv = ''] = /^iv +(\S+)$/m.exec(enabled.stdout) ?? [];
+    const { stdout: digest } = spawnSync('openssl', ['sha256', '-r'], { input: key + iv, encoding: 'utf8' });
     expect(enabled.stdout).toBe(`key          ${key}
 iv           ${iv}
+fingerprint  ${digest.slice(0, 16)}
 account      acme
 environment  test
 encryption   on

@@ -88,7 +88,7 @@ function InEnvironment(props: {
 
 /** Shows key and IV once. */
 function ShownOnce({ enabled, onClose }: { enabled: EnabledEncryption; onClose: () => void }) {
-  const { key, iv, environment, account } = enabled;
+  const { key, iv, fingerprint, environment, account } = enabled;
   return (
     <Dialog title={`${say.secretTitle}: ${account}, ${texts.environments[environment]}`}>
       {key === undefined || iv === undefined ? (
@@ -98,6 +98,9 @@ function ShownOnce({ enabled, onClose }: { enabled: EnabledEncryption; onClose: 
           <p class="box warn">{say.secretText}</p>
           <Secret label={say.key} value={key} hint={say.keyHint} />
           <Secret label={say.iv} value={iv} hint={say.ivHint} />
+          <p>
+            {say.fingerprint}: <code>{fingerprint}</code>
+          </p>
           <p class="hint">{say.tryThem}</p>
         </>
       )}
@@ -109,7 +112,10 @@ function ShownOnce({ enabled, onClose }: { enabled: EnabledEncryption; onClose: 
       )}
       <div class="row end">
         {key !== undefined && iv !== undefined && (
-          <Copy text={`${say.key}: ${key}\n${say.iv}: ${iv}\n`} label={say.copyBoth} />
+          <Copy
+            text={`${say.key}: ${key}\n${say.iv}: ${iv}\n${say.fingerprint}: ${fingerprint}\n`}
+            label={say.copyBoth}
+          />
         )}
         <button class="primary" onClick={onClose}>
           {texts.done}
