@@ -1,6 +1,9 @@
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { Agent as TlsAgent, request as requestOverTls } from 'node:https';
-import type { PeerTls } from './tls-socket.ts';
+import type { ConnectionOptions } from 'node:tls';
+
+/** How a client verifies its server, and proves who it is. */
+export type ClientTls = Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>;
 
 /** A request of a merchant. */
 export interface Asked {
@@ -14,6 +17,8 @@ export interface Asked {
 export type Outcome =
   | {
       readonly kind: 'answered';
+      /** Whether it came on the connection of an earlier request. */
+      readonly reused: boolean;
       readonly status: number;
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
@@ -29,7 +34,7 @@ export class KeepAliveClient {
   readonly #agent: Agent;
   readonly #request: typeof request;
 
-  constructor(port: number, tls?: PeerTls) {
+  constructor(port: number, tls?: ClientTls) {
     this.#port = port;
     const options = { keepAlive: true, maxSockets: 1 };
     this.#agent = tls === undefined ? new Agent(options) : new TlsAgent({ ...options, ...tls });
@@ -53,7 +58,13 @@ export class KeepAliveClient {
           res.on('error', (error: NodeJS.ErrnoException) => broken(error.code ?? error.name));
           res.on('end', () => {
             const { statusCode: status = 0, headers: answered } = res;
-            resolve({ kind: 'answered', status, headers: answered, body: Buffer.concat(chunks).toString() });
+            resolve({
+              kind: 'answered',
+              reused: req.reusedSocket,
+              status,
+              headers: answered,
+              body: Buffer.concat(chunks).toString(),
+            });
           });
         },
       );

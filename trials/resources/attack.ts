@@ -1,22 +1,28 @@
 import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { keys } from '../../test/support/sidecar.ts';
+import { acmeLive, acmeTest, keys } from '../../test/support/sidecar.ts';
 
 /** The addresses of the sidecar, and the limits that an attack exceeds. */
 export interface Target {
   readonly merchants: number;
   readonly admin: number;
   readonly operators: number;
-  readonly limits: Readonly<Record<'connections' | 'inFlight' | 'header' | 'headers', number>>;
+  readonly limits: Readonly<
+    Record<'connections' | 'inFlight' | 'header' | 'headers' | 'requestBody' | 'buffered', number>
+  >;
 }
 
-export type Listener = 'merchants' | 'admin' | 'operators' | 'operators over TLS';
+type Listener = 'merchants' | 'admin' | 'operators';
 
 /** One way to attack, and the number of connections at once. */
 export interface Attack {
   readonly name: string;
   readonly listener: Listener;
+  /** Whether it speaks TLS, where `begin` comes after the handshake. */
+  readonly tls?: true;
   readonly sockets: number;
+  /** The average time until an ended connection is opened again. Milliseconds. */
+  readonly pause?: number;
   /** Whether it reads responses, which is the default. */
   readonly reads?: false;
   /** The bytes to send on a new connection. */
@@ -25,30 +31,41 @@ export interface Attack {
   readonly next?: (socket: Socket) => void;
 }
 
-/** The average time until an ended connection is opened again. Milliseconds. */
-const pause = 2_000;
+/** The pause of attacks that do not have their own. Milliseconds. */
+const usualPause = 2_000;
 
 /** The time in which all connections are opened first. Milliseconds. */
 const ramp = 2_000;
+
+/** Bytes that may wait in the attackers' memory on one connection. */
+const mostWaiting = 65_536;
 
 const closingBrace = 0x7d;
 
 /** The key that every visitor of a shop can read in its page. */
 export const visitorsKey = keys.globexPublic.replace('_test_', '_live_');
 
+/** The same visitor's key of the sandbox. */
+export const visitorsTestKey = keys.globexPublic;
+
+/** The credentials of the visitor's shop, as a merchant's developer has them. */
+export const shopCredentials = {
+  test: { key: 'm3Rt7yUi1oP9aSd5fGh2jKl8zXc4vBn6', iv: 'Qw7Er3Ty9Ui1Op5A' },
+  live: { key: acmeLive.key, iv: acmeTest.iv },
+} as const;
+
 /** The host of the environment whose core belongs to the attackers. */
 export const attackedHost = 'api.pay.example';
 
 /** Keeps the connections of an attack open, and opens them again when they end. */
-export function run({ listener, sockets, reads, begin, next }: Attack, target: Target): void {
+export function run(attack: Attack, target: Target): void {
+  const { listener, tls, sockets, pause = usualPause, reads, begin, next } = attack;
   const open = (): void => {
-    const port = listener === 'operators over TLS' ? target.operators : target[listener];
-    const at = { host: '127.0.0.1', port };
-    const socket =
-      listener === 'operators over TLS' ? connectTls({ ...at, rejectUnauthorized: false }) : connectPlain(at);
+    const at = { host: '127.0.0.1', port: target[listener] };
+    const socket = tls === true ? connectTls({ ...at, rejectUnauthorized: false }) : connectPlain(at);
     socket.on('error', () => {});
     socket.once('close', () => setTimeout(open, pause * (0.5 + Math.random())));
-    socket.once(listener === 'operators over TLS' ? 'secureConnect' : 'connect', () => {
+    socket.once(tls === true ? 'secureConnect' : 'connect', () => {
       if (reads === false) socket.pause();
       // A response ends with its JSON. The next request waits for it, because pipelining is another attack.
       else socket.on('data', (data: Buffer) => void (data.at(-1) === closingBrace && next?.(socket)));
@@ -61,4 +78,9 @@ export function run({ listener, sockets, reads, begin, next }: Attack, target: T
 /** A head as text: request line and header fields. */
 export function head(line: string, ...fields: readonly string[]): string {
   return [`${line} HTTP/1.1`, ...fields, '', ''].join('\r\n');
+}
+
+/** Sends the text, unless much of what was sent before still waits for the sidecar to read it. */
+export function write(text: string): (socket: Socket) => void {
+  return (socket) => void (socket.writableLength < mostWaiting && socket.write(text, 'latin1'));
 }

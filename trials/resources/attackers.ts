@@ -1,17 +1,27 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { run, type Target } from './attack.ts';
+import { acmeTest } from '../../test/support/sidecar.ts';
+import { run } from './attack.ts';
 import { attacksOn } from './attacks.ts';
+import { respondCompressed } from './compressed.ts';
+import { sandboxAttacks } from './sandbox-attacks.ts';
+import type { Order } from './setup.ts';
 
 /**
  * The process of all attackers and their payment core, separate from the measurement. It sends the origin of its core
- * to its parent, and begins when it receives the target.
+ * to its parent, and begins when it receives an order.
  */
 
 const megabyte = Buffer.alloc(1_048_576, 'x');
 
-function respond({ url }: IncomingMessage, res: ServerResponse): void {
-  if (url === '/pay/large') {
+function respond(req: IncomingMessage, res: ServerResponse): void {
+  const { url } = req;
+  if (url === '/api/s2s/quick' || url === '/shop/json') {
+    req.resume();
+    res.setHeader('Content-Type', 'application/json').end('{}');
+  } else if (respondCompressed(url, res)) {
+    req.resume();
+  } else if (url === '/pay/large') {
     res.writeHead(200, { 'Content-Length': 100 * megabyte.length });
     const fill = (): void => {
       while (!res.destroyed && res.write(megabyte));
@@ -38,7 +48,8 @@ core.on('upgrade', (_req: IncomingMessage, socket: Socket) => {
 });
 core.listen(0, '127.0.0.1', () => process.send?.(`http://127.0.0.1:${(core.address() as AddressInfo).port}`));
 
-process.once('message', (target: Target) => {
-  for (const attack of attacksOn(target)) run(attack, target);
+process.once('message', ({ kind, target }: Order) => {
+  const attacks = kind === 'from the sandbox' ? sandboxAttacks(target, acmeTest) : attacksOn(target);
+  for (const attack of attacks) run(attack, target);
 });
 process.once('disconnect', () => process.exit());

@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { attackedHost, head, visitorsKey, type Attack, type Target } from './attack.ts';
+import { compressedResponses } from './compressed.ts';
+import { jsonWork } from './json-work.ts';
+import { attackedHost, head, visitorsKey, write, type Attack, type Target } from './attack.ts';
 
 const live = `Host: ${attackedHost}`;
 const test = 'Host: 127.0.0.1';
@@ -17,12 +19,21 @@ const undecryptable = JSON.stringify({ encrypted_data: '5a'.repeat(16 * 2_000) }
 
 /** Attacks on the resources of docs/resources.md that need no secret key. */
 export function attacksOn(target: Target): readonly Attack[] {
-  return [...onHeads(target), ...onSlots(target), ...onBodies(target), ...onCpuTime(), ...onAdmin(), ...onOperators()];
+  return [
+    ...onHeads(target),
+    ...onSlots(target),
+    ...onBodies(target),
+    ...onCpuTime(),
+    ...jsonWork(target),
+    ...compressedResponses(target),
+    ...onAdmin(),
+    ...onOperators(),
+  ];
 }
 
 const merchants = { listener: 'merchants' } as const;
 const admin = { listener: 'admin' } as const;
-const operators = { listener: 'operators over TLS' } as const;
+const operators = { listener: 'operators', tls: true } as const;
 
 /** A share of a limit, two at least. */
 function part(of: number, by: number): number {
@@ -164,6 +175,8 @@ function onAdmin(): readonly Attack[] {
 
 function onOperators(): readonly Attack[] {
   return [
+    // More than the listener accepts.
+    { ...operators, name: 'connections without a token', sockets: 150, begin: () => {} },
     { listener: 'operators', name: 'unfinished TLS handshakes', sockets: 60, begin: write('\x16\x03\x01') },
     {
       ...operators,
@@ -181,10 +194,6 @@ function onOperators(): readonly Attack[] {
     },
     { ...operators, name: 'bodies for the operators’ API', sockets: 8, begin: write(endlessBody('/api/v1/x')) },
   ];
-}
-
-function write(text: string): (socket: Socket) => void {
-  return (socket) => void socket.write(text, 'latin1');
 }
 
 function endlessBody(path: string): string {

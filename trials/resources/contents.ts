@@ -1,8 +1,8 @@
-import { keys, acmeTest, acmeLive } from '../../test/support/sidecar.ts';
 import type { Certificate } from '../../test/support/certificates.ts';
 import type { Contents } from '../../test/support/folder.ts';
 import { contentsOf, type Pair } from '../load/pair.ts';
-import { attackedHost, visitorsKey } from './attack.ts';
+import { attackedHost, shopCredentials, visitorsKey, visitorsTestKey } from './attack.ts';
+import { operatorsToken } from './operator.ts';
 
 /**
  * The files of a sidecar with every feature on. The environment of the merchants has their core, the other one that of
@@ -15,10 +15,11 @@ export function contentsUnder(limits: Contents, pair: Pair, attackersCore: strin
       test: { hosts: ['127.0.0.1'], upstream: one.core.origin },
       live: { hosts: [attackedHost], upstream: attackersCore },
     },
-    operators: { host: '127.0.0.1', port: 0, token: keys.globex, tls },
+    operators: { host: '127.0.0.1', port: 0, token: operatorsToken, tls },
     routes: [
       { path: '/api/s2s/*', envelope: true },
       { path: '/pay/*', keys: ['public', 'secret'] },
+      { path: '/shop/*', keys: ['public', 'secret'], envelope: true },
       { path: '/socket', keys: ['public'], upgrade: true },
     ],
     // Attackers have as many addresses as they like.
@@ -31,9 +32,14 @@ export function contentsUnder(limits: Contents, pair: Pair, attackersCore: strin
     timeouts: { header: '5s', request: '20s', upstream: '20s', idle: '20s' },
   });
   const { accounts } = files['accounts.yaml'] as { readonly accounts: readonly Contents[] };
-  const visitor = { id: 'visitor', key: visitorsKey, createdAt: '2026-11-01' };
-  const shop = { id: 'shop', name: 'Shop', keys: [visitor], encryption: { live: { enabled: true, ...credentials } } };
+  const shop = {
+    id: 'shop',
+    name: 'Shop',
+    keys: [visitorsKey, visitorsTestKey].map((key, i) => ({ id: `visitor-${i}`, key, createdAt: '2026-11-01' })),
+    encryption: {
+      test: { enabled: true, ...shopCredentials.test },
+      live: { enabled: true, ...shopCredentials.live },
+    },
+  };
   return { ...files, 'accounts.yaml': { accounts: [...accounts, shop] } };
 }
-
-const credentials = { key: acmeLive.key, iv: acmeTest.iv };

@@ -11,9 +11,25 @@ export function heldBy(pid: number): number {
   }
 }
 
+/** How long the main thread of a process has waited for a CPU so far. Milliseconds. */
+export function waitedBy(pid: number): number {
+  const [, waited] = readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ');
+  return Number(waited) / 1_000_000;
+}
+
 /** The use of the budgets, from the sidecar's metrics. */
 export async function limitUsed(adminUrl: string): Promise<Readonly<Record<string, number>>> {
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
   const used = /^envelope_sidecar_limit_used\{limit="(in_flight|buffered)"\} (\d+)$/gm;
   return Object.fromEntries([...metrics.matchAll(used)].map(([, limit = '', value]) => [limit, Number(value)]));
+}
+
+/** The number of requests of an environment so far, refused ones too; 0 if the metrics cannot be read. */
+export async function requestsOf(environment: 'test' | 'live', adminUrl: string): Promise<number> {
+  const metrics = await fetch(`${adminUrl}/metrics`).then(
+    (response) => response.text(),
+    () => '',
+  );
+  const counts = metrics.matchAll(/^envelope_sidecar_requests_total\{environment="(\w+)".*\} (\d+)$/gm);
+  return [...counts].reduce((sum, [, name, value]) => sum + (name === environment ? Number(value) : 0), 0);
 }

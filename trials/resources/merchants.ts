@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { KeepAliveClient } from '../load/client.ts';
+import { KeepAliveClient, type ClientTls } from '../load/client.ts';
 import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
 
 const lanes = 4;
@@ -10,18 +10,27 @@ const patience = 30_000;
 /** The number of requests on one connection. */
 const perConnection = 25;
 
-/** Merchants with valid secret keys, who send enveloped and plain requests in turn and measure how long each takes. */
+/** How many requests were answered, and how long they took in milliseconds. */
+export interface Figures {
+  readonly requests: number;
+  readonly median: number;
+  readonly longest: number;
+}
+
+/** Merchants with valid secret keys, who measure how long each request takes. */
 export class Merchants {
-  readonly #pair: Pair;
   readonly #port: number;
+  readonly #exchange: (turn: number) => Exchange;
+  readonly #tls: ClientTls | undefined;
   readonly #times: number[] = [];
   readonly #problems: string[] = [];
   readonly #running: Promise<unknown>;
   #ended = false;
 
-  constructor(pair: Pair, port: number) {
-    this.#pair = pair;
+  constructor(port: number, exchange: (turn: number) => Exchange, tls?: ClientTls) {
     this.#port = port;
+    this.#exchange = exchange;
+    this.#tls = tls;
     this.#running = Promise.all(Array.from({ length: lanes }, (_, lane) => this.#run(lane)));
   }
 
@@ -40,17 +49,17 @@ export class Merchants {
       : [...this.#problems, `${late.length} requests took longer than ${longest} ms`];
   }
 
-  get figures(): { readonly requests: number; readonly median: number; readonly longest: number } {
+  get figures(): Figures {
     const times = this.#times.toSorted((a, b) => a - b);
     return { requests: times.length, median: times[times.length >> 1] ?? 0, longest: times.at(-1) ?? 0 };
   }
 
   async #run(lane: number): Promise<void> {
-    let client = new KeepAliveClient(this.#port);
+    let client = new KeepAliveClient(this.#port, this.#tls);
     for (let turn = lane; !this.#ended; turn += lanes) {
       if (turn % perConnection === 0) {
         client.close();
-        client = new KeepAliveClient(this.#port);
+        client = new KeepAliveClient(this.#port, this.#tls);
       }
       const exchange = this.#exchange(turn);
       const begin = performance.now();
@@ -63,17 +72,14 @@ export class Merchants {
     }
     client.close();
   }
+}
 
-  #exchange(turn: number): Exchange {
+/** The requests of both versions of a pair in turn. */
+export function pairExchanges(pair: Pair): (turn: number) => Exchange {
+  return (turn) => {
     const id = `merchant-${turn}`;
-    if (turn % 3 === 0) return plainCharge(this.#pair, id, '/charges', turn % 30 === 0 ? 100_000 : 100);
-    if (turn % 7 === 0) return sealedLook(this.#pair, id, '/api/s2s/looks');
-    return sealedCharge(
-      this.#pair,
-      this.#pair[turn % 2 === 0 ? 0 : 1],
-      id,
-      '/api/s2s/charges',
-      turn % 40 === 0 ? 50_000 : 100,
-    );
-  }
+    if (turn % 3 === 0) return plainCharge(pair, id, '/charges', turn % 30 === 0 ? 100_000 : 100);
+    if (turn % 7 === 0) return sealedLook(pair, id, '/api/s2s/looks');
+    return sealedCharge(pair, pair[turn % 2 === 0 ? 0 : 1], id, '/api/s2s/charges', turn % 40 === 0 ? 50_000 : 100);
+  };
 }

@@ -61,7 +61,7 @@ export async function slowly({ pair, port, tls, id }: Targets, turn: number): Pr
   }
   await ended;
   try {
-    return exchange.complaint({ kind: 'answered', ...parseOnly(received) });
+    return exchange.complaint({ kind: 'answered', reused: false, ...parseOnly(received) });
   } catch (error) {
     return String(error).slice(0, 300);
   }

@@ -1,0 +1,98 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { workedExamples } from '../../test/support/memory-bound.ts';
+import { startLoadedSidecar, type LoadedSidecar } from '../load/sidecar.ts';
+import type { Defer } from '../load/stage.ts';
+import type { Target } from './attack.ts';
+
+export const mebibyte = 1_048_576;
+
+/** The sidecar with one amount of memory, with the limits that docs/operators/capacity.md works out for it. */
+export interface Setup {
+  readonly name: string;
+  readonly mebibytes: number;
+  readonly semiSpace: number;
+  readonly limits: Target['limits'];
+}
+
+export function setups(): { readonly deployed: Setup; readonly small: Setup } {
+  const [, small, deployed] = workedExamples(readFileSync('docs/operators/capacity.md', 'utf8'));
+  if (small === undefined || deployed === undefined) throw new Error('docs/operators/capacity.md has no such examples');
+  const setup = (name: string, mebibytes: number, { semiSpace, ...terms }: typeof small): Setup => {
+    const { requestBody, buffered, header, inFlight, connections } = terms;
+    // `headers` has its default.
+    const limits = { requestBody, buffered, header, headers: 100, inFlight, connections };
+    return { name, mebibytes, semiSpace: semiSpace / mebibyte, limits };
+  };
+  return { deployed: setup('as in deploy/', 256, deployed), small: setup('in 128 MiB', 128, small) };
+}
+
+export interface ResourceOptions {
+  /** The program that `node` runs. One that is not compiled may take `more` bytes. */
+  readonly program: string;
+  readonly more?: number;
+  /** The longest time of a response to a merchant during the attack. Milliseconds. */
+  readonly longestTime?: number;
+  /** How many times slower an attack may make what it must not stop. */
+  readonly mostSlowed?: number;
+  /** How many keys one account has. */
+  readonly keys?: number;
+  /** How many accounts each store has. */
+  readonly accounts?: Readonly<Record<'file' | 'postgres', number>>;
+}
+
+/** Starts a sidecar with three listeners in this amount of memory. */
+export function startUnder(
+  { semiSpace, mebibytes }: Setup,
+  config: string,
+  defer: Defer,
+  program: string,
+): Promise<LoadedSidecar> {
+  return startLoadedSidecar(config, defer, {
+    program,
+    listeners: 3,
+    // As in the image. The heap is limited to a share of the container's memory, and there is no container here.
+    nodeOptions: [
+      `--max-semi-space-size=${semiSpace}`,
+      `--max-old-space-size=${Math.floor(0.35 * mebibytes)}`,
+      '--no-memory-pool-share-memory-on-teardown',
+    ],
+    env: { MALLOC_ARENA_MAX: '1' },
+  });
+}
+
+/** The addresses of a sidecar, for its attackers. */
+export function targetOf({ port, adminUrl, operatorsUrl }: LoadedSidecar, limits: Target['limits']): Target {
+  const portOf = (url: string | undefined): number => Number(new URL(url ?? '').port);
+  return { merchants: port, admin: portOf(adminUrl), operators: portOf(operatorsUrl), limits };
+}
+
+/** The process of all attackers. */
+export interface Attackers {
+  /** The origin of their core. */
+  readonly core: string;
+  attack(kind: Attack, target: Target): void;
+  stop(): void;
+}
+
+/** Which attacks: all that need no secret key, or those with a secret key of the sandbox. */
+type Attack = 'without a secret key' | 'from the sandbox';
+
+/** What the process of the attackers is sent. */
+export interface Order {
+  readonly kind: Attack;
+  readonly target: Target;
+}
+
+export async function startAttackers(defer: Defer): Promise<Attackers> {
+  const child = fork(fileURLToPath(new URL('attackers.ts', import.meta.url)), { stdio: 'inherit' });
+  const stop = (): void => void child.kill('SIGKILL');
+  defer(stop);
+  // They stand for other machines: their CPU time must not slow down the sidecar or the clocks of the merchants.
+  setPriority(child.pid ?? 0, constants.priority.PRIORITY_LOW);
+  const [core] = (await once(child, 'message')) as [string];
+  return { core, attack: (kind, target) => void child.send({ kind, target } satisfies Order), stop };
+}
