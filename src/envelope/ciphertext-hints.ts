@@ -62,7 +62,7 @@ function slipOfBytes(ciphertext: Buffer, outer: 'hex' | 'base64'): string | unde
   )
     return 'the bytes were encoded as UTF-8 text before: encode the bytes of the ciphertext themselves';
   if (isWholeBlocks(ciphertext)) return undefined;
-  return `the ciphertext is not a multiple of ${blockLength} bytes: it was cut, or the mode is not CBC but GCM, CTR or CFB`;
+  return `the ciphertext is not a multiple of ${blockLength} bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext`;
 }
 
 const charsetHint =

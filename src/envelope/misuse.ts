@@ -37,7 +37,7 @@ const long = 8_192;
 /** Other data around the ciphertext: blocks before it and behind it, and the block in which its IV stands. */
 const layouts: readonly { name: string; before: number; behind: number; ivAt: number }[] = [
   {
-    name: 'the IV stands in front of the ciphertext, or 16 bytes in front of the JSON: use the IV you were given',
+    name: '16 bytes too many in front, perhaps an IV: encrypt the JSON alone, with the IV you were given',
     before: 1,
     behind: 0,
     ivAt: 0,

@@ -20,7 +20,7 @@ export function slipOfPlaintext(padded: Buffer): string | undefined {
     return 'the plaintext begins with a byte order mark: encode UTF-8 without one';
   if (isUtf16(plaintext)) return 'the plaintext is UTF-16: encode it as UTF-8';
   if (!isUtf8(plaintext) && isJson(Buffer.from(plaintext.toString('latin1')))) {
-    return 'the plaintext is Latin-1: encode it as UTF-8';
+    return 'the plaintext is not UTF-8 but Latin-1, or another character set of single bytes: encode it as UTF-8';
   }
   const again = paddingOf(plaintext, isJson);
   if (again?.name === '') return 'the plaintext is padded twice: the library pads by itself';
@@ -63,8 +63,8 @@ const nothingReadable =
   'Encrypt with AES-256-CBC and PKCS#7';
 
 /**
- * What decrypted blocks show that no usual mistake accounts for. A statement about the IV is made only if its first block alone is
- * no text (NIST SP 800-38A §6.2: the IV changes only that one).
+ * What decrypted blocks show that no usual mistake accounts for. It asks about the IV only if the first block alone is no text
+ * (NIST SP 800-38A §6.2: the IV changes only that one). Other bytes before a text look the same.
  *
  * @param padded neither JSON nor corrected to JSON by `slipOfPlaintext`
  */
@@ -85,10 +85,8 @@ export function whatComesOut(padded: Buffer): string {
   const rest = plaintext.subarray(blockLength);
   if (isEndOfText(rest, padding)) {
     const first = plaintext.subarray(0, blockLength);
-    if (readableIn(first) <= readableByChance)
-      return `the IV is wrong: the first 16 bytes alone are no text, then follows ${quote(rest)}`;
-    if (first.some(isControl))
-      return `the first 16 bytes alone are no text, then follows ${quote(rest)}: was another IV used?`;
+    if (readableIn(first) <= readableByChance || first.some(isControl))
+      return `the first 16 bytes alone are no text, then follows ${quote(rest)}: was another IV used, or do 16 bytes stand before the text?`;
   }
   if (padding === blockLength && plaintext.length === blockLength) {
     return `no text comes out before the padding, ${quote(plaintext)}: was another IV used, or something else than text encrypted?`;

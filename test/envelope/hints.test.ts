@@ -38,7 +38,7 @@ describe('hintForCiphertext', () => {
     ],
     [
       bytes.toString('hex', 1),
-      'the ciphertext is not a multiple of 16 bytes: it was cut, or the mode is not CBC but GCM, CTR or CFB',
+      'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext',
     ],
     [bytes.toString('hex'), wrongCredentials],
     [bytes.toString('base64'), wrongCredentials],

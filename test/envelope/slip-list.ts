@@ -264,7 +264,7 @@ const others: readonly Slip<Buffer>[] = [
     /"amount=1000" comes out, with NULs/,
   ],
   ['cut at a block', good.subarray(0, 32), ['padding', 'form'], /no PKCS#7 padding.*cut/],
-  ['cut within a block', good.subarray(0, 40), ['form'], /not a multiple of 16 bytes: it was cut/],
+  ['cut within a block', good.subarray(0, 40), ['form'], /not a multiple of 16 bytes: perhaps it was cut/],
   ['the key of the other environment', withKey(Buffer.alloc(32, 'q')), ['key'], /pair of this environment/],
   ['DES', createDes(), ['mode', 'form'], /pair of this environment|not a multiple/],
 ];
@@ -409,6 +409,19 @@ export const bodies: readonly (readonly [name: string, body: Buffer | string, ca
   ['data is a Buffer', `{"data":${JSON.stringify(good)}}`, /bytes/],
   ['data is a list of numbers', `{"data":${JSON.stringify([...good])}}`, /bytes/],
   ['a number', '{"data":1}', /must be a string/],
+];
+
+/** Plaintexts that are JSON, so that they are accepted. */
+export const accepted: readonly (readonly [name: string, plaintext: string, cause: RegExp])[] = [
+  ['JSON.stringify() twice', JSON.stringify(json), /serialised twice/],
+  ['json_encode() of json_encode() of a list', JSON.stringify('[1,2]'), /serialised twice/],
+  ['an envelope that is sealed again', `{"data":"${hex}"}`, /sealed twice/],
+  ['an envelope in base64 that is sealed again', `{"data":"${base64}"}`, /sealed twice/],
+  ['a document in "data" that is sealed', `{"data":${json}}`, /"data" alone/],
+  ['PKCS#7 by hand and by the library: tabs', `{"a":1}${'\t'.repeat(9)}`, /padded twice/],
+  ['PKCS#7 by hand and by the library: line feeds', `["ab"]${'\n'.repeat(10)}`, /padded twice/],
+  ['PKCS#7 by hand and by the library: carriage returns', `[1]${'\r'.repeat(13)}`, /padded twice/],
+  ['str_pad() to a block', json.padEnd(48, ' '), /padded twice/],
 ];
 
 const wide = 'clé-de-démonstration-de-32-oct';

@@ -68,7 +68,7 @@ export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause:
   [
     'an IV in front of the ciphertext',
     Buffer.concat([random, encrypt(json, { usedIv: random })]),
-    'the IV stands in front of the ciphertext',
+    '16 bytes too many in front, perhaps an IV',
   ],
   ['ECB', encrypt(json, { algorithm: 'aes-256-ecb', usedIv: null }), 'the mode is ECB'],
   [
@@ -76,7 +76,7 @@ export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause:
     encrypt(json, { algorithm: 'aes-128-cbc', usedKey: Buffer.from(key.slice(0, 16)) }),
     'AES-128 was used with the first 16 characters',
   ],
-  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'the IV is wrong: the first 16 bytes alone'],
+  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'the first 16 bytes alone are no text, then follows'],
   ['text', encrypt('amount=1'), 'not JSON at byte 0, it looks like a form'],
   ['a key that is another', encrypt(json, { usedKey: Buffer.alloc(32, 'k') }), 'nothing readable comes out'],
 ];

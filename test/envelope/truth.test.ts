@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { hintForPlaintext } from '../../src/envelope/accepted-hints.ts';
 import { parseCredentials } from '../../src/envelope/formats.ts';
 import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
 import type { Credentials } from '../../src/envelope/credentials.ts';
@@ -7,8 +8,10 @@ import { tryToDecrypt } from '../../src/envelope/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { codecOf } from '../../src/envelope/formats.ts';
 import { falseIn, namedIn, type Part } from './claims.ts';
-import { ciphertexts, strings, bodies, headers } from './slip-list.ts';
+import { accepted, ciphertexts, strings, bodies, headers } from './slip-list.ts';
 import { encrypt, iv, key } from './slips.ts';
+
+const noise = Buffer.from('9f3ce1077bd2486ab05519c8e6f4a32d', 'hex');
 
 /** Documents of all kinds: JSON, texts that are not, and bytes that are no text. */
 const documents: readonly (readonly [name: string, document: Buffer | string])[] = [
@@ -39,6 +42,9 @@ const documents: readonly (readonly [name: string, document: Buffer | string])[]
     '\u043d\u0435\u0442 \u0434\u0430\u043d\u043d\u044b\u0445 \u0434\u043b\u044f \u043e\u043f\u043b\u0430\u0442\u044b',
   ],
   ['a length before JSON', Buffer.concat([Buffer.from([0, 0, 0, 14]), Buffer.from('{"amount":1000}')])],
+  ['16 bytes before JSON', Buffer.concat([noise, Buffer.from('{"amount":1000,"currency":"EUR"}')])],
+  ['16 bytes before text', Buffer.concat([noise, Buffer.from('amount=1000&currency=EUR&reference=order-1001')])],
+  ['JSON in Windows-1251', Buffer.concat([Buffer.from('{"note":"'), Buffer.from('cdc5d2', 'hex'), Buffer.from('"}')])],
   ['a serialised Java string', Buffer.concat([Buffer.from('aced000574000f', 'hex'), Buffer.from('{"amount":1000}')])],
 ];
 
@@ -134,6 +140,9 @@ describe('the list of slips', () => {
       const hint = 'code' in opened ? hintForBody(Buffer.from(body as string), opened.code, codec) : 'it opens';
       all.push([name, hint, ['form'], cause]);
     }
+    for (const [name, plaintext, cause] of accepted) {
+      all.push([name, hintForPlaintext(Buffer.from(plaintext)) ?? 'none', ['plaintext', 'padding'], cause]);
+    }
     for (const [name, keyHeader, ivHeader, cause] of headers) {
       all.push([
         name,
@@ -147,13 +156,27 @@ describe('the list of slips', () => {
 
   test('has at least 150 of them, names 85 % or more, and says nothing false about any', async () => {
     const all = await hints();
-    const slips = ciphertexts.length + strings.length + bodies.length + headers.length;
+    const slips = [ciphertexts, strings, bodies, accepted, headers].reduce((sum, { length }) => sum + length, 0);
     expect(slips).toBeGreaterThanOrEqual(150);
     const unnamed = all.filter(([, hint, , cause]) => !cause.test(hint));
     expect(unnamed.length / all.length).toBeLessThanOrEqual(0.15);
     expect(all.filter(([, hint, wrong]) => falseIn(hint, wrong).length > 0)).toEqual([]);
     expect(all.filter(([, hint]) => hint.length > 200)).toEqual([]);
     for (const [name, hint] of all) expect([name, hint.includes(key), hint.includes(iv)]).toEqual([name, false, false]);
+  });
+
+  /** What is no slip of the kind that it looks like. */
+  test.each<[name: string, body: string, claim: RegExp]>([
+    ['a word that is base64 too, as data', '{"data":"test"}', /: it was cut|the mode is/],
+    ['a word that is base64 too, alone', 'test', /bare ciphertext/],
+    ['an id of 24 hex digits', '{"payment_id":"5f8f8c44b54764421b7156c3"}', /ciphertext must be named/],
+    ['a UUID', '{"id":"550e8400e29b41d4a716446655440000"}', /ciphertext must be named/],
+    ['a list of amounts', '{"data":[1500,2500]}', /is the list/],
+  ])('takes no look for a fact: %s', async (_, body, claim) => {
+    const opened = await openEnvelope(Buffer.from(body), [codec]);
+    const hint = 'code' in opened ? hintForBody(Buffer.from(body), opened.code, codec) : 'it opens';
+    expect(hint).not.toMatch(claim);
+    expect(hint.length).toBeLessThanOrEqual(200);
   });
 
   test('is told by what the hints name: the check of them can fail', () => {

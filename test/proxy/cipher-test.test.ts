@@ -103,7 +103,7 @@ describe('aes-decrypt', () => {
     [
       'an incomplete block',
       hexOf(Buffer.alloc(17)),
-      'the ciphertext is not a multiple of 16 bytes: it was cut, or the mode is not CBC but GCM, CTR or CFB',
+      'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext',
     ],
     [
       'the wrong padding',

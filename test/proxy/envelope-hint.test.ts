@@ -140,6 +140,22 @@ describe('on the test endpoints', () => {
     expect((await ask(path, body, setting)).headers).not.toHaveProperty('envelope-hint');
   });
 
+  test('it names quotes around the IV, which leave it long enough, and so does a refusal', async () => {
+    const { sidecar } = await startGateway({ routes });
+    const headers = { ...acmeTest, iv: `"${acmeTest.iv}"` };
+    const sealed = await send(sidecar, 'POST /api/s2s/aes-encrypt', { headers, body: document });
+    expect([sealed.status, sealed.headers['envelope-hint']]).toEqual([
+      200,
+      'the iv header is in quotes: remove the quotes',
+    ]);
+    const body = JSON.stringify({ encrypted_data: hex(document) });
+    const refused = await send(sidecar, 'POST /api/s2s/aes-decrypt', { headers, body });
+    expect(JSON.parse(refused.body)).toMatchObject({
+      code: 'decryption_failed',
+      hint: 'the iv header is in quotes: remove the quotes',
+    });
+  });
+
   test.each([
     ['aes-encrypt', document],
     ['aes-decrypt', JSON.stringify({ encrypted_data: hex(document) })],

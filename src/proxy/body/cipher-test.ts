@@ -33,9 +33,11 @@ export async function runCipherTest(
     return ambiguousBecause(`there are two ${key === undefined ? 'key' : 'iv'} headers: send one`, environment);
   }
   const credentials = parseCredentials(key, iv, 'text');
+  // Quotes around an IV leave it long enough.
+  const slip = hintForHeaders(key, iv);
   if (Array.isArray(credentials)) {
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
-    return new Refusal('invalid_cipher_test', { hint: hintForHeaders(key, iv) ?? rules });
+    return new Refusal('invalid_cipher_test', { hint: slip ?? rules });
   }
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
   const read = await readBody(responder, head, Math.min(maxCipherTestBytes, snapshot.limits.requestBody), true);
@@ -46,10 +48,10 @@ export async function runCipherTest(
   if (responder.settled) return undefined;
   if (!isJson(read)) return new Refusal('invalid_cipher_test', { hint: hintForTestBody(read, test) });
   const result =
-    test === 'encrypt' ? minifyJson(read) : decrypt(read, (data) => tryToDecrypt(data, credentials, key, iv));
+    test === 'encrypt' ? minifyJson(read) : decrypt(read, slip, (data) => tryToDecrypt(data, credentials, key, iv));
   if (result instanceof Refusal) return result;
   if (environment.name === 'test') {
-    responder.hint = test === 'encrypt' ? hintForDocument(read) : hintForPlaintext(result);
+    responder.hint = slip ?? (test === 'encrypt' ? hintForDocument(read) : hintForPlaintext(result));
   }
   responder.send(
     200,
@@ -59,13 +61,13 @@ export async function runCipherTest(
   return undefined;
 }
 
-function decrypt(body: Buffer, attempt: (data: string) => Trial): Buffer | Refusal {
+function decrypt(body: Buffer, slip: string | undefined, attempt: (data: string) => Trial): Buffer | Refusal {
   const data = stringMember(body, 'encrypted_data');
   if (data === undefined) {
     return new Refusal('invalid_cipher_test', { hint: hintForMissing(body) });
   }
   const trial = attempt(data);
-  return 'plaintext' in trial ? trial.plaintext : new Refusal('decryption_failed', { hint: trial.cause });
+  return 'plaintext' in trial ? trial.plaintext : new Refusal('decryption_failed', { hint: slip ?? trial.cause });
 }
 
 /**

@@ -1,0 +1,190 @@
+import { describe, expect, test } from 'vitest';
+import { hintForPlaintext } from '../../src/envelope/accepted-hints.ts';
+import { tryToDecrypt } from '../../src/envelope/diagnosis.ts';
+import { openEnvelope } from '../../src/envelope/envelope.ts';
+import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
+import { Refusal, refusalOf, refusals, type RefusalCode } from '../../src/errors.ts';
+import type { Client } from '../../src/proxy/admit/admit.ts';
+import { refused } from '../../src/proxy/admit/exchange.ts';
+import type { Sealing } from '../../src/proxy/admit/sealing.ts';
+import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
+import { anonymous, Budgets, Reservation } from '../../src/proxy/capacity/budgets.ts';
+import { Responder } from '../../src/proxy/respond/responder.ts';
+import { Timing } from '../../src/proxy/respond/timing.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+import { accepted, bodies, ciphertexts, headers, strings } from '../envelope/slip-list.ts';
+import { encrypt, iv, key } from '../envelope/slips.ts';
+import { decrypted, send } from '../support/client.ts';
+import { openConnection, parseResponses } from '../support/connection.ts';
+import { acmeWith, startGateway } from '../support/gateway.ts';
+import { startServer } from '../support/http1.ts';
+import { acmeTest, codecOf, configOf, credentialsOf, encryptionOf, keys, route, targetOf } from '../support/sidecar.ts';
+import type { TestUpstream } from '../support/upstream.ts';
+
+const codes = Object.keys(refusals) as RefusalCode[];
+
+/** Up to U+007F, U+00FF, U+FFFF and beyond, and what JSON escapes. */
+const texts = [
+  'plain',
+  'caf\u00e9 \u00df\u00ff',
+  '\u0100\u0141 \u2026 \u4eac\u672c \uffee',
+  '\u{1f600}\u{1d11e}',
+  'b\u2018\u2026\u2019 & "quoted" \\ \n\t\u2028\u007f',
+  '\u00c3\u00a9',
+];
+
+const config = configOf('http://127.0.0.1:1', { documentation: 'https://docs.example/\u652f\u4ed8/\u00e9' });
+const upstream = new Upstream(targetOf('http://127.0.0.1:1'), 1_000, () => {});
+const directory = { find: () => undefined, holds: () => true, serves: () => true };
+const snapshot = new GatewaySnapshot(config, directory, new Map([['test', upstream]]));
+const client: Client = {
+  peer: '127.0.0.1',
+  loggedAddress: () => undefined,
+  closedFor: undefined,
+  count() {},
+  endsFor() {},
+  lastKey: undefined,
+};
+
+/** The bytes of the bodies of responses to pipelined requests that are all refused with this hint. */
+async function bodiesOf(
+  code: RefusalCode,
+  hint: string,
+  sealing: Sealing | undefined,
+  minor: 0 | 1,
+): Promise<Buffer[]> {
+  const { port } = await startServer({
+    serve: (http) => {
+      const refusal = new Refusal(code, { hint });
+      new Responder({
+        http,
+        client,
+        snapshot,
+        reservation: new Reservation(new Budgets(config.limits, false), anonymous.test),
+        timing: new Timing(0),
+        exchange: { ...refused(refusal, 'id-1'), sealing },
+        onOver() {},
+      }).refuse(refusal);
+    },
+  });
+  const connection = await openConnection(port);
+  connection.send(
+    `GET /a HTTP/1.${minor}\r\nHost: x\r\n\r\nGET /b HTTP/1.${minor}\r\nHost: x\r\nConnection: close\r\n\r\n`,
+  );
+  return parseResponses(await connection.untilEnded()).map(({ body }) => Buffer.from(body, 'latin1'));
+}
+
+function documentOf(code: RefusalCode, hint: string): Buffer {
+  const { title, status, detail, forwarded = 'no' } = refusalOf(code);
+  const type = `https://docs.example/\u652f\u4ed8/\u00e9#${code}`;
+  return Buffer.from(JSON.stringify({ type, title, status, detail, code, request_id: 'id-1', forwarded, hint }));
+}
+
+/** How many of two pipelined requests are answered. */
+const answered = (code: RefusalCode, minor: 0 | 1): number => (refusalOf(code).closes === true || minor === 0 ? 1 : 2);
+
+describe('every text arrives byte for byte', () => {
+  test.each(codes)('in plain: %s', async (code) => {
+    for (const minor of [0, 1] as const) {
+      for (const hint of texts) {
+        const received = await bodiesOf(code, hint, undefined, minor);
+        expect(received).toEqual(Array.from({ length: answered(code, minor) }, () => documentOf(code, hint)));
+      }
+    }
+  });
+
+  test.each(codes.filter((code) => refusalOf(code).sealed))('sealed: %s', async (code) => {
+    for (const hint of texts) {
+      const sealing = { sealer: codecOf(acmeTest), inGrace: false, credentials: 'current' } as const;
+      const received = await bodiesOf(code, hint, sealing, 1);
+      expect(received).toHaveLength(answered(code, 1));
+      for (const body of received) {
+        const { data } = JSON.parse(body.toString('latin1')) as { data: string };
+        expect(decrypted(acmeTest, Buffer.from(data, 'hex'))).toEqual(documentOf(code, hint));
+      }
+    }
+  });
+});
+
+describe('what the hints say of the list of slips arrives as it was written', () => {
+  const credentials = credentialsOf({ key, iv });
+  const codec = codecOf({ key, iv });
+  const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  type Row = readonly [name: string, hint: string | undefined, received: unknown];
+
+  /** Sends each request; gathers the hints of the documents, and of the header of what was accepted. */
+  async function ask<Slip>(
+    slips: readonly Slip[],
+    request: (
+      slip: Slip,
+    ) => Promise<readonly [name: string, line: string, headers: object, body: Buffer, hint: string | undefined]>,
+  ): Promise<{ rows: Row[]; upstream: TestUpstream }> {
+    const accounts = [acmeWith(encryptionOf({ key, iv }))];
+    const routes = [route('/api/s2s/*', { envelope: true })];
+    const { sidecar, upstream } = await startGateway({ accounts, routes });
+    const rows: Row[] = [];
+    for (const slip of slips) {
+      const [name, line, headers, body, hint] = await request(slip);
+      const response = await send(sidecar, line, { headers: { ...headers }, body });
+      const { hint: received } = JSON.parse(strict.decode(response.bytes)) as { hint?: string };
+      rows.push([name, hint, received ?? response.headers['envelope-hint']]);
+    }
+    return { rows, upstream };
+  }
+
+  const expectEqual = (rows: readonly Row[]): void => {
+    expect(rows.length).toBeGreaterThan(8);
+    expect(rows.map(([name, hint]) => [name, hint])).toEqual(rows.map(([name, , received]) => [name, received]));
+  };
+  const authorization = { Authorization: `Bearer ${keys.acme}` };
+  const decrypt = 'POST /api/s2s/aes-decrypt';
+  const charge = 'POST /api/s2s/charge';
+
+  test('by aes-decrypt', async () => {
+    const all = [...ciphertexts, ...strings];
+    const { rows, upstream } = await ask(all, async ([name, sent]) => {
+      const data = typeof sent === 'string' ? sent : sent.toString('hex');
+      const trial = tryToDecrypt(data, credentials, key, iv);
+      const body = Buffer.from(JSON.stringify({ encrypted_data: data }));
+      return [name, decrypt, { key, iv }, body, 'cause' in trial ? trial.cause : undefined];
+    });
+    expectEqual(rows);
+    // Some quote what the caller has encrypted.
+    expect(rows.some(([, hint = '']) => /[^\0-\xff]/.test(hint))).toBe(true);
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('of envelopes and of whole bodies', async () => {
+    const all = [
+      ...strings.map(([name, data]) => [name, JSON.stringify({ data })] as const),
+      ...bodies.map(([name, body]) => [name, body] as const),
+    ];
+    const { rows, upstream } = await ask(all, async ([name, sent]) => {
+      const body = Buffer.from(sent as string);
+      const result = await openEnvelope(body, [codec]);
+      return [name, charge, authorization, body, 'code' in result ? hintForBody(body, result.code, codec) : undefined];
+    });
+    expectEqual(rows);
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('of the headers of the test endpoints', async () => {
+    const { rows, upstream } = await ask(headers, async ([name, sentKey, sentIv]) => {
+      // A field's value is bytes, one a character.
+      const wire = (text: string): string => Buffer.from(text).toString('latin1');
+      const hint = hintForHeaders(sentKey, sentIv);
+      return [name, 'POST /api/s2s/aes-encrypt', { key: wire(sentKey), iv: wire(sentIv) }, Buffer.from('{}'), hint];
+    });
+    expectEqual(rows.filter(([, hint]) => hint !== undefined));
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('of what is accepted, in a header', async () => {
+    const { rows, upstream } = await ask(accepted, async ([name, plaintext]) => {
+      const body = Buffer.from(JSON.stringify({ data: encrypt(plaintext).toString('hex') }));
+      return [name, charge, authorization, body, hintForPlaintext(Buffer.from(plaintext))];
+    });
+    expectEqual(rows);
+    expect(upstream.heads()).toBe(accepted.length);
+  });
+});
