@@ -28,7 +28,8 @@ const wrongKey =
   'there is no byte order mark; /api/s2s/aes-decrypt names the cause';
 const onlyMember = '"data" must be the only member and appear once: put other members into the plaintext';
 const emptyJson = 'the body is empty JSON: send no body if there is nothing to send, as with GET and DELETE';
-const notWhole = 'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext';
+const notWhole =
+  'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext';
 const sendEnvelope = 'send {"data":"<ciphertext>"}';
 
 /** The envelope of a string. */
