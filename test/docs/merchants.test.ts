@@ -1,10 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { encrypted } from '../support/client.ts';
-import { codecOf } from '../support/sidecar.ts';
+import { encrypted, send } from '../support/client.ts';
+import { acmeWith, startGateway } from '../support/gateway.ts';
+import { acmeLive, acmeTest, codecOf, encryptionOf, keys } from '../support/sidecar.ts';
+import { blocks, runSnippet } from '../support/snippets.ts';
 
-const page = readFileSync('docs/merchants.md', 'utf8');
+const file = 'docs/merchants.md';
+const page = readFileSync(file, 'utf8');
 const demo = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' };
 
 /** The rows of the table behind a marker or heading, without the head; cells without backquotes. */
@@ -67,4 +70,97 @@ describe('the first screen of docs/merchants.md', () => {
 test.each(['docs/merchants.md', 'docs/errors.md'])("%s has values, and no names of operators' settings", (file) => {
   const text = readFileSync(file, 'utf8');
   expect(text.match(/`?\b(?:limits|timeouts|routes|cipherTest|trustedProxies)\.\w+|sidecar\.yaml/g)).toBeNull();
+});
+
+/** The other pair. */
+const previous = acmeLive;
+const until = Date.now() + 3_600_000;
+const withOther = { previous: codecOf(previous), until };
+
+/** What a merchant with the pair `acmeTest` meets in the course of a rotation. */
+const states = {
+  'no grace': encryptionOf(acmeTest),
+  'a grace in which its pair is the old one': encryptionOf(previous, { grace: { previous: codecOf(acmeTest), until } }),
+  'a grace in which its pair is the new one': encryptionOf(acmeTest, { grace: withOther }),
+  'the end of the grace': encryptionOf(acmeTest, { grace: { ...withOther, until: 1 } }),
+  'a grace for plaintext': encryptionOf(acmeTest, { grace: { previous: undefined, until } }),
+};
+
+describe.each(Object.entries(states))('with %s', (_state, encryption) => {
+  const environment = (port: number): Record<string, string> => ({
+    BASE: `http://127.0.0.1:${port}`,
+    API_KEY: keys.acme,
+    KEY: acmeTest.key,
+    IV: acmeTest.iv,
+  });
+
+  test('the JavaScript of the page sends a charge and reads a list', async () => {
+    const { sidecar, upstream } = await startGateway({ accounts: [acmeWith(encryption)] });
+    const [code = ''] = blocks(file, 'js run');
+    expect(await runSnippet(code, 'js', environment(sidecar.port))).toBe(
+      '{ status: 200, body: { ok: true } }\n{ status: 200, body: { ok: true } }\n',
+    );
+    expect(upstream.seen.map(({ method, body }) => [method, body])).toEqual([
+      ['POST', '{"amount":1500,"currency":"EUR","reference":"order-1002"}'],
+      ['GET', ''],
+    ]);
+  });
+
+  test('the shell commands of the page send a charge and read the response', async () => {
+    const { sidecar, upstream } = await startGateway({ accounts: [acmeWith(encryption)] });
+    const code = blocks(file, 'sh run').find((block) => block.startsWith('hex()')) ?? '';
+    const sealed = JSON.stringify({ data: encrypted(acmeTest, '{"ok":true}').toString('hex') });
+    expect(await runSnippet(code, 'sh', environment(sidecar.port))).toBe(`${sealed}\n{"ok":true}\n`);
+    expect(upstream.seen.map(({ body }) => body)).toEqual([
+      '{"amount":1500,"currency":"EUR","reference":"order-1001"}',
+    ]);
+  });
+});
+
+test('a rotation goes as the steps of the page say', async () => {
+  const [section = ''] = page.split('## Rotate the key and IV').slice(1);
+  expect([...section.matchAll(/^(\d)\. /gm)].map(([, step]) => Number(step))).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  const [command = ''] = blocks(file, 'sh rotate');
+  const named = async ({ key, iv }: { key: string; iv: string }): Promise<Record<string, string>> => ({
+    'Envelope-Credentials': (await runSnippet(command, 'sh', { KEY: key, IV: `${iv}more` })).trim(),
+  });
+  const [newPair, oldPair] = [await named(acmeTest), await named(previous)];
+  expect(newPair['Envelope-Credentials']).toBe(codecOf(acmeTest).fingerprint);
+
+  const clock = { now: until - 1 };
+  const encryption = encryptionOf(acmeTest, { grace: withOther });
+  const { sidecar } = await startGateway({ accounts: [acmeWith(encryption)], clock: () => clock.now });
+  const ask = (headers: Record<string, string>) => send(sidecar, 'GET /api/s2s/x', { key: keys.acme, headers });
+  expect((await ask(newPair)).headers['envelope-credentials']).toBe('current');
+  expect((await ask(oldPair)).headers['envelope-credentials']).toBe('previous');
+  clock.now = until;
+  expect((await ask(newPair)).status).toBe(200);
+  expect(JSON.parse((await ask(oldPair)).body)).toMatchObject({ code: 'decryption_failed' });
+});
+
+test('the JavaScript of the page rejects every amount that was tampered with, of which a lenient reader takes one in ten', async () => {
+  const [code = ''] = blocks(file, 'js run');
+  const functions = code.split('async function call')[0] ?? '';
+  const tamper = `
+    const accepted = (read) => {
+      let count = 0;
+      for (let order = 0; order < 2_000; order += 1) {
+        const reference = 'AB' + String(order).padStart(16, '0');
+        const bytes = Buffer.from(JSON.parse(seal({ reference, amount: 1500 })).data, 'hex');
+        bytes[16 + 11] ^= 0x08; // makes 9500 of 1500, and 16 bytes of the reference unreadable
+        try {
+          if (JSON.parse(read(bytes)).amount === 9500) count += 1;
+        } catch {}
+      }
+      return count;
+    };
+    const lenient = (bytes) => {
+      const decipher = createDecipheriv('aes-256-cbc', key, iv);
+      return Buffer.concat([decipher.update(bytes), decipher.final()]).toString();
+    };
+    console.log(accepted((bytes) => open({ data: bytes.toString('hex') })), accepted(lenient));`;
+  const printed = await runSnippet(functions + tamper, 'js', { KEY: demo.key, IV: demo.iv });
+  const [strict, lenient] = printed.trim().split(' ').map(Number);
+  expect(strict).toBe(0);
+  expect((lenient ?? 0) / 2_000).toBeCloseTo(0.1, 1);
 });

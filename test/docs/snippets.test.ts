@@ -1,7 +1,4 @@
-import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config/load.ts';
@@ -11,16 +8,11 @@ import { startCommand, type Command } from '../support/command.ts';
 import { Folder } from '../support/folder.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
 import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
+import { blocks, runSnippet } from '../support/snippets.ts';
 import type { Respond } from '../support/upstream.ts';
 
 /** The address of the demo in a page. */
 const shippedBase = 'http://127.0.0.1:8080';
-
-/** A block of a page, with the info string of its fence: `sh run` and `js run` are for the reader to run. */
-function blocks(page: string, language: string): string[] {
-  const fenced = new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm');
-  return [...readFileSync(page, 'utf8').matchAll(fenced)].map(([, code = '']) => code);
-}
 
 interface AccountsOfDemo {
   readonly accounts: readonly {
@@ -40,21 +32,6 @@ async function startDemo(): Promise<{ demo: Command; base: string; env: Record<s
   return { demo, base, env: { BASE: base, API_KEY: account?.keys[0]?.key ?? '', KEY: key, IV: iv } };
 }
 
-/** Runs a snippet as a reader would, with `sidecar` on the `PATH`, and returns its output. */
-async function run(code: string, language: 'sh' | 'js', env: Record<string, string>): Promise<string> {
-  const [command, args]: [string, string[]] =
-    language === 'sh' ? ['sh', ['-eu']] : [process.execPath, ['--input-type=module', '-']];
-  const child = spawn(command, args, {
-    env: { ...process.env, PATH: `${resolve('bin')}:${process.env['PATH'] ?? ''}`, ...env },
-    stdio: 'pipe',
-  });
-  const exit = new Promise((resolve) => void child.once('close', resolve));
-  child.stdin.end(code);
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  expect({ exit: await exit, stderr }).toEqual({ exit: 0, stderr: '' });
-  return stdout;
-}
-
 describe('README.md', () => {
   const [exchange = '', refused = '', ...more] = blocks('README.md', 'sh run');
 
@@ -65,7 +42,7 @@ describe('README.md', () => {
 
   test('shows an exchange as it happens', async () => {
     const { demo, base } = await startDemo();
-    const [wire, said] = (await run(exchange.replaceAll(shippedBase, base), 'sh', {})).split('\n');
+    const [wire, said] = (await runSnippet(exchange.replaceAll(shippedBase, base), 'sh', {})).split('\n');
     expect(wire).toMatch(/^\{"data":"[0-9a-f]+"\}$/);
     expect(JSON.parse(said ?? '')).toMatchObject({ object: 'transaction', status: 'succeeded', amount: 1000 });
     const arrived = 'payment core │ 201 POST /api/s2s/charge acme {"amount":1000,"currency":"EUR"}';
@@ -74,7 +51,7 @@ describe('README.md', () => {
 
   test('shows a refusal as it happens', async () => {
     const { base } = await startDemo();
-    const response = JSON.parse(await run(refused.replaceAll(shippedBase, base), 'sh', {})) as object;
+    const response = JSON.parse(await runSnippet(refused.replaceAll(shippedBase, base), 'sh', {})) as object;
     expect(response).toMatchObject({ status: 400, code: 'envelope_required' });
   });
 
@@ -107,14 +84,16 @@ describe('docs/merchants.md', () => {
     const [open = ''] = blocks('docs/merchants.md', 'sh base64');
     const response = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1500}').toString('base64') });
     const { key: KEY, iv: IV } = acmeTest;
-    expect(await run(`${definitions}\nRESPONSE='${response}'\n${open}`, 'sh', { KEY, IV })).toBe('{"amount":1500}\n');
+    expect(await runSnippet(`${definitions}\nRESPONSE='${response}'\n${open}`, 'sh', { KEY, IV })).toBe(
+      '{"amount":1500}\n',
+    );
   });
 
   test.each([...sh.map((code) => ['sh', code] as const), ...js.map((code) => ['js', code] as const)])(
     'shows code that works, in %s: %.40j',
     async (language, code) => {
       const { env } = await startDemo();
-      const printed = await run(code, language, env);
+      const printed = await runSnippet(code, language, env);
       // There was a response, and no refusal.
       expect(printed).toMatch(/object|data|amount/);
       expect(printed).not.toMatch(/"code"|request_id|error/);
@@ -135,7 +114,7 @@ describe('docs/merchants.md', () => {
         (path) => `console.log(JSON.stringify(await call('GET', '/api/s2s/${path}')));`,
       );
       const env = { BASE: `http://127.0.0.1:${sidecar.port}`, API_KEY: keys.acme, KEY: acmeTest.key, IV: acmeTest.iv };
-      const printed = await run(functions + calls.join('\n'), 'js', env);
+      const printed = await runSnippet(functions + calls.join('\n'), 'js', env);
       expect(printed.trim().split('\n')).toEqual([
         '{"status":204}',
         '{"status":200,"body":"é"}',
@@ -149,13 +128,13 @@ describe('docs/merchants.md', () => {
     const [functions = ''] = js[0]?.split('console.log') ?? [];
     const env = { BASE: `http://127.0.0.1:${sidecar.port}`, API_KEY: keys.acme, KEY: acmeTest.key, IV: acmeTest.iv };
     const call = `await call('GET', '/api/s2s/x').catch((error) => console.log(error.message));`;
-    expect(await run(functions + call, 'js', env)).toMatch(/^200 came unsealed: /);
+    expect(await runSnippet(functions + call, 'js', env)).toMatch(/^200 came unsealed: /);
   });
 
   test('shows charges that reach the payment core', async () => {
     const { demo, env } = await startDemo();
-    for (const code of sh) await run(code, 'sh', env);
-    for (const code of js) await run(code, 'js', env);
+    for (const code of sh) await runSnippet(code, 'sh', env);
+    for (const code of js) await runSnippet(code, 'js', env);
     for (const reference of ['order-1001', 'order-1002']) {
       await demo.until(() => demo.stdout.includes(`"reference":"${reference}"}`));
     }
