@@ -35,6 +35,8 @@ export interface DirectoryState {
   readonly connected: boolean;
   /** When the database last responded, monotonic milliseconds; undefined: never. */
   readonly heardAt: number | undefined;
+  /** How much longer cached keys work, in milliseconds. Undefined while the database can be reached, or if it never could. */
+  readonly usableFor: number | undefined;
   /** Cached keys that exist. */
   readonly known: number;
   /** Cached keys that do not exist. */

@@ -18,6 +18,7 @@ export type Refusal = Schemas['Activity']['refusals'][number];
 export type GraceUse = Schemas['Activity']['grace_uses'][number];
 export type AuditEvent = Schemas['Events']['events'][number];
 export type Overview = Schemas['Overview'];
+export type Traffic = Schemas['Traffic'];
 export type Member = Schemas['Configuration']['members'][number];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];

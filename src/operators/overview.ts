@@ -25,8 +25,8 @@ export interface SidecarState {
   readonly tally: Tally | undefined;
 }
 
-/** The overview that the console's first page shows. */
-export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output<typeof views.Overview> {
+/** The overview that the console's first page shows. @param now epoch milliseconds */
+export function overviewOf(state: SidecarState, recent: RecentTraffic, now: number): z.output<typeof views.Overview> {
   const { version, ready, settings, fileStates, needsRestart, database, limits, tally } = state;
   const accountsFile = fileStates.of('accounts');
   return {
@@ -34,7 +34,7 @@ export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output
     ready,
     configuration: { ...fileView(fileStates.of('sidecar')), needs_restart: [...needsRestart] },
     accounts_file: accountsFile === undefined ? null : fileView(accountsFile),
-    database: database === undefined ? null : { connected: database.connected, keys_cached: database.known },
+    database: database === undefined ? null : databaseView(database, now),
     master_keys: settings.store.masterKeys.length,
     certificates: certificatesOf(settings).map(({ certificate, expiresAt }) => ({
       certificate,
@@ -46,12 +46,15 @@ export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output
       buffered: { limit: limits.limits.buffered, used: limits.used.buffered },
     },
     counts: tally === undefined ? null : countsView(tally),
-    last_hour: recent.lastHour().map(({ time, requests, refusals, unopened }) => ({
-      time: rfc3339(time),
-      requests,
-      refusals: Object.fromEntries(refusals),
-      unopened,
-    })),
+    since: rfc3339(recent.since),
+  };
+}
+
+function databaseView({ connected, known, usableFor }: DirectoryState, now: number) {
+  return {
+    connected,
+    keys_cached: known,
+    cached_until: usableFor === undefined ? null : rfc3339(now + usableFor),
   };
 }
 

@@ -16,6 +16,8 @@ import { operatorRoles } from '../config/choices.ts';
 const time = z.string().meta({ format: 'date-time' });
 const limit = z.object({ limit: z.int(), used: z.int() });
 
+const refusalCode = z.enum(Object.keys(refusals) as RefusalCode[]).describe('As in docs/errors.md.');
+
 /** Whether the content of a file is in force. */
 const file = {
   in_force: z.boolean(),
@@ -73,7 +75,13 @@ export const views = {
       }),
       accounts_file: z.object(file).nullable().describe('Null if the accounts are in a database.'),
       database: z
-        .object({ connected: z.boolean(), keys_cached: z.int() })
+        .object({
+          connected: z.boolean(),
+          keys_cached: z.int(),
+          cached_until: time
+            .nullable()
+            .describe('While it cannot be reached: how long cached keys still work. Null while it can be, or if none works.'),
+        })
         .nullable()
         .describe('Null if the accounts are in a file.'),
       master_keys: z.int().describe('The number of configured master keys.'),
@@ -89,18 +97,28 @@ export const views = {
         })
         .nullable()
         .describe('Null while the database has not been counted yet.'),
-      last_hour: z
+      since: time.describe('When it started.'),
+    })
+    .describe('The current state of this sidecar.'),
+  Traffic: z
+    .object({
+      slot_seconds: z.int().describe('The length of a slot.'),
+      slots: z
         .array(
           z.object({
             time,
-            requests: z.int(),
-            refusals: z.record(z.string(), z.int()).describe('By code.'),
-            unopened: z.int().describe('Envelopes that did not open, and bodies that are not envelopes.'),
+            served: z.int().describe('Answered by the core with a status below 500.'),
+            refused: z.int().describe('Refused by the sidecar.'),
+            failed: z.int().describe('Answered by the core with a status of 5xx.'),
+            left: z.int().describe('Without a complete response: the client left, or the connection was closed.'),
+            p50_ms: z.number().nullable().describe('Median duration of requests that the core answered.'),
+            p99_ms: z.number().nullable(),
           }),
         )
-        .describe('By minute, oldest first. The last minute is incomplete.'),
+        .describe('Oldest first. The last one is incomplete.'),
+      refusals: z.array(z.object({ code: refusalCode, count: z.int() })).describe('By code, most first.'),
     })
-    .describe('The current state of this sidecar.'),
+    .describe('Requests as this sidecar saw them since its start, by their outcome.'),
   Configuration: z
     .object({
       members: z.array(
@@ -170,7 +188,7 @@ export const views = {
           environment: z.enum(environmentNames),
           key: z.string().describe('The id of the API key.'),
           route: z.string().describe('As configured, or `unlisted`.'),
-          code: z.enum(Object.keys(refusals) as RefusalCode[]).describe('As in docs/errors.md.'),
+          code: refusalCode,
           reason: z.string().nullable().describe('Why an envelope did not open.'),
         }),
       ),
@@ -195,7 +213,8 @@ export const views = {
           account: z.string(),
           environment: z.enum(environmentNames),
           requests: z.int(),
-          refusals: z.int(),
+          refusals: z.int().describe('With a `code` in the query: those with that code.'),
+          code: refusalCode.nullable().describe('The most frequent one.'),
           opened: z.int().describe('Envelopes that opened.'),
           unopened: z.int().describe('Envelopes that did not open, and bodies that are not envelopes.'),
         }),

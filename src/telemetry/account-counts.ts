@@ -1,3 +1,4 @@
+import type { RefusalCode } from '../errors.ts';
 import { MinuteRing } from './minute-ring.ts';
 
 /** Counts of one account in one environment over the last ten minutes. */
@@ -11,6 +12,8 @@ export interface AccountCount {
   readonly unopened: number;
   /** Envelopes although the account does not encrypt. */
   readonly unexpected: number;
+  /** Refusals by code, without zeros. */
+  readonly codes: ReadonlyMap<RefusalCode, number>;
 }
 
 const minutes = 10;
@@ -19,7 +22,9 @@ const minutes = 10;
 const maxAccounts = 10_000;
 
 /** The counters of an account, with one count for each minute. */
-type Counters = Readonly<Record<Exclude<keyof AccountCount, 'account'>, number[]>>;
+type Counters = Readonly<Record<Exclude<keyof AccountCount, 'account' | 'codes'>, number[]>> & {
+  readonly codes: Map<RefusalCode, number[]>;
+};
 
 /** Counts requests by account over the last ten minutes. */
 export class AccountCounts {
@@ -33,7 +38,7 @@ export class AccountCounts {
    */
   add(
     account: string,
-    refused: boolean,
+    code: RefusalCode | undefined,
     envelope: 'opened' | 'unopened' | 'unexpected' | undefined,
     now: number,
   ): void {
@@ -41,11 +46,18 @@ export class AccountCounts {
     let counts = this.#byAccount.get(account);
     if (counts === undefined) {
       if (this.#byAccount.size === maxAccounts) return;
-      counts = { requests: zeros(), refusals: zeros(), opened: zeros(), unopened: zeros(), unexpected: zeros() };
+      counts = {
+        requests: zeros(),
+        refusals: zeros(),
+        opened: zeros(),
+        unopened: zeros(),
+        unexpected: zeros(),
+        codes: new Map(),
+      };
       this.#byAccount.set(account, counts);
     }
     increment(counts.requests, slot);
-    if (refused) increment(counts.refusals, slot);
+    if (code !== undefined) countRefusal(counts, code, slot);
     if (envelope !== undefined) increment(counts[envelope], slot);
   }
 
@@ -59,15 +71,28 @@ export class AccountCounts {
       opened: sum(counts.opened),
       unopened: sum(counts.unopened),
       unexpected: sum(counts.unexpected),
+      codes: new Map([...counts.codes].map(([code, numbers]) => [code, sum(numbers)])),
     }));
   }
 
   #empty(slot: number): void {
     for (const [account, counts] of this.#byAccount) {
-      for (const numbers of Object.values(counts)) numbers[slot] = 0;
+      const { codes, ...others } = counts;
+      for (const numbers of Object.values(others)) numbers[slot] = 0;
+      for (const [code, numbers] of codes) {
+        numbers[slot] = 0;
+        if (sum(numbers) === 0) codes.delete(code);
+      }
       if (sum(counts.requests) === 0) this.#byAccount.delete(account);
     }
   }
+}
+
+function countRefusal({ refusals, codes }: Counters, code: RefusalCode, slot: number): void {
+  increment(refusals, slot);
+  const numbers = codes.get(code) ?? zeros();
+  increment(numbers, slot);
+  codes.set(code, numbers);
 }
 
 function zeros(): number[] {

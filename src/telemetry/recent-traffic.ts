@@ -5,13 +5,19 @@ import type { AccessLine } from './access-log.ts';
 import { AccountCounts, type AccountCount } from './account-counts.ts';
 import { GraceUses } from './grace-uses.ts';
 import { KeyUses } from './key-uses.ts';
-import { LastHour, type Minute } from './last-hour.ts';
 import type { Logger } from './logger.ts';
 import { RefusalLog } from './refusal-log.ts';
+import { TrafficHistory } from './traffic-history.ts';
 
 /** The counts of an account in an environment. */
 interface EnvironmentCount extends AccountCount {
   readonly environment: EnvironmentName;
+}
+
+/** An account with refusals. */
+interface Failing extends Omit<EnvironmentCount, 'unexpected' | 'codes'> {
+  /** The most frequent one. */
+  readonly code: RefusalCode | undefined;
 }
 
 /** How many accounts `failures` names. */
@@ -30,8 +36,10 @@ export class RecentTraffic {
   readonly graceUses = new GraceUses();
   readonly refusals = new RefusalLog();
   readonly keyUses = new KeyUses();
+  readonly history = new TrafficHistory();
+  /** When this process began to record, epoch milliseconds. */
+  readonly since: number;
   readonly #clock: () => number;
-  readonly #lastHour = new LastHour();
   readonly #accounts: Readonly<Record<EnvironmentName, AccountCounts>> = {
     test: new AccountCounts(),
     live: new AccountCounts(),
@@ -40,6 +48,7 @@ export class RecentTraffic {
   /** @param clock epoch milliseconds */
   constructor(clock: () => number) {
     this.#clock = clock;
+    this.since = clock();
   }
 
   /**
@@ -52,23 +61,32 @@ export class RecentTraffic {
   add(line: AccessLine, opened: boolean, unexpected: boolean, now: number): void {
     const { code, environment, account, api_key: apiKey } = line;
     const unopened = code !== undefined && unopenedCodes.has(code);
-    this.#lastHour.add(code, unopened, now);
+    this.history.add(line, now);
     if (account === undefined || apiKey === undefined || environment === undefined) return;
     this.keyUses.add(apiKey, code === 'invalid_api_key', now);
     const envelope = unopened ? 'unopened' : opened ? 'opened' : unexpected ? 'unexpected' : undefined;
-    this.#accounts[environment].add(account, code !== undefined, envelope, now);
+    this.#accounts[environment].add(account, code, envelope, now);
     if (code === undefined) return;
     const { request_id: requestId, route, reason } = line;
     this.refusals.add({ time: now, environment, account, apiKey, requestId, route, code, reason });
   }
 
-  /** The 20 accounts with the most refusals in the last ten minutes, by environment, most first. */
-  failures(): readonly Omit<EnvironmentCount, 'unexpected'>[] {
+  /**
+   * The 20 accounts with the most refusals in the last ten minutes, by environment, most first.
+   *
+   * @param wanted only those of one environment, or with a code, whose refusals are then counted
+   */
+  failures(wanted: { readonly environment?: EnvironmentName | undefined; readonly code?: RefusalCode | undefined } = {}) {
     return this.#counts()
+      .filter(({ environment }) => wanted.environment === undefined || environment === wanted.environment)
+      .map(({ unexpected: _unexpected, codes, ...count }): Failing => {
+        const [[most] = []] = [...codes].toSorted(([, a], [, b]) => b - a);
+        if (wanted.code === undefined) return Object.assign(count, { code: most });
+        return Object.assign(count, { code: wanted.code, refusals: codes.get(wanted.code) ?? 0 });
+      })
       .filter(({ refusals }) => refusals > 0)
       .toSorted((a, b) => b.refusals - a.refusals || (a.account < b.account ? -1 : 1))
-      .slice(0, mostNamed)
-      .map(({ unexpected: _unexpected, ...failing }) => failing);
+      .slice(0, mostNamed);
   }
 
   #counts(): readonly EnvironmentCount[] {
@@ -76,11 +94,6 @@ export class RecentTraffic {
     return environmentNames.flatMap((environment) =>
       this.#accounts[environment].all(now).map((count) => Object.assign({ environment }, count)),
     );
-  }
-
-  /** Requests and refusals of the last sixty minutes, oldest first, of known accounts and others. */
-  lastHour(): readonly Minute[] {
-    return this.#lastHour.byMinute(this.#clock());
   }
 
   /**

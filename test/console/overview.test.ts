@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
+import { send } from '../support/client.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { operators, signIn, useConsole } from './sidecar.ts';
 
@@ -33,15 +35,14 @@ describeWithChromium('the overview in the console', () => {
     const page = await browser.open(url);
     await page.clock.install();
     await signIn(page, 'viewer');
-    await page.getByText('Accepting requests').waitFor();
-    await page.getByRole('img', { name: 'Refusals' }).waitFor();
-    await page.getByText('envelope_required 3').waitFor();
+    await page.getByText('Serving. One thing needs you: 1 key is due for rotation').waitFor();
+    await page.getByRole('button', { name: 'envelope_required 3' }).waitFor();
     await page.getByText('Encryption is enabled, but the request was plain JSON').waitFor();
     const graces = page.getByRole('region', { name: 'Running graces' }).first();
     await graces.getByRole('cell', { name: 'Plain requests are accepted too.' }).waitFor();
     await graces.getByText('Use is not recorded').waitFor();
     await page
-      .getByRole('region', { name: 'Accounts with the most failures' })
+      .getByRole('region', { name: 'Who is refused most, last ten minutes' })
       .getByRole('link', { name: 'acme' })
       .first()
       .waitFor();
@@ -64,8 +65,10 @@ describeWithChromium('the overview in the console', () => {
     });
     await asksAgain('environments.test.upstream.ca');
     await page.getByText('in 1 day').waitFor();
+    await page.getByText('Serving. 2 things need you: certificate').waitFor();
     folder.write({ 'accounts.yaml': 'accounts: [{ id: acme }]' });
     await page.getByRole('link', { name: 'System' }).click();
+    await page.getByText('Accepting requests').waitFor();
     await asksAgain('The current content of the files is not in force:');
     await page.getByText('No change is waiting for a restart.').waitFor();
     const setting = (name: string) => page.getByRole('row').filter({ has: page.getByText(name, { exact: true }) });
@@ -76,5 +79,69 @@ describeWithChromium('the overview in the console', () => {
     await configure({ limits: { header: '8KiB' }, listen: { host: '127.0.0.1', port: 0 } });
     await asksAgain('Changed in the file, but not in force until a restart:');
     await setting('limits.header').getByText('16KiB', { exact: true }).waitFor();
+  });
+
+  test('counts requests by outcome over an hour and a day, by environment, and filters who is refused by a code', async () => {
+    const { url, merchant, configure, folder, upstream, serving } = sidecar();
+    folder.write({ 'accounts.yaml': accounts });
+    await configure({});
+    const seen = upstream.seen.length;
+    expect((await merchant.charge('sk_test_unknownunknownunknown')).status).toBe(401);
+    expect(upstream.seen.length).toBe(seen);
+    const plain = { key, body: '{}', headers: { 'Content-Type': 'application/json' } };
+    expect((await send(serving, 'POST /api/v1/transactions/initialize', plain)).status).toBe(200);
+    for (let i = 0; i < 3; i += 1) expect((await merchant.charge(key)).status).toBe(400);
+    const page = await browser.open(url);
+    await signIn(page, 'viewer');
+    const legend = page.locator('figcaption');
+    const chart = page.getByRole('img', { name: 'Requests by outcome' });
+    await legend.getByText(/served [1-9]/).waitFor();
+    await legend.getByText(/refused [2-9]/).waitFor();
+    await chart.focus();
+    await page.keyboard.press('ArrowLeft');
+    await chart.getByRole('status').getByText(/served \d/).waitFor();
+    await chart.getByText(/p99 [0-9.]+ ms/).waitFor();
+    // Of the open minute only a pale bar is drawn: no line ends in it.
+    expect(await page.locator('.chart .open rect').count()).toBeGreaterThan(0);
+    expect(await page.locator('.chart path.p99').getAttribute('d')).toBe('');
+
+    await page.getByRole('button', { name: '24 h' }).click();
+    await page.getByRole('heading', { name: 'Requests in 15 minutes' }).waitFor();
+    await page.getByRole('button', { name: 'Live' }).click();
+    await legend.getByText('refused 0').waitFor();
+    await page.getByRole('button', { name: 'Test' }).click();
+    const refused = page.getByRole('region', { name: 'Who is refused most, last ten minutes' }).first();
+    await refused.getByRole('link', { name: 'acme' }).waitFor();
+    await page.getByRole('button', { name: /^invalid_api_key/ }).click();
+    await refused.getByText('Nobody was refused in the last ten minutes.').waitFor();
+    await page.getByRole('button', { name: /^envelope_required/ }).click();
+    await refused.getByRole('link', { name: 'acme' }).waitFor();
+    expect(page.url()).toContain('span=24h&environment=test&code=envelope_required');
+    await page.reload();
+    await page.getByRole('button', { name: /^envelope_required/, pressed: true }).waitFor();
+    for (const width of [360, 768, 1_280, 1_920]) {
+      await page.setViewportSize({ width, height: 800 });
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width);
+    }
+  });
+});
+
+describeWithChromium('the overview of a sidecar whose database is away', () => {
+  describeWithPostgres('with the accounts in PostgreSQL', () => {
+    const postgres = usePostgres();
+    const browser = useBrowser();
+    const sidecar = useConsole(async () => {
+      const url = await postgres.createDatabase();
+      return { more: { accounts: { postgres: { url, masterKey: 'a'.repeat(64), staleFor: '2h' } } } };
+    });
+
+    test('says so, and until when cached keys keep working', async () => {
+      const page = await browser.open(sidecar().url);
+      await signIn(page, 'viewer');
+      await page.getByText('Serving. Nothing needs you.').waitFor();
+      await postgres.stop();
+      const banner = page.getByRole('status').filter({ hasText: 'The database cannot be reached.' });
+      await banner.getByText(/Cached keys keep working until .* UTC \(in 1 hour\)/).waitFor({ timeout: 30_000 });
+    });
   });
 });

@@ -30,7 +30,7 @@ const accounts = {
 
 /** Each screen of an operator, with the element that shows that it is complete. */
 const screens: readonly (readonly [place: string, shown: RegExp])[] = [
-  ['overview', /envelope_required 1/],
+  ['overview', /Who is refused most/],
   ['accounts', /Acme Stores/],
   ['accounts/acme/keys', /Due/],
   ['accounts/acme/encryption', /The previous key and IV are accepted too/],

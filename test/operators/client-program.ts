@@ -84,6 +84,7 @@ const { accounts, next } = await done(
 if (accounts[0]?.name !== 'Acme Ltd' || next !== null) throw new Error('not found');
 await done(api.GET('/api/v1/accounts/{account}', { params: { path: account } }));
 await done(api.GET('/api/v1/overview'));
+await done(api.GET('/api/v1/traffic', { params: { query: { span: '24h' } } }));
 await done(api.GET('/api/v1/configuration'));
 await done(api.POST('/api/v1/diagnosis', { body: { key: 'k'.repeat(32), iv: 'i'.repeat(16), data: '00' } }));
 await done(api.GET('/api/v1/activity', { params: { query: account } }));

@@ -111,6 +111,7 @@ describeWithPostgres('all operations', () => {
       ['GET /activity', 'show_activity'],
       ['GET /failures', 'show_failures'],
       ['GET /overview', 'show_overview'],
+      ['GET /traffic', 'show_traffic'],
       ['GET /configuration', 'show_configuration'],
       ['POST /diagnosis', 'diagnose_envelope', { key: 'k'.repeat(32), iv: 'i'.repeat(16), data: '00' }],
       ['GET /audit?account=acme', 'list_events'],

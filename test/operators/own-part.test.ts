@@ -60,6 +60,7 @@ const others = [
   'list_keys',
   'find_key',
   'show_key',
+  'show_traffic',
   'show_encryption',
   'show_overview',
   'show_configuration',

@@ -75,6 +75,7 @@ const rows: Readonly<Record<string, Row>> = {
   list_due_keys: { role: 'viewer', account: 'own' },
   // A key of globex, which does not exist for the tokens of another account.
   find_key: { role: 'viewer', account: 'own', query: `sha256=${sha256}` },
+  show_traffic: { role: 'viewer', account: 'none' },
   show_key: { role: 'viewer', account: 'path' },
   list_keys: { role: 'viewer', account: 'path' },
   issue_key: { role: 'operator', account: 'path', body: { environment: 'test', kind: 'secret' } },

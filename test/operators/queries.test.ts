@@ -165,9 +165,11 @@ test('recent refusals are listed, for the account of the token alone', async () 
   expect((await ask('GET /activity?account=globex')).body['refusals']).toEqual([]);
   expect((await ask('GET /activity', own)).body['refusals']).toEqual([]);
   expectProblem(await ask('GET /activity?account=acme', own), 403, 'forbidden');
-  expect((await ask('GET /failures')).body['failures']).toEqual([
-    { account: 'acme', environment: 'test', requests: 1, refusals: 1, opened: 0, unopened: 1 },
-  ]);
+  const failing = { account: 'acme', environment: 'test', requests: 1, refusals: 1, opened: 0, unopened: 1 };
+  expect((await ask('GET /failures')).body['failures']).toEqual([{ ...failing, code: 'decryption_failed' }]);
+  expect((await ask('GET /failures?code=decryption_failed&environment=test')).body['failures']).toHaveLength(1);
+  expect((await ask('GET /failures?code=overloaded')).body['failures']).toEqual([]);
+  expect((await ask('GET /failures?environment=live')).body['failures']).toEqual([]);
   expectProblem(await ask('GET /failures', own), 403, 'forbidden');
 });
 
@@ -208,9 +210,16 @@ test('the overview shows the running configuration, the use of the limits, what 
     limits: { in_flight: { limit: config.limits.inFlight, used: 0 }, buffered: { used: 0 } },
     counts: { accounts: 1, accounts_encrypting: 1, keys_due: 3, keys_expiring: 0, credentials_due: 0 },
   });
-  const hour = (await overview())['last_hour'] as { requests: number; refusals: object }[];
-  expect(hour).toHaveLength(60);
-  expect(hour.at(-1)).toMatchObject({ requests: 1, refusals: { invalid_api_key: 1 } });
+  const traffic = async (query: string) =>
+    (await ask(`GET /traffic?${query}`)).body as { slot_seconds: number; slots: object[]; refusals: object[] };
+  const hour = await traffic('');
+  expect([hour.slot_seconds, hour.slots.length]).toEqual([60, 60]);
+  expect(hour.slots.at(-1)).toMatchObject({ served: 0, refused: 1, failed: 0, left: 0, p50_ms: null, p99_ms: null });
+  expect(hour.refusals).toEqual([{ code: 'invalid_api_key', count: 1 }]);
+  const day = await traffic('span=24h&environment=test');
+  expect([day.slot_seconds, day.slots.length, day.refusals.length]).toEqual([900, 96, 1]);
+  expect((await traffic('environment=live')).refusals).toEqual([]);
+  expectProblem(await ask('GET /traffic?span=2h'), 400, 'invalid_request');
   sidecar.app.apply({ ...config, admin: { host: '127.0.0.2', port: 0 } });
   expect(await overview()).toMatchObject({ configuration: { needs_restart: ['admin'] } });
   expectProblem(

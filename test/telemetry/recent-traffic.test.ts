@@ -119,10 +119,29 @@ describe('the accounts with failures', () => {
     }
     const globex = { account: 'globex', opened: 0 };
     expect(traffic.recent.failures()).toEqual([
-      { ...globex, environment: 'live', requests: 2, refusals: 2, unopened: 2 },
-      { account: 'acme', environment: 'live', requests: 2, refusals: 1, opened: 1, unopened: 0 },
-      { ...globex, environment: 'test', requests: 1, refusals: 1, unopened: 1 },
+      { ...globex, environment: 'live', requests: 2, refusals: 2, unopened: 2, code: 'envelope_required' },
+      {
+        account: 'acme',
+        environment: 'live',
+        requests: 2,
+        refusals: 1,
+        opened: 1,
+        unopened: 0,
+        code: 'key_not_permitted',
+      },
+      { ...globex, environment: 'test', requests: 1, refusals: 1, unopened: 1, code: 'envelope_required' },
     ]);
+    traffic.refuse('acme', 'envelope_required');
+    traffic.refuse('acme', 'envelope_required');
+    const found = (wanted: Parameters<RecentTraffic['failures']>[0]) =>
+      traffic.recent
+        .failures(wanted)
+        .map(({ account, environment, refusals, code }) => [account, environment, refusals, code].join(' '));
+    expect(found({ environment: 'test' })).toEqual(['globex test 1 envelope_required']);
+    expect(found({ environment: 'live' })[0]).toBe('acme live 3 envelope_required');
+    expect(found({ code: 'key_not_permitted' })).toEqual(['acme live 1 key_not_permitted']);
+    traffic.now += 10 * minute;
+    expect(found({ code: 'key_not_permitted' })).toEqual([]);
   });
 
   test('are at most 20', () => {
@@ -156,46 +175,6 @@ describe('the accounts with failures', () => {
     traffic.now += 10 * minute;
     traffic.refuse('late');
     expect(traffic.recent.failures()).toMatchObject([{ account: 'late', refusals: 1 }]);
-  });
-});
-
-describe('the last hour', () => {
-  test('has each minute with its requests, refusals by code, and envelopes that did not open', () => {
-    const traffic = new Traffic();
-    traffic.respond('acme', true);
-    traffic.refuse(undefined, 'invalid_api_key');
-    traffic.now += 2 * minute;
-    for (const code of ['decryption_failed', 'decryption_failed', 'envelope_malformed'] as const) {
-      traffic.refuse('acme', code);
-    }
-    const minutes = traffic.recent.lastHour();
-    expect(minutes).toHaveLength(60);
-    expect(minutes.map(({ time }) => time)).toEqual(
-      Array.from({ length: 60 }, (_, i) => begin - 30_000 + (i - 57) * minute),
-    );
-    expect(minutes.slice(57)).toMatchObject([
-      { requests: 2, refusals: new Map([['invalid_api_key', 1]]), unopened: 0 },
-      { requests: 0, refusals: new Map(), unopened: 0 },
-      {
-        requests: 3,
-        refusals: new Map([
-          ['decryption_failed', 2],
-          ['envelope_malformed', 1],
-        ]),
-        unopened: 3,
-      },
-    ]);
-  });
-
-  test.each([
-    [59, 1],
-    [60, 0],
-    [61, 0],
-  ])('%d minutes later counts %d', (later, count) => {
-    const traffic = new Traffic();
-    traffic.respond('acme');
-    traffic.now += later * minute;
-    expect(traffic.recent.lastHour().reduce((sum, { requests }) => sum + requests, 0)).toBe(count);
   });
 });
 

@@ -71,7 +71,11 @@ export class KeyCache {
 
   get state(): DirectoryState {
     const { size: known } = this.#known;
-    return { connected: this.#span !== undefined, heardAt: this.#latest?.heardAt, known, unknown: this.#unknown.size };
+    const connected = this.#span !== undefined;
+    const heardAt = this.#latest?.heardAt;
+    const usableFor =
+      connected || heardAt === undefined ? undefined : Math.max(0, heardAt + this.#staleFor - this.#monotonic());
+    return { connected, heardAt, usableFor, known, unknown: this.#unknown.size };
   }
 
   /** Begins a span. Entries of earlier spans are used only if the database is unreachable. */

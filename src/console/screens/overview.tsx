@@ -1,82 +1,109 @@
-import { api, ask, type Overview } from '../api.ts';
-import { now } from '../dates.ts';
+import { api, ask, type EnvironmentName, type Overview, type Traffic } from '../api.ts';
 import { useLoad } from '../load.ts';
-import { linkTo } from '../route.ts';
+import { inAddress, linkTo, type Cell } from '../route.ts';
 import { texts } from '../texts.ts';
-import { Badge } from '../ui/badge.tsx';
 import { Chart } from '../ui/chart.tsx';
-import { Card, Facts, Problems, Section, Show } from '../ui/states.tsx';
+import { Chips } from '../ui/chips.tsx';
+import { Card, Section, Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 import { Graces } from './rotation.tsx';
+import { Verdict } from './verdict.tsx';
 
 const say = texts.overview;
 
-/** A certificate that expires within this time is marked, as by the first alert. Milliseconds. */
-const expiring = 30 * 86_400_000;
+const environments = ['live', 'test'] as const;
 
-/** The state of this sidecar: what is in force, its limits, the last hour, and accounts with failures. */
+/** What this sidecar does: whether it needs somebody, its traffic, who is refused and why, and how full it is. */
 export function OverviewPage() {
   const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), 5_000);
+  const environment = inAddress<EnvironmentName>('environment');
+  const span = inAddress<'24h'>('span');
+  const code = inAddress('code');
   return (
     <>
-      <h1>{texts.pages.overview}</h1>
+      <div class="row between">
+        <h1>{texts.pages.overview}</h1>
+        <div class="row">
+          <Chips
+            label={texts.columns.environment}
+            of={environment}
+            options={environments.map((name) => [name, texts.environments[name]])}
+          />
+          <Chips<'1h' | '24h'> label={say.span} of={span} preset="1h" options={say.spans} />
+        </div>
+      </div>
       <Show loaded={loaded}>
         {(overview) => (
           <>
-            <div class="columns">
-              <State overview={overview} />
-              <Limits limits={overview.limits} />
-              {overview.counts !== null && <Counts counts={overview.counts} />}
-            </div>
-            <LastHour minutes={overview.last_hour} />
+            <p class="hint">
+              {say.version} {overview.version} · {say.since} <When date={overview.since} />
+              {overview.counts !== null && ` · ${say.counts(overview.counts.accounts, overview.counts.accounts_encrypting)}`}
+            </p>
+            <Verdict overview={overview} />
           </>
         )}
       </Show>
-      <Failures />
+      <Requests key={`${environment.value} ${span.value}`} environment={environment.value} span={span.value} code={code} />
+      <div class="columns uneven">
+        <Failures key={`${environment.value} ${code.value}`} environment={environment.value} code={code.value} />
+        <Show loaded={loaded}>{({ limits }) => <Room limits={limits} />}</Show>
+      </div>
       <Graces every={30_000} />
     </>
   );
 }
 
-/** Which files and connections are in force, and why a file is not. */
-export function State({ overview }: { overview: Overview }) {
-  const { ready, configuration, accounts_file: accountsFile, database, master_keys: masterKeys } = overview;
+function Requests(props: { environment: EnvironmentName | ''; span: '24h' | ''; code: Cell<string> }) {
+  const query = {
+    ...(props.environment !== '' && { environment: props.environment }),
+    ...(props.span !== '' && { span: props.span }),
+  };
+  const loaded = useLoad(() => ask(api.GET('/api/v1/traffic', { params: { query } })), 10_000);
   return (
-    <Card title={say.state}>
-      <Facts
-        facts={[
-          [say.ready, verdict(ready, say.isReady, say.isNotReady)],
-          [say.configuration, verdict(configuration.in_force, say.inForce, say.notInForceShort)],
-          [say.accountsFile, accountsFile && verdict(accountsFile.in_force, say.inForce, say.notInForceShort)],
-          [say.database, database && verdict(database.connected, say.connected, say.notConnected)],
-          [say.masterKeys, masterKeys === 0 ? say.noMasterKey : masterKeys],
-          [say.certificates, <Certificates certificates={overview.certificates} />],
-          [say.version, overview.version],
-        ]}
-      />
-      <Problems title={say.notInForce} problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]} />
-    </Card>
+    <Show loaded={loaded}>
+      {({ slots, slot_seconds: seconds, refusals }) => (
+        <div class="columns uneven">
+          <Card title={say.requests(seconds / 60)}>
+            <Chart slots={slots} />
+          </Card>
+          <Card title={say.refusals}>
+            <Codes refusals={refusals} chosen={props.code} />
+          </Card>
+        </div>
+      )}
+    </Show>
   );
 }
 
-function verdict(isGood: boolean, good: string, bad: string) {
-  return <Badge tone={isGood ? 'good' : 'bad'}>{isGood ? good : bad}</Badge>;
+/** Refusals by code as bars, each of which selects the accounts below. */
+function Codes({ refusals, chosen }: { refusals: Traffic['refusals']; chosen: Cell<string> }) {
+  if (refusals.length === 0) return <p class="faint">{texts.activity.none}</p>;
+  const most = refusals[0]?.count ?? 1;
+  return (
+    <>
+      <ul class="codes">
+        {refusals.map(({ code, count }) => (
+          <li key={code}>
+            <button
+              type="button"
+              aria-pressed={chosen.value === code}
+              title={texts.refusals[code]}
+              onClick={() => (chosen.value = chosen.value === code ? '' : code)}
+            >
+              <span>{code}</span> <span class="bar" style={{ width: `${(count / most) * 100}%` }} />
+              <span class="count">{count.toLocaleString('en')}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      <p class="hint">{chosen.value === '' ? say.barFilters : (texts.refusals[chosen.value] ?? '')}</p>
+    </>
+  );
 }
 
-function Certificates({ certificates }: Pick<Overview, 'certificates'>) {
-  if (certificates.length === 0) return <>{texts.nothing}</>;
-  return certificates.map(({ certificate, expires_at: expires }) => (
-    <span key={certificate} class="block">
-      <Badge tone={Date.parse(expires) < now.value + expiring ? 'warn' : 'plain'}>
-        <code>{certificate}</code>
-      </Badge>{' '}
-      <When date={expires} />
-    </span>
-  ));
-}
-
-function Limits({ limits }: { limits: Overview['limits'] }) {
+/** How full the limits are. */
+function Room({ limits }: { limits: Overview['limits'] }) {
   const rows = [
     [say.connections, limits.connections],
     [say.inFlight, limits.in_flight],
@@ -97,73 +124,14 @@ function Limits({ limits }: { limits: Overview['limits'] }) {
   );
 }
 
-function Counts({ counts }: { counts: NonNullable<Overview['counts']> }) {
+function Failures({ environment, code }: { environment: EnvironmentName | ''; code: string }) {
+  const query = {
+    ...(environment !== '' && { environment }),
+    ...(code !== '' && { code: code as Traffic['refusals'][number]['code'] }),
+  };
+  const loaded = useLoad(() => ask(api.GET('/api/v1/failures', { params: { query } })), 10_000);
   return (
-    <Card title={texts.pages.accounts}>
-      <Facts
-        facts={[
-          [texts.pages.accounts, counts.accounts.toLocaleString('en')],
-          [texts.accounts.filters.encrypting, counts.accounts_encrypting.toLocaleString('en')],
-          [say.keysDue, counts.keys_due.toLocaleString('en')],
-          [say.keysExpiring, counts.keys_expiring.toLocaleString('en')],
-          [say.credentialsDue, counts.credentials_due.toLocaleString('en')],
-        ]}
-      />
-      <a href={linkTo('rotation')}>{texts.pages.rotation}</a>
-    </Card>
-  );
-}
-
-function LastHour({ minutes }: { minutes: Overview['last_hour'] }) {
-  const times = minutes.map(({ time }) => Date.parse(time) / 1_000);
-  const refused = minutes.map(({ refusals }) => Object.values(refusals).reduce((sum, count) => sum + count, 0));
-  const series = [
-    { title: say.requests, values: minutes.map(({ requests }) => requests) },
-    { title: say.refusals, values: refused },
-    { title: say.unopened, values: minutes.map(({ unopened }) => unopened) },
-  ];
-  return (
-    <section aria-label={say.lastHour}>
-      <h2>{say.lastHour}</h2>
-      <div class="columns">
-        {series.map(({ title, values }) => (
-          <div key={title} class="card">
-            <h3>{title}</h3>
-            <Chart title={title} times={times} values={values} />
-          </div>
-        ))}
-      </div>
-      <ByCode minutes={minutes} />
-    </section>
-  );
-}
-
-function ByCode({ minutes }: { minutes: Overview['last_hour'] }) {
-  const sums = new Map<string, number>();
-  for (const { refusals } of minutes) {
-    for (const [code, count] of Object.entries(refusals)) sums.set(code, (sums.get(code) ?? 0) + count);
-  }
-  if (sums.size === 0) return null;
-  return (
-    <ul>
-      {[...sums]
-        .toSorted(([, a], [, b]) => b - a)
-        .map(([code, count]) => (
-          <li key={code}>
-            <Badge tone="warn">
-              {code} {count}
-            </Badge>{' '}
-            <span class="hint">{texts.refusals[code] ?? ''}</span>
-          </li>
-        ))}
-    </ul>
-  );
-}
-
-function Failures() {
-  const loaded = useLoad(() => ask(api.GET('/api/v1/failures')), 10_000);
-  return (
-    <Section title={say.failures} intro={say.failuresIntro}>
+    <Section title={say.failures} intro={code === '' ? say.failuresIntro : say.failuresWith(code)}>
       <Show loaded={loaded}>
         {({ failures }) => (
           <Table
@@ -173,14 +141,21 @@ function Failures() {
             columns={[
               [texts.columns.account, ({ account }) => <a href={linkTo('accounts', account, 'activity')}>{account}</a>],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
-              [say.refusals, ({ refusals }) => refusals],
-              [say.requests, ({ requests }) => requests],
-              [say.unopened, ({ unopened }) => unopened],
+              [say.refused, ({ refusals, requests }) => say.used(refusals.toLocaleString('en'), requests.toLocaleString('en'))],
+              [say.mostly, ({ code }) => code !== null && <Explained code={code} />, 'wide'],
             ]}
             empty={say.noFailures}
           />
         )}
       </Show>
     </Section>
+  );
+}
+
+function Explained({ code }: { code: string }) {
+  return (
+    <>
+      <code>{code}</code> <span class="hint">{texts.refusals[code] ?? ''}</span>
+    </>
   );
 }

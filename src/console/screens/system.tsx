@@ -1,13 +1,16 @@
 import { api, ask, type Member, type Overview } from '../api.ts';
+import { now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Card, Facts, Problems, Section, Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
-import { State } from './overview.tsx';
 
 const say = texts.system;
+
+/** A certificate that expires within this time is marked, as by the first alert. Milliseconds. */
+const expiring = 30 * 86_400_000;
 
 /** The configuration in force, and the members that need a restart. */
 export function SystemPage() {
@@ -29,6 +32,43 @@ export function SystemPage() {
       </Section>
     </>
   );
+}
+
+/** Which files and connections are in force, and why a file is not. */
+function State({ overview }: { overview: Overview }) {
+  const { ready, configuration, accounts_file: accountsFile, database, master_keys: masterKeys } = overview;
+  return (
+    <Card title={texts.overview.state}>
+      <Facts
+        facts={[
+          [texts.overview.ready, verdict(ready, texts.overview.isReady, texts.overview.isNotReady)],
+          [texts.overview.configuration, verdict(configuration.in_force, texts.overview.inForce, texts.overview.notInForceShort)],
+          [texts.overview.accountsFile, accountsFile && verdict(accountsFile.in_force, texts.overview.inForce, texts.overview.notInForceShort)],
+          [texts.overview.database, database && verdict(database.connected, texts.overview.connected, texts.overview.notConnected)],
+          [texts.overview.masterKeys, masterKeys === 0 ? texts.overview.noMasterKey : masterKeys],
+          [texts.overview.certificates, <Certificates certificates={overview.certificates} />],
+          [texts.overview.version, overview.version],
+        ]}
+      />
+      <Problems title={texts.overview.notInForce} problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]} />
+    </Card>
+  );
+}
+
+function verdict(isGood: boolean, good: string, bad: string) {
+  return <Badge tone={isGood ? 'good' : 'bad'}>{isGood ? good : bad}</Badge>;
+}
+
+function Certificates({ certificates }: Pick<Overview, 'certificates'>) {
+  if (certificates.length === 0) return <>{texts.nothing}</>;
+  return certificates.map(({ certificate, expires_at: expires }) => (
+    <span key={certificate} class="block">
+      <Badge tone={Date.parse(expires) < now.value + expiring ? 'warn' : 'plain'}>
+        <code>{certificate}</code>
+      </Badge>{' '}
+      <When date={expires} />
+    </span>
+  ));
 }
 
 function Loaded({ overview }: { overview: Overview }) {

@@ -1,64 +1,192 @@
-import uPlot from 'uplot';
-import 'uplot/dist/uPlot.min.css';
+import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import type { Traffic } from '../api.ts';
 import { texts } from '../texts.ts';
 
-interface Series {
-  readonly title: string;
-  /** Epoch seconds, a minute apart. */
-  readonly times: readonly number[];
-  readonly values: readonly number[];
-}
+type Slot = Traffic['slots'][number];
 
-/** A count by minute, also described in words. */
-export function Chart({ title, times, values }: Series) {
+const say = texts.overview;
+
+/** The outcomes from the bottom of a bar to its top. */
+const outcomes = ['served', 'refused', 'failed', 'left'] as const;
+
+/** Heights in pixels: of the bars, of the strip below them, and of the labels of both. */
+const barsHeight = 150;
+const stripTop = 190;
+const stripHeight = 44;
+const height = 240;
+/** The room for the scales. */
+const left = 52;
+
+/** Requests by outcome as stacked bars, with the durations in a strip of its own below, and the values of a slot at the pointer. */
+export function Chart({ slots }: Pick<Traffic, 'slots'>) {
   const place = useRef<HTMLDivElement>(null);
-  const chart = useRef<uPlot | undefined>(undefined);
+  const width = useSignal(0);
+  const shown = useSignal<number | undefined>(undefined);
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
-    const drawn = new uPlot(optionsFor(element), [[], []], element);
-    chart.current = drawn;
-    const observer = new ResizeObserver(() => drawn.setSize({ width: element.clientWidth, height }));
+    const observer = new ResizeObserver(() => (width.value = element.clientWidth));
     observer.observe(element);
-    return () => {
-      observer.disconnect();
-      drawn.destroy();
-    };
+    return () => observer.disconnect();
   }, []);
-  useEffect(() => {
-    chart.current?.setData([[...times], [...values]]);
-  }, [times, values]);
-  const sum = values.reduce((all, value) => all + value, 0);
+  const step = Math.max(0, width.value - left) / slots.length;
+  const slot = shown.value === undefined ? undefined : slots[shown.value];
+  const move = (by: number): void => {
+    shown.value = Math.min(slots.length - 1, Math.max(0, (shown.value ?? slots.length) + by));
+  };
   return (
     <figure>
-      <div ref={place} role="img" aria-label={title} />
-      <figcaption class="hint">{texts.overview.chart(sum, Math.max(0, ...values))}</figcaption>
+      <Legend slots={slots} />
+      <div
+        ref={place}
+        class="chart"
+        role="img"
+        tabIndex={0}
+        aria-label={say.chart}
+        onPointerMove={(event) => {
+          const at = event.clientX - event.currentTarget.getBoundingClientRect().left - left;
+          shown.value = at < 0 || step === 0 ? undefined : Math.min(slots.length - 1, Math.floor(at / step));
+        }}
+        onPointerLeave={() => (shown.value = undefined)}
+        onBlur={() => (shown.value = undefined)}
+        onKeyDown={({ key }) => {
+          if (key === 'ArrowLeft') move(-1);
+          if (key === 'ArrowRight') move(1);
+        }}
+      >
+        {width.value > 0 && <Drawing slots={slots} step={step} width={width.value} shown={shown.value} />}
+        {slot !== undefined && shown.value !== undefined && (
+          <Values slot={slot} x={left + shown.value * step} isRight={shown.value * 2 > slots.length} />
+        )}
+      </div>
     </figure>
   );
 }
 
-const height = 120;
-
-function rfc3339(seconds: number): string {
-  return new Date(seconds * 1_000).toISOString();
+function Legend({ slots }: Pick<Traffic, 'slots'>) {
+  return (
+    <figcaption class="row legend">
+      {outcomes.map((outcome) => {
+        const sum = slots.reduce((all, slot) => all + slot[outcome], 0);
+        if (outcome === 'left' && sum === 0) return null;
+        return (
+          <span key={outcome} class={outcome}>
+            {say.outcomes[outcome]} <strong>{sum.toLocaleString('en')}</strong>
+          </span>
+        );
+      })}
+      <span class="p50">p50</span>
+      <span class="p99">p99</span>
+    </figcaption>
+  );
 }
 
-function optionsFor(element: HTMLElement): uPlot.Options {
-  const style = getComputedStyle(element);
-  const accent = style.getPropertyValue('color');
-  const axis = { stroke: accent, grid: { show: false }, ticks: { show: false }, font: '11px sans-serif' };
-  return {
-    width: element.clientWidth,
-    height,
-    legend: { show: false },
-    cursor: { show: false },
-    scales: { y: { range: (_chart, _least, most) => [0, Math.max(most, 1)] } },
-    // UTC, as logs have it.
-    axes: [
-      { ...axis, values: (_chart, times) => times.map((time) => rfc3339(time).slice(11, 16)) },
-      { ...axis, size: 40 },
-    ],
-    series: [{}, { stroke: accent, width: 1.5, fill: `color-mix(in srgb, ${accent} 15%, transparent)` }],
-  };
+interface DrawingProps {
+  readonly slots: readonly Slot[];
+  /** The width of a bar with its gap, in pixels. */
+  readonly step: number;
+  readonly width: number;
+  readonly shown: number | undefined;
+}
+
+function Drawing({ slots, step, width, shown }: DrawingProps) {
+  const most = niceUp(Math.max(1, ...slots.map(sumOf)));
+  const slowest = niceUp(Math.max(1, ...slots.slice(0, -1).map(({ p99_ms: p99 }) => p99 ?? 0)));
+  const labels = [0.25, 0.5, 0.75].map((share) => Math.round(slots.length * share));
+  return (
+    <svg width={width} height={height} aria-hidden="true">
+      {[most, most / 2].map((value) => (
+        <Line key={value} y={barsHeight * (1 - value / most) + 8} width={width} label={value.toLocaleString('en')} />
+      ))}
+      <Line y={barsHeight + 8} width={width} label="0" />
+      {slots.map((slot, i) => (
+        <Bar key={slot.time} slot={slot} x={left + i * step} step={step} most={most} isOpen={i === slots.length - 1} />
+      ))}
+      {labels.map((i) => (
+        <text key={i} x={left + i * step} y={barsHeight + 26}>
+          {timeOf(slots[i])}
+        </text>
+      ))}
+      <Line y={stripTop} width={width} label={`${slowest.toLocaleString('en')} ms`} />
+      <Line y={stripTop + stripHeight} width={width} label="0" />
+      {(['p99', 'p50'] as const).map((percentile) => (
+        <path key={percentile} class={percentile} d={lineOf(slots.slice(0, -1), percentile, step, slowest)} />
+      ))}
+      {shown !== undefined && <rect class="pointer" x={left + shown * step} y={0} width={step} height={height} />}
+    </svg>
+  );
+}
+
+function Line({ y, width, label }: { y: number; width: number; label: string }) {
+  return (
+    <>
+      <line x1={left} x2={width} y1={y} y2={y} />
+      <text x={left - 6} y={y + 4} class="scale">
+        {label}
+      </text>
+    </>
+  );
+}
+
+/** @param props.isOpen whether its time is not over, so that it is not yet comparable */
+function Bar({ slot, x, step, most, isOpen }: { slot: Slot; x: number; step: number; most: number; isOpen: boolean }) {
+  let y = barsHeight + 8;
+  return (
+    <g class={isOpen ? 'open' : undefined}>
+      {outcomes.map((outcome) => {
+        const size = (slot[outcome] / most) * barsHeight;
+        y -= size;
+        return size > 0 && <rect key={outcome} class={outcome} x={x} y={y} width={Math.max(1, step - 1)} height={size} />;
+      })}
+    </g>
+  );
+}
+
+/** A path with gaps where nothing was answered. The open slot is left out: it would look like a drop. */
+function lineOf(slots: readonly Slot[], percentile: 'p50' | 'p99', step: number, most: number): string {
+  let pen = 'M';
+  return slots
+    .map((slot, i) => {
+      const value = slot[`${percentile}_ms`];
+      if (value === null) {
+        pen = 'M';
+        return '';
+      }
+      const [x, y] = [left + i * step, stripTop + stripHeight * (1 - value / most)];
+      const drawn = `${pen}${x.toFixed(1)} ${y.toFixed(1)}h${step.toFixed(1)}`;
+      pen = 'L';
+      return drawn;
+    })
+    .join('');
+}
+
+function Values({ slot, x, isRight }: { slot: Slot; x: number; isRight: boolean }) {
+  return (
+    <div class={`values ${isRight ? 'before' : ''}`} style={{ left: `${x}px` }} role="status">
+      <strong>{timeOf(slot)} UTC</strong>
+      {outcomes.map((outcome) => (
+        <span key={outcome}>
+          {say.outcomes[outcome]} {slot[outcome].toLocaleString('en')}
+        </span>
+      ))}
+      {slot.p50_ms !== null && <span>p50 {slot.p50_ms} ms</span>}
+      {slot.p99_ms !== null && <span>p99 {slot.p99_ms} ms</span>}
+    </div>
+  );
+}
+
+function sumOf(slot: Slot): number {
+  return outcomes.reduce((sum, outcome) => sum + slot[outcome], 0);
+}
+
+/** In UTC, as logs have it. */
+function timeOf(slot: Slot | undefined): string {
+  return slot?.time.slice(11, 16) ?? '';
+}
+
+/** The next number that is easy to read. */
+function niceUp(value: number): number {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 3, 4, 6, 8].find((factor) => factor * power >= value) ?? 10) * power;
 }

@@ -1,7 +1,10 @@
 import { z } from 'zod';
-import { rfc3339 } from '../../input/value-types.ts';
+import { refusals, type RefusalCode } from '../../errors.ts';
+import { textValue } from '../../input/text-value.ts';
+import { oneOf, rfc3339 } from '../../input/value-types.ts';
+import { spans, type Span } from '../../telemetry/traffic-history.ts';
 import { configurationOf } from '../configuration.ts';
-import { account, endpoint, type Endpoint } from '../endpoint.ts';
+import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
 import { overviewOf } from '../overview.ts';
 
 /** The session, the configuration and the traffic of this sidecar. Other sidecars are not included. */
@@ -31,11 +34,33 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/overview',
     operation: 'show_overview',
-    summary: 'Show the state of this sidecar: files in force, limits, due rotations, the last hour by minute',
+    summary: 'Show the state of this sidecar: files in force, limits, certificates, due rotations',
     role: 'viewer',
     input: z.strictObject({}),
     response: { status: 200, view: 'Overview' },
-    run: async ({ sidecar, recent }) => overviewOf(sidecar(), recent),
+    run: async ({ sidecar, recent }, _input, _caller, { now }) => overviewOf(sidecar(), recent, now),
+  }),
+  endpoint({
+    method: 'GET',
+    path: '/traffic',
+    operation: 'show_traffic',
+    summary: 'Show the requests of this sidecar by their outcome, over the last hour by minute or over a day by quarter of an hour',
+    role: 'viewer',
+    input: z.strictObject({
+      span: textValue(oneOf(Object.keys(spans) as Span[])).prefault('1h'),
+      environment: environment.optional().describe('Without it all, those of unknown hosts too.'),
+    }),
+    response: { status: 200, view: 'Traffic' },
+    run: async ({ recent }, { span, environment }, _caller, { now }) => {
+      const { slots, refusals } = recent.history.of(span, environment, now);
+      return {
+        slot_seconds: spans[span].length / 1_000,
+        slots: slots.map(({ time, p50 = null, p99 = null, ...outcomes }) => {
+          return Object.assign({ time: rfc3339(time), p50_ms: p50, p99_ms: p99 }, outcomes);
+        }),
+        refusals: refusals.map(([code, count]) => ({ code, count })),
+      };
+    },
   }),
   endpoint({
     method: 'GET',
@@ -71,8 +96,13 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     operation: 'show_failures',
     summary: 'Show the 20 accounts with the most refusals by this sidecar in the last ten minutes',
     role: 'viewer',
-    input: z.strictObject({}),
+    input: z.strictObject({
+      environment: environment.optional(),
+      code: textValue(oneOf(Object.keys(refusals) as RefusalCode[])).optional().describe('Only refusals with this code.'),
+    }),
     response: { status: 200, view: 'Failures' },
-    run: async ({ recent }) => ({ failures: recent.failures() }),
+    run: async ({ recent }, wanted) => ({
+      failures: recent.failures(wanted).map(({ code = null, ...failing }) => Object.assign({ code }, failing)),
+    }),
   }),
 ];

@@ -1,0 +1,83 @@
+import type { ComponentChildren } from 'preact';
+import { api, ask, type Overview } from '../api.ts';
+import { distance, inFull, now } from '../dates.ts';
+import { useLoad } from '../load.ts';
+import { linkTo } from '../route.ts';
+import { texts } from '../texts.ts';
+import { Problems } from '../ui/states.tsx';
+
+const say = texts.verdict;
+
+/** A certificate that expires within this time needs somebody, as by the first alert. Milliseconds. */
+const expiring = 30 * 86_400_000;
+
+/** The state in one sentence: whether it serves, and what needs the operator. */
+export function Verdict({ overview }: { overview: Overview }) {
+  const { ready, configuration, accounts_file: accountsFile, database } = overview;
+  const needs = needsOf(overview);
+  const tone = ready ? (needs.length === 0 ? 'good' : 'warn') : 'bad';
+  return (
+    <>
+      {database?.connected === false && (
+        <p class="box bad" role="status">
+          {say.databaseAway}{' '}
+          {database.cached_until === null
+            ? say.noCachedKeys
+            : say.cachedKeys(distance(Date.parse(database.cached_until), now.value), inFull(database.cached_until))}
+        </p>
+      )}
+      <p class={`box ${tone}`}>
+        <strong>{ready ? say.serving : say.notReady}</strong> {say.needs(needs.length)}
+        {needs.map((need, i) => (
+          <span key={i}>
+            {i === 0 ? ' ' : ' · '}
+            {need}
+          </span>
+        ))}
+      </p>
+      <Problems
+        title={texts.overview.notInForce}
+        problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]}
+      />
+    </>
+  );
+}
+
+function needsOf({ configuration, accounts_file: accountsFile, certificates, counts }: Overview) {
+  const needs: ComponentChildren[] = [];
+  const add = (text: string, page: 'system' | 'rotation'): void => {
+    needs.push(<a href={linkTo(page)}>{text}</a>);
+  };
+  if (!configuration.in_force) add(say.configuration, 'system');
+  if (accountsFile?.in_force === false) add(say.accountsFile, 'system');
+  if (configuration.needs_restart.length > 0) add(say.restart(configuration.needs_restart.length), 'system');
+  for (const { certificate, expires_at: ends } of certificates) {
+    if (Date.parse(ends) >= now.value + expiring) continue;
+    needs.push(
+      <>
+        {say.certificate} <code>{certificate}</code> {say.ends(distance(Date.parse(ends), now.value))}
+      </>,
+    );
+  }
+  if (counts !== null && counts.keys_expiring > 0) needs.push(<ExpiringKeys count={counts.keys_expiring} />);
+  if (counts !== null && counts.keys_due > 0) add(say.keysDue(counts.keys_due), 'rotation');
+  if (counts !== null && counts.credentials_due > 0) add(say.credentialsDue(counts.credentials_due), 'rotation');
+  return needs;
+}
+
+/** The number of keys that expire, and the first one if it is known. */
+function ExpiringKeys({ count }: { count: number }) {
+  const { data } = useLoad(() => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 1_000 } } })), 60_000);
+  const page = data.value;
+  const [first] = (page?.keys ?? [])
+    .flatMap(({ account, environment, expires_at: ends }) => (ends === null ? [] : [{ account, environment, ends }]))
+    .toSorted((a, b) => Date.parse(a.ends) - Date.parse(b.ends));
+  if (first === undefined || page?.next !== null) return <a href={linkTo('rotation')}>{say.keysExpire(count)}</a>;
+  return (
+    <>
+      {say.keyOf(first.environment)} <a href={linkTo('accounts', first.account, 'keys')}>{first.account}</a>{' '}
+      {say.expires(distance(Date.parse(first.ends), now.value))}
+      {count > 1 && say.moreKeys(count - 1)}
+    </>
+  );
+}
