@@ -121,7 +121,8 @@ export const texts = {
     moreKeys: (count: number) => `, and ${count} more within 30 days`,
     keysExpire: (count: number) => `${count === 1 ? '1 key expires' : `${count} keys expire`} within 30 days`,
     keysDue: (count: number) => `${count === 1 ? '1 key is' : `${count} keys are`} due for rotation`,
-    credentialsDue: (count: number) => `${count === 1 ? '1 key and IV is' : `${count} keys and IVs are`} due for rotation`,
+    credentialsDue: (count: number) =>
+      `${count === 1 ? '1 key and IV is' : `${count} keys and IVs are`} due for rotation`,
     databaseAway: 'The database cannot be reached.',
     noCachedKeys: 'No cached key works: all requests are refused.',
     cachedKeys: (when: string, until: string) =>
@@ -190,7 +191,13 @@ export const texts = {
     hours: 'Use, 24 h',
     line: (count: number) => `${count.toLocaleString('en')} requests in 24 hours at this sidecar`,
     traffic: (count: number, last: string) => `${requests(count)} in the last hour, the last ${last}`,
-    none: 'no request at this sidecar since its start',
+    none: 'no request seen by this sidecar since its start',
+  },
+
+  guard: {
+    traffic: (traffic: string) => `Traffic: ${traffic}.`,
+    type: (word: string, isWhole: boolean) =>
+      isWhole ? `Type ${word} to confirm` : `Type the end of its id, ${word}, to confirm`,
   },
 
   keys: {
@@ -227,12 +234,17 @@ export const texts = {
     rotateTitle: (id: string) => `Rotate ${id}`,
     rotateText: 'This issues a new key of the same kind. The old key keeps working during the overlap, then expires.',
     overlap: 'Keep the old key for',
-    overlaps: { '0s': 'no time', '1h': '1 hour', '24h': '24 hours', '7d': '7 days', '30d': '30 days' },
+    overlaps: {
+      '0s': 'no time: it ends immediately',
+      '1h': '1 hour',
+      '24h': '24 hours',
+      '7d': '7 days',
+      '30d': '30 days',
+    },
     rotated: (id: string) => `${id} was rotated.`,
     revoke: 'Revoke',
     revokeTitle: (id: string) => `Revoke ${id}?`,
     revokeText: 'Requests with this key are refused at once. This cannot be undone.',
-    revokeType: (id: string) => `Type ${id} to confirm`,
     revoked: (id: string) => `${id} was revoked.`,
     secretTitle: 'The new API key',
     secretText: 'Copy it now. Only its hash is stored, so it cannot be shown again.',
@@ -259,7 +271,9 @@ export const texts = {
     enabled: (environment: string) => `Encryption is enabled in ${environment}.`,
     disableTitle: (environment: string) => `Disable encryption in ${environment}`,
     disableText: 'Requests and responses become plain JSON. Enabling encryption again creates a new key and a new IV.',
-    disableAtOnce: 'Envelopes are no longer opened. The key and the IV are deleted at once.',
+    enableAtOnce: 'Immediately: plain requests are refused as soon as you confirm.',
+    replaceAtOnce: 'Immediately: requests with the old key and IV are refused as soon as you confirm.',
+    disableAtOnce: 'Immediately: envelopes are no longer opened. The key and the IV are deleted at once.',
     disableLater:
       'Until the grace ends, envelopes are still opened and their responses sealed. Then the key and the IV are deleted.',
     disableInGrace: 'The running grace ends at once.',
@@ -274,7 +288,7 @@ export const texts = {
       replace: 'Also accept the old key and IV for',
       disable: 'Keep accepting envelopes for',
     },
-    graces: { '': 'no time', '1h': '1 hour', '24h': '24 hours', '7d': '7 days', '30d': '30 days' },
+    graces: { '': 'no time: immediately', '1h': '1 hour', '24h': '24 hours', '7d': '7 days', '30d': '30 days' },
     secretTitle: 'The new key and IV',
     secretText: 'Hand them to the merchant now. They cannot be shown again.',
     secretShown: 'The key and the IV were created and have been shown already. If they are lost, replace them.',

@@ -98,7 +98,7 @@ describeWithChromium('the console', () => {
     await signIn(other, 'admin');
     for (const page of [one, other]) {
       await select(page, 'globex-old', 'Revoke');
-      await page.getByLabel('Type globex-old to confirm').fill('globex-old');
+      await page.getByRole('dialog').waitFor();
     }
     await one.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
     await one.getByText('This account has no valid API keys.').waitFor();

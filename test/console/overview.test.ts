@@ -99,7 +99,10 @@ describeWithChromium('the overview in the console', () => {
     await legend.getByText(/refused [2-9]/).waitFor();
     await chart.focus();
     await page.keyboard.press('ArrowLeft');
-    await chart.getByRole('status').getByText(/served \d/).waitFor();
+    await chart
+      .getByRole('status')
+      .getByText(/served \d/)
+      .waitFor();
     await chart.getByText(/p99 [0-9.]+ ms/).waitFor();
     // Of the open minute only a pale bar is drawn: no line ends in it.
     expect(await page.locator('.chart .open rect').count()).toBeGreaterThan(0);

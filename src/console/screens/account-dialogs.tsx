@@ -4,6 +4,8 @@ import { goTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Ask } from '../ui/dialog.tsx';
 import { TextField } from '../ui/fields.tsx';
+import { Guard, isConfirmed } from '../ui/guard.tsx';
+import { sumOf } from '../ui/use-line.tsx';
 
 const say = texts.accounts;
 
@@ -52,16 +54,25 @@ export function RenameAccount({ account, ...handlers }: AccountDialogProps) {
 
 export function DeactivateAccount({ account, ...handlers }: AccountDialogProps) {
   const params = { path: { account: account.id } };
+  const typed = useSignal('');
+  const live = account.keys.filter(({ environment, state }) => environment === 'live' && state === 'valid');
+  const guard = {
+    use: sumOf((live.length > 0 ? live : account.keys).map(({ use }) => use)),
+    id: live.length > 0 ? account.id : undefined,
+    typed,
+  };
   return (
     <Ask
       title={texts.account.deactivateTitle(account.id)}
       submit={texts.account.deactivate}
       danger
+      ready={isConfirmed(guard)}
       onSubmit={() => ask(api.POST('/api/v1/accounts/{account}/deactivate', { params }))}
       notice={texts.account.deactivated}
       {...handlers}
     >
       <p>{texts.account.deactivateText}</p>
+      <Guard {...guard} />
     </Ask>
   );
 }

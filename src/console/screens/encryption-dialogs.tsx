@@ -1,8 +1,10 @@
 import { useSignal } from '@preact/signals';
 import { api, ask, type EnabledEncryption, type Encryption } from '../api.ts';
+import { session } from '../session.ts';
 import { texts } from '../texts.ts';
 import { Ask, type DialogHandlers } from '../ui/dialog.tsx';
 import { Choice } from '../ui/fields.tsx';
+import { Guard, isConfirmed, type TrafficOfUse } from '../ui/guard.tsx';
 import { useIdempotencyKey } from './key-dialogs.tsx';
 
 const say = texts.encryption;
@@ -10,11 +12,16 @@ type GraceLength = keyof typeof say.graces;
 
 type EncryptionDialogProps<Changed = Encryption> = DialogHandlers<Changed> & { readonly encryption: Encryption };
 
+/** Whether a grace is what an operator in live wants, and may begin: plaintext there needs an admin. */
+function mayGrace(environment: Encryption['environment']): boolean {
+  return environment === 'live' && session.value?.role === 'admin';
+}
+
 /** Enables encryption, or replaces key and IV if it is enabled. */
 export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogProps<EnabledEncryption>) {
   const { account, environment, enabled: replace, encoding: before, previous } = encryption;
   const encoding = useSignal(before);
-  const grace = useSignal<GraceLength>(replace && previous === null ? '24h' : '');
+  const grace = useSignal<GraceLength>(previous === null && (replace || mayGrace(environment)) ? '24h' : '');
   const header = useIdempotencyKey();
   const name = texts.environments[environment];
   return (
@@ -39,21 +46,27 @@ export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogPr
       ) : (
         <p class="box warn">{say.graceOpen}</p>
       )}
+      {environment === 'live' && previous === null && grace.value === '' && (
+        <p class="box bad">{replace ? say.replaceAtOnce : say.enableAtOnce}</p>
+      )}
       <Choice label={say.encoding} of={encoding} options={texts.encodings} />
     </Ask>
   );
 }
 
 /** Disables encryption, at once or after a grace for envelopes. */
-export function DisableEncryption({ encryption, ...handlers }: EncryptionDialogProps) {
+export function DisableEncryption({ encryption, use, ...handlers }: EncryptionDialogProps & { use: TrafficOfUse }) {
   const { account, environment, previous } = encryption;
-  const grace = useSignal<GraceLength>('');
+  const isLive = environment === 'live';
+  const grace = useSignal<GraceLength>(isLive && previous === null ? '24h' : '');
+  const guard = { use, id: isLive ? account : undefined, typed: useSignal('') };
   const name = texts.environments[environment];
   return (
     <Ask
       title={say.disableTitle(name)}
       submit={say.disable}
       danger
+      ready={isConfirmed(guard)}
       onSubmit={() =>
         ask(
           api.POST('/api/v1/accounts/{account}/encryption/{environment}/disable', {
@@ -69,13 +82,15 @@ export function DisableEncryption({ encryption, ...handlers }: EncryptionDialogP
       {previous === null ? (
         <Choice
           label={say.graceField.disable}
-          hint={grace.value === '' ? say.disableAtOnce : say.disableLater}
+          hint={grace.value === '' ? undefined : say.disableLater}
           of={grace}
           options={say.graces}
         />
       ) : (
         <p class="box warn">{say.disableInGrace}</p>
       )}
+      {previous === null && grace.value === '' && <p class="box bad">{say.disableAtOnce}</p>}
+      <Guard {...guard} />
     </Ask>
   );
 }

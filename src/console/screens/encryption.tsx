@@ -9,6 +9,7 @@ import { Badge } from '../ui/badge.tsx';
 import { Copy, Secret } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Facts } from '../ui/states.tsx';
+import { sumOf } from '../ui/use-line.tsx';
 import { When } from '../ui/when.tsx';
 import { DisableEncryption, EnableEncryption } from './encryption-dialogs.tsx';
 import { Grace } from './grace.tsx';
@@ -29,7 +30,13 @@ export function Encryptions({ account, reload }: { account: Account; reload: () 
     <section aria-label={texts.pages.encryption}>
       <div class="columns">
         {[account.encryption.test, account.encryption.live].map((encryption) => (
-          <InEnvironment key={encryption.environment} encryption={encryption} onMade={made} onChanged={reload} />
+          <InEnvironment
+            key={encryption.environment}
+            account={account}
+            encryption={encryption}
+            onMade={made}
+            onChanged={reload}
+          />
         ))}
       </div>
       <Tester given={handedOver.value} />
@@ -39,14 +46,17 @@ export function Encryptions({ account, reload }: { account: Account; reload: () 
 }
 
 function InEnvironment(props: {
+  account: Account;
   encryption: Encryption;
   onMade: (enabled: EnabledEncryption) => void;
   onChanged: () => void;
 }) {
-  const { encryption, onMade, onChanged } = props;
+  const { account, encryption, onMade, onChanged } = props;
   const asking = useSignal<'enable' | 'disable' | undefined>(undefined);
   const { enabled, previous } = encryption;
   const name = texts.environments[encryption.environment];
+  const used = account.keys.filter((key) => key.environment === encryption.environment);
+  const use = sumOf(used.map((key) => key.use));
   const dialog = { encryption, onClose: set(asking, undefined) };
   return (
     <section class="card" aria-label={name}>
@@ -81,7 +91,7 @@ function InEnvironment(props: {
         </div>
       )}
       {asking.value === 'enable' && <EnableEncryption {...dialog} onDone={onMade} />}
-      {asking.value === 'disable' && <DisableEncryption {...dialog} onDone={onChanged} />}
+      {asking.value === 'disable' && <DisableEncryption {...dialog} use={use} onDone={onChanged} />}
     </section>
   );
 }

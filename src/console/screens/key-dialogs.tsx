@@ -1,9 +1,11 @@
 import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
-import { api, ask, type ApiKey, type EnvironmentName, type IssuedKey } from '../api.ts';
+import { api, ask, type ApiKey, type EnvironmentName, type IssuedKey, type UsedKey } from '../api.ts';
+import type { Cell } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Ask, type DialogHandlers } from '../ui/dialog.tsx';
 import { Choice, TextField } from '../ui/fields.tsx';
+import { Guard, isConfirmed } from '../ui/guard.tsx';
 
 const say = texts.keys;
 
@@ -16,7 +18,17 @@ export function useIdempotencyKey(): { 'Idempotency-Key': string } {
 export function IssueKey({ account, ...handlers }: DialogHandlers<IssuedKey> & { account: string }) {
   const environment = useSignal<EnvironmentName>('test');
   const kind = useSignal<ApiKey['kind']>('secret');
-  const expiry = useSignal<keyof typeof say.expiries>('');
+  const name = useSignal('');
+  const chosen = useSignal<keyof typeof say.expiries | undefined>(undefined);
+  // A live key that never expires is one that nobody rotates.
+  const expiry: Cell<keyof typeof say.expiries> = {
+    get value() {
+      return chosen.value ?? (environment.value === 'live' ? '180d' : '');
+    },
+    set value(value) {
+      chosen.value = value;
+    },
+  };
   const header = useIdempotencyKey();
   return (
     <Ask
@@ -30,6 +42,7 @@ export function IssueKey({ account, ...handlers }: DialogHandlers<IssuedKey> & {
               environment: environment.value,
               kind: kind.value,
               ...(expiry.value !== '' && { expires_in: expiry.value }),
+              ...(name.value !== '' && { name: name.value }),
             },
           }),
         )
@@ -37,6 +50,7 @@ export function IssueKey({ account, ...handlers }: DialogHandlers<IssuedKey> & {
       notice={say.issued}
       {...handlers}
     >
+      <TextField label={say.name} hint={say.nameHint} of={name} />
       <Choice label={texts.columns.environment} of={environment} options={texts.environments} />
       <Choice label={say.kind} hint={say.kindHint} of={kind} options={texts.kinds} />
       <Choice label={say.expiry} of={expiry} options={say.expiries} />
@@ -68,22 +82,27 @@ export function RotateKey({ apiKey, ...handlers }: DialogHandlers<IssuedKey> & {
   );
 }
 
-/** Requires typing the key's id, because a revocation cannot be undone. */
-export function RevokeKey({ apiKey, ...handlers }: DialogHandlers<ApiKey> & { apiKey: ApiKey }) {
+/** Revokes a key. In live its id must be typed, because a revocation cannot be undone. */
+export function RevokeKey({ apiKey, ...handlers }: DialogHandlers<unknown> & { apiKey: UsedKey }) {
   const typed = useSignal('');
-  const params = { path: { account: apiKey.account, key: apiKey.id } };
+  const guard = { use: apiKey.use, id: apiKey.environment === 'live' ? apiKey.id : undefined, typed };
   return (
     <Ask
       title={say.revokeTitle(apiKey.id)}
       submit={say.revoke}
       danger
-      ready={typed.value === apiKey.id}
-      onSubmit={() => ask(api.POST('/api/v1/accounts/{account}/keys/{key}/revoke', { params }))}
+      ready={isConfirmed(guard)}
+      onSubmit={() => revoke(apiKey)}
       notice={say.revoked(apiKey.id)}
       {...handlers}
     >
       <p>{say.revokeText}</p>
-      <TextField label={say.revokeType(apiKey.id)} of={typed} />
+      <Guard {...guard} />
     </Ask>
   );
+}
+
+export function revoke({ account, id }: ApiKey) {
+  const params = { path: { account, key: id } };
+  return ask(api.POST('/api/v1/accounts/{account}/keys/{key}/revoke', { params }));
 }

@@ -1,6 +1,7 @@
 import { useSignal, type Signal } from '@preact/signals';
-import type { Account, EnvironmentName, IssuedKey, UsedKey } from '../api.ts';
+import { refusalOf, type Account, type EnvironmentName, type IssuedKey, type Refused, type UsedKey } from '../api.ts';
 import { inFull } from '../dates.ts';
+import { announceChange } from '../notices.ts';
 import { inAddress } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set } from '../set.ts';
@@ -10,11 +11,12 @@ import { Chips } from '../ui/chips.tsx';
 import { Secret } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Menu, type MenuItem } from '../ui/menu.tsx';
+import { Problem } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { UseLine } from '../ui/use-line.tsx';
 import { When } from '../ui/when.tsx';
 import { FoundKey } from './found-key.tsx';
-import { IssueKey, RevokeKey, RotateKey } from './key-dialogs.tsx';
+import { IssueKey, revoke, RevokeKey, RotateKey } from './key-dialogs.tsx';
 import { Warnings } from './rotation.tsx';
 
 const say = texts.keys;
@@ -70,6 +72,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
         empty={keys.length === 0 ? say.none : chosen === 'valid' ? say.noneValid : say.noneSo(texts.states[chosen])}
         asking={asking}
         found={found}
+        onRevoked={reload}
       />
       {value?.what === 'issue' && <IssueKey account={account.id} onClose={onClose} onDone={made} />}
       {value?.what === 'rotate' && <RotateKey apiKey={value.key} onClose={onClose} onDone={made} />}
@@ -84,25 +87,38 @@ function KeyTable(props: {
   empty: string;
   asking: Signal<Asking | undefined>;
   found: string;
+  onRevoked: () => void;
 }) {
+  const refused = useSignal<Refused | undefined>(undefined);
+  const revokeNow = async (key: UsedKey): Promise<void> => {
+    refused.value = await refusalOf(async () => {
+      const revoked = await revoke(key);
+      props.onRevoked();
+      announceChange(say.revoked(key.id), revoked);
+    });
+  };
+  const actions = { asking: props.asking, revokeNow: (key: UsedKey) => void revokeNow(key) };
   return (
-    <Table
-      label={texts.pages.keys}
-      rows={props.keys}
-      keyOf={({ id }) => id}
-      isMarked={({ id }) => id === props.found}
-      columns={[
-        [say.name, (key) => <KeyName apiKey={key} />],
-        [say.key, (key) => <MaskedKey apiKey={key} />],
-        [texts.columns.environment, ({ environment }) => texts.environments[environment]],
-        [texts.columns.state, (key) => <KeyState apiKey={key} />],
-        [texts.use.hours, ({ use }) => <UseLine use={use} />, 'bare'],
-        [say.lastUsed, (key) => <When date={lastUse(key)} />],
-        [say.expires, (key) => <When date={key.revoked_at ?? key.expires_at} />],
-        [say.actions, (key) => <Actions apiKey={key} asking={props.asking} />, 'actions'],
-      ]}
-      empty={props.empty}
-    />
+    <>
+      <Problem refused={refused.value} />
+      <Table
+        label={texts.pages.keys}
+        rows={props.keys}
+        keyOf={({ id }) => id}
+        isMarked={({ id }) => id === props.found}
+        columns={[
+          [say.name, (key) => <KeyName apiKey={key} />],
+          [say.key, (key) => <MaskedKey apiKey={key} />],
+          [texts.columns.environment, ({ environment }) => texts.environments[environment]],
+          [texts.columns.state, (key) => <KeyState apiKey={key} />],
+          [texts.use.hours, ({ use }) => <UseLine use={use} />, 'bare'],
+          [say.lastUsed, (key) => <When date={lastUse(key)} />],
+          [say.expires, (key) => <When date={key.revoked_at ?? key.expires_at} />],
+          [say.actions, (key) => <Actions apiKey={key} {...actions} />, 'actions'],
+        ]}
+        empty={props.empty}
+      />
+    </>
   );
 }
 
@@ -143,11 +159,14 @@ function KeyState({ apiKey }: { apiKey: UsedKey }) {
   );
 }
 
-function Actions({ apiKey, asking }: { apiKey: UsedKey; asking: Signal<Asking | undefined> }) {
+function Actions(props: { apiKey: UsedKey; asking: Signal<Asking | undefined>; revokeNow: (key: UsedKey) => void }) {
+  const { apiKey, asking, revokeNow } = props;
+  // Nobody depends on a test key that was never used, as far as the store records it.
+  const isUnused = apiKey.environment === 'test' && lastUse(apiKey) === null;
   const isChangeable = apiKey.state === 'valid' && mayChange();
   const changes: readonly MenuItem[] = [
     [say.rotate, set(asking, { what: 'rotate', key: apiKey })],
-    [say.revoke, set(asking, { what: 'revoke', key: apiKey }), 'danger'],
+    [say.revoke, isUnused ? () => revokeNow(apiKey) : set(asking, { what: 'revoke', key: apiKey }), 'danger'],
   ];
   const copyId: MenuItem = [say.copyId, () => void navigator.clipboard.writeText(apiKey.id).catch(() => {})];
   return <Menu label={say.actionsOf(apiKey.name ?? apiKey.id)} items={[copyId, ...(isChangeable ? changes : [])]} />;

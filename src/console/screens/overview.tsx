@@ -38,13 +38,19 @@ export function OverviewPage() {
           <>
             <p class="hint">
               {say.version} {overview.version} · {say.since} <When date={overview.since} />
-              {overview.counts !== null && ` · ${say.counts(overview.counts.accounts, overview.counts.accounts_encrypting)}`}
+              {overview.counts !== null &&
+                ` · ${say.counts(overview.counts.accounts, overview.counts.accounts_encrypting)}`}
             </p>
             <Verdict overview={overview} />
           </>
         )}
       </Show>
-      <Requests key={`${environment.value} ${span.value}`} environment={environment.value} span={span.value} code={code} />
+      <Requests
+        key={`${environment.value} ${span.value}`}
+        environment={environment.value}
+        span={span.value}
+        code={code}
+      />
       <div class="columns uneven">
         <Failures key={`${environment.value} ${code.value}`} environment={environment.value} code={code.value} />
         <Show loaded={loaded}>{({ limits }) => <Room limits={limits} />}</Show>
@@ -141,7 +147,10 @@ function Failures({ environment, code }: { environment: EnvironmentName | ''; co
             columns={[
               [texts.columns.account, ({ account }) => <a href={linkTo('accounts', account, 'activity')}>{account}</a>],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
-              [say.refused, ({ refusals, requests }) => say.used(refusals.toLocaleString('en'), requests.toLocaleString('en'))],
+              [
+                say.refused,
+                ({ refusals, requests }) => say.used(refusals.toLocaleString('en'), requests.toLocaleString('en')),
+              ],
               [say.mostly, ({ code }) => code !== null && <Explained code={code} />, 'wide'],
             ]}
             empty={say.noFailures}

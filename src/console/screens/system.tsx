@@ -42,15 +42,27 @@ function State({ overview }: { overview: Overview }) {
       <Facts
         facts={[
           [texts.overview.ready, verdict(ready, texts.overview.isReady, texts.overview.isNotReady)],
-          [texts.overview.configuration, verdict(configuration.in_force, texts.overview.inForce, texts.overview.notInForceShort)],
-          [texts.overview.accountsFile, accountsFile && verdict(accountsFile.in_force, texts.overview.inForce, texts.overview.notInForceShort)],
-          [texts.overview.database, database && verdict(database.connected, texts.overview.connected, texts.overview.notConnected)],
+          [
+            texts.overview.configuration,
+            verdict(configuration.in_force, texts.overview.inForce, texts.overview.notInForceShort),
+          ],
+          [
+            texts.overview.accountsFile,
+            accountsFile && verdict(accountsFile.in_force, texts.overview.inForce, texts.overview.notInForceShort),
+          ],
+          [
+            texts.overview.database,
+            database && verdict(database.connected, texts.overview.connected, texts.overview.notConnected),
+          ],
           [texts.overview.masterKeys, masterKeys === 0 ? texts.overview.noMasterKey : masterKeys],
           [texts.overview.certificates, <Certificates certificates={overview.certificates} />],
           [texts.overview.version, overview.version],
         ]}
       />
-      <Problems title={texts.overview.notInForce} problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]} />
+      <Problems
+        title={texts.overview.notInForce}
+        problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]}
+      />
     </Card>
   );
 }

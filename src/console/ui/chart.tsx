@@ -137,7 +137,9 @@ function Bar({ slot, x, step, most, isOpen }: { slot: Slot; x: number; step: num
       {outcomes.map((outcome) => {
         const size = (slot[outcome] / most) * barsHeight;
         y -= size;
-        return size > 0 && <rect key={outcome} class={outcome} x={x} y={y} width={Math.max(1, step - 1)} height={size} />;
+        return (
+          size > 0 && <rect key={outcome} class={outcome} x={x} y={y} width={Math.max(1, step - 1)} height={size} />
+        );
       })}
     </g>
   );
