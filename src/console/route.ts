@@ -8,6 +8,15 @@ addEventListener('hashchange', () => {
 
 const parts = computed(() => hash.value.replace(/^#\/?/, '').split('?'));
 
+/** The token of a link that signs in, as the demo prints it. It is removed from the address and from the history at once. */
+export function takeToken(): string | undefined {
+  const [, token] = /^#\/sign-in\/(.+)$/.exec(location.hash) ?? [];
+  if (token === undefined) return undefined;
+  history.replaceState(null, '', location.pathname);
+  hash.value = '';
+  return token;
+}
+
 /** The segments of the page's path, decoded: `#/accounts/acme/keys` is `accounts`, `acme`, `keys`. */
 export const path = computed<readonly string[]>(() => (parts.value[0] ?? '').split('/').filter(Boolean).map(decode));
 

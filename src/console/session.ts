@@ -102,6 +102,21 @@ export async function signIn(token: string): Promise<'wrong' | 'unreachable' | u
   return undefined;
 }
 
+/** How long a window may be left alone, in milliseconds. The page asks the server all the time, which alone would keep its session. */
+const idleTime = 30 * 60_000;
+
+/** Ends the session of a window that nobody uses. */
+export function endWhenIdle(): void {
+  let usedAt = Date.now();
+  for (const event of ['pointerdown', 'keydown', 'scroll'] as const) {
+    addEventListener(event, () => (usedAt = Date.now()), { capture: true, passive: true });
+  }
+  setInterval(() => {
+    if (session.value === null || session.value === undefined || Date.now() - usedAt < idleTime) return;
+    void signOut().then(() => (sessionEnded.value = true));
+  }, 15_000);
+}
+
 export async function signOut(): Promise<void> {
   try {
     await fetch(address, { method: 'DELETE', headers: sessionHeader() });

@@ -35,11 +35,11 @@ export function demoCommands(
   -H 'Authorization: Bearer ${key}' \\
   -H 'Content-Type: application/json' -d ${data}`;
   // Comments without quotes and semicolons: some shells take them for commands when they are pasted.
-  const tokens = operators.map(({ role, token }) => `  ${role.padEnd(10)}${token}\n`).join('');
+  const links = operators.map(({ role, token }) => `  ${role.padEnd(10)}${urls.console}#/sign-in/${token}\n`).join('');
   return `
 The console: ${urls.console}
-Sign in with the token of a role:
-${tokens}
+Each link signs in with a role; what is behind its last slash is the token:
+${links}
 Paste these into another terminal.
 
 # ${encrypting?.id} encrypts: seal a charge, send it, see the sealed response, open it.

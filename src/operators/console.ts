@@ -9,6 +9,7 @@ import type { OperatorsToken, StoreSettings } from '../config/config.ts';
 import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessEvents } from './access-events.ts';
+import { Guesses } from './guesses.ts';
 import { readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './origin.ts';
@@ -24,7 +25,7 @@ const consoleRoot = '/console/';
 
 /** Whether a route, by its pattern, is the console's: its files and its sign-in need no token. */
 export function isOfConsole(url: string | undefined): boolean {
-  return url !== undefined && `${url}/`.startsWith(consoleRoot);
+  return url === '/' || (url !== undefined && `${url}/`.startsWith(consoleRoot));
 }
 
 /** The page loads only its own files and asks only its own API; it has no inline script or style. */
@@ -71,10 +72,12 @@ const keyHeader = 'session-key';
 export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
+  readonly #guesses: Guesses;
 
   constructor(dependencies: ConsoleDependencies) {
     this.#dependencies = dependencies;
     this.#sessions = new Sessions(dependencies.clock);
+    this.#guesses = new Guesses(dependencies.clock);
   }
 
   /**
@@ -96,6 +99,7 @@ export class Console {
         if (!this.#dependencies.state().console) throw new ApiProblem('not_found', 'The console is off.');
         void reply.headers(pageHeaders);
       });
+      page.get('/', async (_request, reply) => reply.redirect(consoleRoot));
       page.get(consoleRoot.slice(0, -1), async (_request, reply) => reply.redirect(consoleRoot));
       this.#serveSessions(page);
       if (existsSync(`${built}index.html`)) {
@@ -118,7 +122,10 @@ export class Console {
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const { token: sent } = readInput(signIn, {}, request.body) as z.output<typeof signIn>;
       const token = findToken(`Bearer ${sent}`, this.#dependencies.state().tokens);
-      if (token === undefined) throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
+      if (token === undefined) {
+        await this.#guesses.slow(request.ip);
+        throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
+      }
       if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');
       request.token = token;
       this.#dependencies.access.signedIn(token, { origin: request.ip, requestId: request.id });

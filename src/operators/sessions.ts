@@ -5,6 +5,9 @@ import type { OperatorsToken } from '../config/config.ts';
 /** How long a session lasts, in milliseconds: a working day. */
 const sessionLength = 8 * 3_600_000;
 
+/** How long a session lasts without a request, in milliseconds. */
+const idleTime = 30 * 60_000;
+
 /** The most sessions of one token. Beyond it the oldest session of that token ends. */
 const maxOfToken = 100;
 
@@ -26,6 +29,8 @@ interface Session {
   readonly tokenHash: string;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
+  /** When its last request came. */
+  usedAt: number;
 }
 
 /** A session that is accepted. */
@@ -52,7 +57,7 @@ export class Sessions {
    */
   begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: number } {
     const now = this.#clock();
-    this.#endIf(({ expiresAt }) => expiresAt <= now);
+    this.#endIf((session) => isOver(session, now));
     const own = [...this.#sessions].filter(([, { tokenHash }]) => tokenHash === token.hash);
     if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
     const sent = sha256Hex(browser);
@@ -60,7 +65,7 @@ export class Sessions {
     const halves = { browser: isOpen ? browser : secret(), key: secret() };
     const expiresAt = now + sessionLength;
     const browserHash = sha256Hex(halves.browser);
-    this.#sessions.set(sha256Hex(halves.key), { browserHash, tokenHash: token.hash, expiresAt });
+    this.#sessions.set(sha256Hex(halves.key), { browserHash, tokenHash: token.hash, expiresAt, usedAt: now });
     return { ...halves, expiresAt };
   }
 
@@ -71,9 +76,11 @@ export class Sessions {
    */
   find({ browser, key }: SessionHalves, tokens: readonly OperatorsToken[]): OpenSession | undefined {
     const session = this.#sessions.get(sha256Hex(key));
-    if (session === undefined || session.expiresAt <= this.#clock()) return undefined;
+    const now = this.#clock();
+    if (session === undefined || isOver(session, now)) return undefined;
     if (session.browserHash !== sha256Hex(browser)) return undefined;
     const token = tokens.find(({ hash }) => hash === session.tokenHash);
+    if (token !== undefined) session.usedAt = now;
     return token && { token, expiresAt: session.expiresAt };
   }
 
@@ -89,9 +96,13 @@ export class Sessions {
     this.#endIf(({ tokenHash }) => !kept.has(tokenHash));
   }
 
-  #endIf(isOver: (session: Session) => boolean): void {
-    for (const [hash, session] of this.#sessions) if (isOver(session)) this.#sessions.delete(hash);
+  #endIf(ends: (session: Session) => boolean): void {
+    for (const [hash, session] of this.#sessions) if (ends(session)) this.#sessions.delete(hash);
   }
+}
+
+function isOver({ expiresAt, usedAt }: Session, now: number): boolean {
+  return now >= expiresAt || now - usedAt >= idleTime;
 }
 
 function secret(): string {

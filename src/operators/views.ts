@@ -80,7 +80,9 @@ export const views = {
           keys_cached: z.int(),
           cached_until: time
             .nullable()
-            .describe('While it cannot be reached: how long cached keys still work. Null while it can be, or if none works.'),
+            .describe(
+              'While it cannot be reached: how long cached keys still work. Null while it can be, or if none works.',
+            ),
         })
         .nullable()
         .describe('Null if the accounts are in a file.'),

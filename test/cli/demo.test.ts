@@ -79,11 +79,13 @@ describe('the demo', () => {
     expect(printedCommands(demo)).toHaveLength(13);
   });
 
-  test('prints the address of the console and a valid token for each role', async () => {
+  test('prints the address of the console and a link with a valid token for each role', async () => {
     const demo = await startDemo();
     const url = /^The console: (http:\/\/127\.0\.0\.1:[0-9]+\/console\/)$/m.exec(demo.stdout)?.[1] ?? '';
     expect((await fetch(url)).status).toBe(200);
-    const tokens = [...demo.stdout.matchAll(/^ {2}(viewer|operator|admin) +([0-9a-f]{48})$/gm)];
+    const tokens = [
+      ...demo.stdout.matchAll(/^ {2}(viewer|operator|admin) +http:.*\/console\/#\/sign-in\/([0-9a-f]{48})$/gm),
+    ];
     expect(tokens.map(([, role]) => role)).toEqual(['viewer', 'operator', 'admin']);
     for (const [, role, token = ''] of tokens) {
       const session = await fetch(new URL('/api/v1/session', url), { headers: { Authorization: `Bearer ${token}` } });
@@ -95,7 +97,7 @@ describe('the demo', () => {
     const shipped = readFileSync('config/accounts.yaml', 'utf8');
     const demo = await startDemo();
     const [, root] = /^The console: (.*)\/console\/$/m.exec(demo.stdout) ?? [];
-    const [, token] = /^ {2}operator +(\S+)$/m.exec(demo.stdout) ?? [];
+    const [, token] = /^ {2}operator +\S+\/sign-in\/(\S+)$/m.exec(demo.stdout) ?? [];
     const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
     const body = JSON.stringify({ environment: 'test', kind: 'secret' });
     const issued = await fetch(`${root}/api/v1/accounts/globex/keys`, { method: 'POST', headers, body });

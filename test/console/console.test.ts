@@ -216,6 +216,30 @@ describeWithChromium('the console', () => {
     await page.getByText('Signed in as ada, admin').waitFor();
   });
 
+  test('signs in with a link that holds a token, which then is in no address and in no history', async () => {
+    const { url } = sidecar();
+    const page = await browser.open(`${url}#/sign-in/${operators.viewer.token}`);
+    await page.getByText('Signed in as vera, viewer').waitFor();
+    expect(page.url()).not.toContain(operators.viewer.token);
+    await page.getByRole('link', { name: 'Accounts' }).click();
+    await page.goBack();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    expect(page.url()).not.toContain(operators.viewer.token);
+    const stored = 'JSON.stringify([Object.entries(sessionStorage), Object.entries(localStorage)])';
+    expect(await page.evaluate(stored)).not.toContain(operators.viewer.token);
+  });
+
+  test('signs a window out that nobody has used for thirty minutes, although it keeps itself up to date', async () => {
+    const page = await browser.open(sidecar().url);
+    await page.clock.install();
+    await signIn(page, 'viewer');
+    await page.getByRole('link', { name: 'System' }).click();
+    await page.clock.fastForward('29:30');
+    await page.getByRole('heading', { name: 'System' }).waitFor();
+    await page.clock.fastForward('01:00');
+    await page.getByText('Your session has ended. Sign in again to continue.').waitFor();
+  });
+
   test('refuses a wrong token, and reports when a session has ended', async () => {
     const { url, configure } = sidecar();
     const page = await browser.open(url);

@@ -92,8 +92,9 @@ describe('the page', () => {
     expect(body).not.toMatch(/<style|style=|<script(?![^>]*\bsrc=)|\bon[a-z]+=/);
   });
 
-  test('redirects to the path with the slash', async () => {
+  test('redirects from the root of the port, and to the path with the slash', async () => {
     const { at } = await start();
+    expect(await at('GET /')).toMatchObject({ status: 302, headers: { location: '/console/' } });
     expect(await at('GET /console')).toMatchObject({ status: 302, headers: { location: '/console/' } });
   });
 
@@ -211,11 +212,44 @@ describe('a session', () => {
     const { at, signIn } = await start(() => time);
     const halves = await signIn();
     const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
+    const quarter = 15 * 60_000;
+    for (time = now + quarter; time < now + eightHours; time += quarter) expect(await status()).toBe(200);
     time = now + eightHours - 1;
     expect(await status()).toBe(200);
     time = now + eightHours;
     expect(await status()).toBe(401);
     expect((await at('GET /console/session', { headers: { ...ownPage, ...halves } })).status).toBe(204);
+  });
+
+  test('ends after thirty minutes without a request, and not before', async () => {
+    let time = now;
+    const { at, signIn } = await start(() => time);
+    const halves = await signIn();
+    const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
+    const idle = 30 * 60_000;
+    time += idle - 1;
+    expect(await status()).toBe(200);
+    time += idle - 1;
+    expect(await status()).toBe(200);
+    time += idle;
+    expect(await status()).toBe(401);
+  });
+
+  test('is refused later and later for wrong tokens from one address, and begins at once with a good one', async () => {
+    const { at, signIn } = await start();
+    const guess = async (): Promise<number> => {
+      const begin = performance.now();
+      expect((await at(session, { headers: ownPage, body: { token: `${token}x` } })).status).toBe(401);
+      return performance.now() - begin;
+    };
+    for (let i = 0; i < 5; i += 1) await guess();
+    expect(await guess()).toBeGreaterThanOrEqual(249);
+    expect(await guess()).toBeGreaterThanOrEqual(499);
+    const slow = guess();
+    expect((await signIn())['session-key']).not.toBe('');
+    const order: string[] = [];
+    await Promise.all([slow.then(() => order.push('guess')), signIn().then(() => order.push('token'))]);
+    expect(order).toEqual(['token', 'guess']);
   });
 
   test('ends on sign-out with those of other windows of its browser, and no other with it', async () => {

@@ -10,11 +10,22 @@ export function Show<Data>(props: { loaded: Loaded<Data>; children: (data: Data)
     <>
       {refused.value !== undefined && refused.value.code !== 'unreachable' && <Problem refused={refused.value} />}
       {data.value !== undefined && props.children(data.value)}
-      {data.value === undefined && refused.value === undefined && <p class="faint">{texts.loading}</p>}
+      {data.value === undefined && refused.value === undefined && <Skeleton />}
       {data.value === undefined && refused.value?.code === 'unreachable' && (
         <button onClick={reload}>{texts.retry}</button>
       )}
     </>
+  );
+}
+
+/** What takes the place of data that is loading, so that the page does not jump. */
+function Skeleton() {
+  return (
+    <div class="skeleton" role="status" aria-label={texts.loading}>
+      <div />
+      <div />
+      <div />
+    </div>
   );
 }
 

@@ -44,7 +44,8 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/traffic',
     operation: 'show_traffic',
-    summary: 'Show the requests of this sidecar by their outcome, over the last hour by minute or over a day by quarter of an hour',
+    summary:
+      'Show the requests of this sidecar by their outcome, over the last hour by minute or over a day by quarter of an hour',
     role: 'viewer',
     input: z.strictObject({
       span: textValue(oneOf(Object.keys(spans) as Span[])).prefault('1h'),
@@ -98,7 +99,9 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({
       environment: environment.optional(),
-      code: textValue(oneOf(Object.keys(refusals) as RefusalCode[])).optional().describe('Only refusals with this code.'),
+      code: textValue(oneOf(Object.keys(refusals) as RefusalCode[]))
+        .optional()
+        .describe('Only refusals with this code.'),
     }),
     response: { status: 200, view: 'Failures' },
     run: async ({ recent }, wanted) => ({

@@ -1,0 +1,39 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+
+/** Wrong tokens from one address that are answered at once: people mistype. */
+const free = 5;
+
+/** The longest wait, in milliseconds. */
+const longest = 10_000;
+
+/** How long an address is remembered after its last wrong token. Milliseconds. */
+const memory = 15 * 60_000;
+
+/** The most addresses that are remembered. */
+const maxAddresses = 10_000;
+
+/** Slows the answers to wrong tokens by their address, twice as long each time. A valid token is never slowed. */
+export class Guesses {
+  readonly #clock: () => number;
+  readonly #byAddress = new LRUCache<string, { count: number; last: number }>({ max: maxAddresses });
+
+  /** @param clock epoch milliseconds */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  /** Counts a wrong token, and settles when it may be answered. */
+  async slow(address: string): Promise<void> {
+    const delay = this.#delay(address);
+    if (delay > 0) await wait(delay, undefined, { ref: false });
+  }
+
+  #delay(address: string): number {
+    const now = this.#clock();
+    const known = this.#byAddress.get(address);
+    const count = known === undefined || now - known.last > memory ? 1 : known.count + 1;
+    this.#byAddress.set(address, { count, last: now });
+    return count <= free ? 0 : Math.min(longest, 125 * 2 ** (count - free));
+  }
+}
