@@ -76,7 +76,9 @@ export class RecentTraffic {
    *
    * @param wanted only those of one environment, or with a code, whose refusals are then counted
    */
-  failures(wanted: { readonly environment?: EnvironmentName | undefined; readonly code?: RefusalCode | undefined } = {}) {
+  failures(
+    wanted: { readonly environment?: EnvironmentName | undefined; readonly code?: RefusalCode | undefined } = {},
+  ) {
     return this.#counts()
       .filter(({ environment }) => wanted.environment === undefined || environment === wanted.environment)
       .map(({ unexpected: _unexpected, codes, ...count }): Failing => {
