@@ -94,7 +94,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   onFault(fault: RequestFault, text: string): void {
-    const exchange = new ServerExchange(this, undefined, undefined, fault);
+    const exchange = new ServerExchange(this, undefined, undefined, fault, text);
     this.#exchange = exchange;
     this.#state = 'exchange';
     this.#wait(this.limits.lingerTimeout);

@@ -49,13 +49,12 @@ const withoutOwner: ExchangeHandler = { onDrain() {}, onDeadline() {}, onOver() 
 export class ServerExchange {
   /** Undefined if the bytes are no request. */
   readonly head: RequestHead | undefined;
+  /** A response to HEAD ends with its head for every client, also where the request is refused before it is read whole. */
+  readonly #method: string;
   readonly connection: ExchangeConnection;
   /** To be set in `onRequest` or `onFault`. */
   handler: ExchangeHandler = withoutOwner;
-  /**
-   * The whole body, if it came in one read with the head; empty if there is none. A view that is valid during `onRequest` only,
-   * and then removed: whatever outlives it must be copied.
-   */
+  /** The body, if it came whole with the head, or empty. A view, removed after `onRequest`: copy what outlives it. */
   wholeBody: Buffer | undefined;
   /** Why the bytes are no request, or those of the body that came with the head no body: then it need not begin. */
   readonly fault: RequestFault | undefined;
@@ -80,14 +79,15 @@ export class ServerExchange {
   /** Bytes of a sized body that are not written. */
   #unwritten = 0;
 
-  constructor(connection: ExchangeConnection, head?: RequestHead, wholeBody?: Buffer, fault?: RequestFault) {
+  constructor(connection: ExchangeConnection, head?: RequestHead, body?: Buffer, fault?: RequestFault, faulty = '') {
     this.connection = connection;
     this.head = head;
+    this.#method = head?.method ?? faulty.slice(0, faulty.indexOf(' '));
     this.fault = fault;
     this.keepAlive = head?.keepAlive === true;
-    this.wholeBody = wholeBody;
-    this.bodyComplete = wholeBody !== undefined;
-    this.received = wholeBody?.length ?? 0;
+    this.wholeBody = body;
+    this.bodyComplete = body !== undefined;
+    this.received = body?.length ?? 0;
   }
 
   /** When `onDeadline` is called, on `performance.now()`'s scale, a sweep later at most; infinite for never. */
@@ -157,7 +157,7 @@ export class ServerExchange {
    */
   send(status: number, fields: string[], body: string | Buffer): void {
     if (this.over) return;
-    if (mayHaveBody(this.head?.method ?? '', status)) fields.push('Content-Length', String(body.length));
+    if (mayHaveBody(this.#method, status)) fields.push('Content-Length', String(body.length));
     this.#prepare(status, fields);
     this.end(this.#framing === 'none' ? undefined : body);
   }
@@ -191,7 +191,7 @@ export class ServerExchange {
   }
 
   #frame(status: number, length: number | undefined): void {
-    if (!mayHaveBody(this.head?.method ?? '', status)) {
+    if (!mayHaveBody(this.#method, status)) {
       this.#framing = 'none';
     } else if (length !== undefined) {
       this.#framing = 'sized';

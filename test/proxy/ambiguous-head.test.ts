@@ -71,6 +71,20 @@ describe('a request head that can be read in two ways is refused', () => {
     },
   );
 
+  test.each([
+    ['its framing', 'HEAD / HTTP/1.1', 'Transfer-Encoding: gzip'],
+    ['its version', 'HEAD / HTTP/2.0'],
+    ['its target', 'HEAD /../x HTTP/1.1'],
+  ])('without a body in the response to a HEAD: because of %s', async (_name, line, ...headers) => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(request(line, 'Host: localhost', authorization, ...headers));
+    const text = await client.untilEnded();
+    expect(text).toMatch(/^HTTP\/1\.1 400 [^]*\r\n\r\n$/);
+    expect(text.indexOf('\r\n\r\n')).toBe(text.length - 4);
+    expect(upstream.heads()).toBe(0);
+  });
+
   const versions: readonly Line[] = [
     ['HTTP/0.9', 'GET / HTTP/0.9', 'Host: localhost'],
     ['HTTP/1.2', 'GET / HTTP/1.2', 'Host: localhost'],
