@@ -7,7 +7,7 @@ import { paddingOf } from './paddings.ts';
 /** The other IV under which blocks are JSON; for a ciphertext whose key is known to be right. */
 export function otherIvOf(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const blocks = decrypt('cbc', Buffer.from(key), Buffer.alloc(blockLength), ciphertext);
-  return ivsFor(iv, key).find(({ name, bytes }) => name !== '' && paddingOfJson(blocks, bytes) !== undefined)?.name;
+  return ivUnder(blocks, ivsFor(iv, key).slice(1))?.name;
 }
 
 /** The other key, IV or mode under which a ciphertext is JSON; undefined if none of the usual ones opens it. */
@@ -52,21 +52,32 @@ const layouts: readonly { name: string; before: number; behind: number; ivAt: nu
   { name: 'the ciphertext has an IV before and a MAC behind it: send it alone', before: 1, behind: 2, ivAt: 0 },
 ];
 
+/**
+ * The IV under which blocks are JSON, and its padding. If several of them make JSON of a short document, none is named.
+ *
+ * @param blocks decrypted with an IV of zeros
+ */
+function ivUnder(blocks: Buffer, ivs: readonly Guess[]): { name: string; padding: string } | undefined {
+  const [found, ...others] = ivs.filter(({ bytes }) => paddingOfJson(blocks, bytes) !== undefined);
+  if (found === undefined) return undefined;
+  const padding = paddingOfJson(blocks, found.bytes) ?? '';
+  if (found.name === '') return { name: '', padding };
+  if (others.some(({ name }) => name !== found.name))
+    return { name: 'another IV was used: pass the first 16 characters of yours as bytes', padding };
+  // In a single block, ECB and an IV of zeros are the same.
+  const isEcbToo = blocks.length === blockLength && found.bytes.every((byte) => byte === 0);
+  return {
+    name: isEcbToo ? 'no IV or one of zeros was used: use CBC with the one you were given' : found.name,
+    padding,
+  };
+}
+
 function inBlocks(usedKey: Guess, ivs: readonly Guess[], ciphertext: Buffer): string | undefined {
   const { bytes: key } = usedKey;
   // With an IV of zeros the first block is the one that the real IV is XORed into.
   const blocks = decrypt('cbc', key, Buffer.alloc(blockLength), ciphertext);
-  for (const { name, bytes: iv } of ivs) {
-    const padding = paddingOfJson(blocks, iv);
-    if (padding === undefined || (usedKey.name === '' && name === '')) continue;
-    // In a single block, ECB and an IV of zeros are the same.
-    const isEcbToo = blocks.length === blockLength && iv.every((byte) => byte === 0);
-    return named(
-      usedKey.name,
-      isEcbToo ? 'no IV was used, as in ECB: use CBC with the one you were given' : name,
-      padding,
-    );
-  }
+  const ivOf = ivUnder(blocks, usedKey.name === '' ? ivs.filter(({ name }) => name !== '') : ivs);
+  if (ivOf !== undefined) return named(usedKey.name, ivOf.name, ivOf.padding);
   const first = blocks.subarray(0, blockLength);
   for (const { name, before, behind, ivAt } of layouts) {
     const [from, to] = [before * blockLength, blocks.length - behind * blockLength];

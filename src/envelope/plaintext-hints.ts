@@ -58,9 +58,9 @@ export function isPaddedText(padded: Buffer): boolean {
 }
 
 /** The generic answer: it claims nothing about the key, the IV or the plaintext, because nothing shows it. */
-const nothingReadable =
-  'nothing readable comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
-  'Encrypt with AES-256-CBC and PKCS#7';
+const noJson =
+  'no JSON comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
+  'Encrypt JSON with AES-256-CBC and PKCS#7';
 
 /**
  * What decrypted blocks show that no usual mistake accounts for. It asks about the IV only if the first block alone is no text
@@ -94,7 +94,7 @@ export function whatComesOut(padded: Buffer): string {
   if (padding > 2 || isMostlyReadable(plaintext)) {
     return `what comes out is not UTF-8 text from byte ${end} on: ${quote(plaintext)}; did you encrypt JSON in UTF-8?`;
   }
-  return nothingReadable;
+  return noJson;
 }
 
 /** Of 16 bytes that come out of a wrong IV, hardly ever more are printable ASCII. */

@@ -7,6 +7,7 @@ import { isJson } from '../../src/envelope/json.ts';
 import { tryToDecrypt } from '../../src/envelope/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { codecOf } from '../../src/envelope/formats.ts';
+import { ivsFor, keysFor } from '../../src/envelope/guesses.ts';
 import { falseIn, namedIn, type Part } from './claims.ts';
 import { accepted, ciphertexts, strings, bodies, headers } from './slip-list.ts';
 import { encrypt, iv, key } from './slips.ts';
@@ -106,6 +107,32 @@ describe('no hint names a thing that is right', () => {
       expect(hint.length).toBeLessThanOrEqual(200);
     }
   });
+});
+
+describe('of what is made of key and IV by mistake, no hint names another than the one that was made', () => {
+  test.each(['7', '[]', '{"a":1}', '{"amount":10000}', '{"reference":"order-1001","amount":1500}'])(
+    'of %s',
+    (document) => {
+      const [keys, ivs] = [keysFor(key, iv), ivsFor(iv, key)];
+      let named = 0;
+      for (const usedKey of keys) {
+        for (const usedIv of ivs) {
+          const made = [usedKey.name, usedIv.name].filter((name) => name !== '');
+          const algorithm = `aes-${usedKey.bytes.length * 8}-cbc`;
+          const ciphertext = encrypt(document, { algorithm, usedKey: usedKey.bytes, usedIv: usedIv.bytes });
+          const trial = tryToDecrypt(ciphertext.toString('hex'), credentials, key, iv);
+          if (made.length === 0 || 'plaintext' in trial) continue;
+          // Of a short document, several IVs may make JSON.
+          const others = [/^another IV was used: [^;]*$/, /^no IV or one of zeros was used: [^;]*$/];
+          const said = trial.cause.split('; and ');
+          const right = said.filter((cause) => made.includes(cause) || others.some((other) => other.test(cause)));
+          expect([made, said]).toEqual([made, right]);
+          named += Number(trial.cause === made.join('; and '));
+        }
+      }
+      expect(named / (keys.length * ivs.length)).toBeGreaterThan(0.85);
+    },
+  );
 });
 
 /** What the endpoints say if no hint fits. */

@@ -34,9 +34,9 @@ async function responseTo(
   return response;
 }
 
-const nothingReadable =
-  'nothing readable comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
-  'Encrypt with AES-256-CBC and PKCS#7';
+const noJson =
+  'no JSON comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
+  'Encrypt JSON with AES-256-CBC and PKCS#7';
 
 function hexOf(bytes: Buffer): string {
   return JSON.stringify({ encrypted_data: bytes.toString('hex') });
@@ -115,7 +115,7 @@ describe('aes-decrypt', () => {
       hexOf(encrypted(acmeTest, '{"amount":10000}', '-nopad')),
       'the padding is missing: use PKCS#7',
     ],
-    ['other credentials', hexOf(encrypted(acmeLive, '{}')), nothingReadable],
+    ['other credentials', hexOf(encrypted(acmeLive, '{}')), noJson],
     [
       'a plaintext that is not JSON',
       hexOf(encrypted(acmeTest, 'amount=1')),
