@@ -71,7 +71,8 @@ internal static class Driver
         var migrating = operation.ContainsKey("migrating") && (bool)operation["migrating"];
         var timeout = operation.ContainsKey("timeout_ms") ? (int)operation["timeout_ms"] : 10000;
         var maxBytes = operation.ContainsKey("max_bytes") ? (int)operation["max_bytes"] : 65536;
-        var name = migrating + " " + timeout + " " + maxBytes;
+        var checkId = !operation.ContainsKey("any_id") || !(bool)operation["any_id"];
+        var name = migrating + " " + timeout + " " + maxBytes + " " + checkId;
         if (!Clients.ContainsKey(name))
         {
             Clients[name] = new HttpClient(new EnvelopeHandler(() => current)
@@ -79,6 +80,7 @@ internal static class Driver
                 Migrating = migrating,
                 Timeout = TimeSpan.FromMilliseconds(timeout),
                 MaxBytes = maxBytes,
+                CheckId = checkId,
             });
         }
         var request = new HttpRequestMessage(new HttpMethod(Text(operation, "method")), Text(operation, "url"));

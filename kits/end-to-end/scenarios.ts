@@ -200,6 +200,9 @@ export class Scenarios {
     const plain = changing(() => ({ status: 200, headers: json, body: text('{"status":"ok"}') }));
     const migrating = await this.#pay('/api/s2s/charge', plain, { migrating: true });
     this.#check('an unsealed 200 in a migration', migrating, { status: 200, body: '{"status":"ok"}' });
+    const replaced = changing((reply) => ({ ...reply, headers: { ...reply.headers, 'x-request-id': 'another' } }));
+    const anyId = await this.#pay('/api/s2s/charge', replaced, { any_id: true });
+    this.#check('a gateway that replaces X-Request-Id', anyId, { status: 201, charges: 1, received: 1 });
   }
 
   async #retries(): Promise<void> {

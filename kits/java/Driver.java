@@ -82,9 +82,10 @@ final class Driver {
         boolean migrating = operation.has("migrating") && operation.get("migrating").getAsBoolean();
         int timeout = operation.has("timeout_ms") ? operation.get("timeout_ms").getAsInt() : 10_000;
         int maxBytes = operation.has("max_bytes") ? operation.get("max_bytes").getAsInt() : 65_536;
-        Exchange exchange = new Exchange(() -> current, List.of("/api/s2s/"), migrating, maxBytes, 2, true);
+        boolean checkId = !operation.has("any_id") || !operation.get("any_id").getAsBoolean();
+        Exchange exchange = new Exchange(() -> current, List.of("/api/s2s/"), migrating, maxBytes, 2, checkId);
         String client = text(operation, "client");
-        String name = client + " " + migrating + " " + timeout + " " + maxBytes;
+        String name = client + " " + migrating + " " + timeout + " " + maxBytes + " " + checkId;
         Map<String, String> headers = new HashMap<>();
         if (operation.has("headers")) {
             operation.getAsJsonObject("headers").entrySet().forEach(each -> headers.put(each.getKey(), each.getValue().getAsString()));

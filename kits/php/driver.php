@@ -34,7 +34,11 @@ function call(array $operation): array
         return $current;
     };
     $timeout = ($operation['timeout_ms'] ?? 10_000) / 1000;
-    $options = ['migrating' => $operation['migrating'] ?? false, 'maxBytes' => $operation['max_bytes'] ?? 65_536];
+    $options = [
+        'migrating' => $operation['migrating'] ?? false,
+        'maxBytes' => $operation['max_bytes'] ?? 65_536,
+        'checkId' => !($operation['any_id'] ?? false),
+    ];
     $clients[json_encode([$operation['client'], $timeout, $options])] ??= match ($operation['client']) {
         'guzzle' => Guzzle::client($envelope, ['timeout' => $timeout], ...$options),
         'psr18' => new Psr18(

@@ -24,6 +24,7 @@ def call(operation):
         "migrating": operation.get("migrating", False),
         "timeout": operation.get("timeout_ms", 10_000) / 1000,
         "max_bytes": operation.get("max_bytes", 65_536),
+        "check_id": not operation.get("any_id", False),
     }
     session = sessions.setdefault(str(options), EnvelopeSession(lambda: current, **options))
     body = operation["body"].encode("utf-8") if "body" in operation else None

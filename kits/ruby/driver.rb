@@ -22,7 +22,8 @@ module Driver
       options = {
         migrating: operation['migrating'] || false,
         timeout: (operation['timeout_ms'] || 10_000) / 1000.0,
-        max_bytes: operation['max_bytes'] || 65_536
+        max_bytes: operation['max_bytes'] || 65_536,
+        check_id: !operation['any_id']
       }
       @clients[options] ||= Faraday.new do |client|
         client.request :envelope, envelope: -> { @current }, **options

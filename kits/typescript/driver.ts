@@ -19,16 +19,23 @@ interface Operation {
   readonly migrating?: boolean;
   readonly timeout_ms?: number;
   readonly max_bytes?: number;
+  readonly any_id?: boolean;
 }
 
 let current: Envelope | undefined;
 /** One client for each set of options, which lives through rotations. */
 const clients = new Map<string, typeof fetch>();
 
-function clientFor({ migrating = false, timeout_ms: timeout = 10_000, max_bytes: maxBytes = 65_536 }: Operation) {
-  const name = JSON.stringify([migrating, timeout, maxBytes]);
+function clientFor(operation: Operation) {
+  const {
+    migrating = false,
+    timeout_ms: timeout = 10_000,
+    max_bytes: maxBytes = 65_536,
+    any_id: anyId = false,
+  } = operation;
+  const name = JSON.stringify([migrating, timeout, maxBytes, anyId]);
   const envelope = (): Envelope => current ?? envelopeOf({ key: '', iv: '' });
-  const client = clients.get(name) ?? envelopeFetch({ envelope, migrating, timeout, maxBytes });
+  const client = clients.get(name) ?? envelopeFetch({ envelope, migrating, timeout, maxBytes, checkId: !anyId });
   clients.set(name, client);
   return client;
 }

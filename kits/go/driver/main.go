@@ -24,6 +24,7 @@ type operation struct {
 	Migrating                                           bool
 	TimeoutMS                                           int   `json:"timeout_ms"`
 	MaxBytes                                            int64 `json:"max_bytes"`
+	AnyID                                               bool  `json:"any_id"`
 }
 
 type outcome map[string]any
@@ -39,13 +40,14 @@ func clientFor(op operation) *http.Client {
 	if op.MaxBytes == 0 {
 		op.MaxBytes = 65_536
 	}
-	name := fmt.Sprint(op.Migrating, op.TimeoutMS, op.MaxBytes)
+	name := fmt.Sprint(op.Migrating, op.TimeoutMS, op.MaxBytes, op.AnyID)
 	if clients[name] == nil {
 		clients[name] = envelope.NewClient(envelope.Options{
-			Envelope:  func() (*envelope.Envelope, error) { return current, nil },
-			Migrating: op.Migrating,
-			Timeout:   time.Duration(op.TimeoutMS) * time.Millisecond,
-			MaxBytes:  op.MaxBytes,
+			Envelope:     func() (*envelope.Envelope, error) { return current, nil },
+			Migrating:    op.Migrating,
+			Timeout:      time.Duration(op.TimeoutMS) * time.Millisecond,
+			MaxBytes:     op.MaxBytes,
+			AnyRequestID: op.AnyID,
 		})
 	}
 	return clients[name]
