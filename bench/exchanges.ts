@@ -1,7 +1,6 @@
 import { createCipheriv, hash } from 'node:crypto';
 import { Refusal } from '../src/errors.ts';
 import { problemDocument } from '../src/proxy/respond/problem.ts';
-import { shippedErrorsPage } from '../src/proxy/admit/snapshot.ts';
 import { documentOf } from './documents.ts';
 import { merchantsOf, type Merchant } from './merchants.ts';
 import type { Workload } from './workloads.ts';
@@ -56,7 +55,7 @@ function refusal(requestId: string): Expected {
     status: 401,
     contentType: 'application/problem+json',
     sealed: false,
-    body: problemDocument(new Refusal('invalid_api_key'), { requestId, errorsPage: shippedErrorsPage }),
+    body: problemDocument(new Refusal('invalid_api_key'), { requestId, errorsPage: undefined }),
     forwarded: undefined,
   };
 }

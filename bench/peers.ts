@@ -4,7 +4,6 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { problemDocument } from '../src/proxy/respond/problem.ts';
-import { shippedErrorsPage } from '../src/proxy/admit/snapshot.ts';
 import { Refusal, refusalOf } from '../src/errors.ts';
 import { knownMerchants } from './exchanges.ts';
 import { hasCommand } from './machine.ts';
@@ -172,7 +171,7 @@ function refusal(code: keyof PeerSettings['refusals']): PeerRefusal {
   const place = '@request-id@';
   const [before = '', after = ''] = problemDocument(new Refusal(code), {
     requestId: place,
-    errorsPage: shippedErrorsPage,
+    errorsPage: undefined,
   })
     .toString()
     .split(place);

@@ -104,7 +104,7 @@ export class Operations extends Queries {
       const before = changes.requireAccount(found, id);
       const wanted = { environment, kind, expiresAt, name };
       const { account, key, secret } = keyChanges.issueKey(before, wanted, viewing.now);
-      const view = { ...viewKey(id, key, viewing), secret_shown: false };
+      const view = { ...viewKey(id, key, viewing), secret_shown: true };
       return {
         account,
         view,
@@ -130,7 +130,7 @@ export class Operations extends Queries {
           this.#maxKeyAge,
         );
         const replaces = { id: keyId, expires_at: rfc3339(oldEndsAt) };
-        const view = { ...viewKey(id, key, viewing), replaces, secret_shown: false };
+        const view = { ...viewKey(id, key, viewing), replaces, secret_shown: true };
         const details = { key: key.id, replaces: keyId, replaced_expires_at: replaces.expires_at };
         return { account, view, secret: { key: secret }, details };
       },
@@ -161,7 +161,7 @@ export class Operations extends Queries {
       const before = changes.requireAccount(found, id);
       const made = changes.enableEncryption(before, environment, options, viewing.now, this.#vault);
       const { account, credentials, fingerprint } = made;
-      const view = { ...viewEncryption(account, environment, viewing), fingerprint, secret_shown: false };
+      const view = { ...viewEncryption(account, environment, viewing), fingerprint, secret_shown: true };
       const details = {
         environment,
         replaced: before.encryption[environment]?.enabled === true,
@@ -263,17 +263,22 @@ export class Operations extends Queries {
           changes.refusePlaintextInLive(before, account);
         const event: AuditEvent = { ...sourceOf(request), at: viewing.now, action, account: id, details };
         const events = account === undefined ? [] : [event];
-        const receipt = JSON.stringify('secret_shown' in view ? { ...view, secret_shown: true } : view);
+        const receipt = JSON.stringify(view);
         const shown = { ...view, ...secret } as View & Secret;
         return { accounts: account === undefined ? [] : [account], events, result: shown, receipt };
       },
       request.idempotencyKey,
       { urgent: urgentActions.has(action), key },
     );
-    if (changed.outcome === 'repeated') return JSON.parse(changed.receipt) as View & Secret;
+    if (changed.outcome === 'repeated') return repeated(JSON.parse(changed.receipt) as View & Secret);
     changed.appended.forEach(this.#audit);
     return changed.result;
   }
+}
+
+/** The view of a change that was made before: its secret was shown then. */
+function repeated<View extends object>(view: View): View {
+  return 'secret_shown' in view ? { ...view, secret_shown: false } : view;
 }
 
 /** Who asked for a change, and from where, for its event. */

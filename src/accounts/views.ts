@@ -101,7 +101,7 @@ export type AuditEventView = z.output<typeof auditEventView>;
 
 const secretShown = z
   .boolean()
-  .describe('True for a repeated request: the secret was shown before and is missing here.');
+  .describe('Whether this response has the secret. False for a repeated request: the secret was shown before.');
 
 export const issuedKeyView = keyView
   .extend({

@@ -109,7 +109,7 @@ export function sidecarSchema(values: Values) {
       .optional()
       .describe(
         'Address at which you publish docs/errors.md, for the `type` of a problem: `<documentation>#<code>`. Problems of the ' +
-          "operators' API link to `accounts` next to it.",
+          "operators' API link to `accounts` next to it. Default: the `type` is `about:blank`.",
       ),
     log: z
       .strictObject({

@@ -7,8 +7,12 @@ import type { Encoding } from './encoding.ts';
  * implements `EnvelopeCodec`. Code above this folder holds codecs and needs neither key nor encoding.
  */
 
-/** Why a string did not open, for the access log alone: telling `padding` from `not_json` is a CBC padding oracle. */
-export type OpenReason = 'encoding' | 'length' | 'padding' | 'not_json';
+/**
+ * Why a string did not open, in the order of the checks. For the access log alone: telling `padding` from `not_json` is a CBC padding
+ * oracle.
+ */
+export const openReasons = ['encoding', 'length', 'padding', 'not_json'] as const;
+export type OpenReason = (typeof openReasons)[number];
 
 /** Seals for one account in one environment. */
 export interface EnvelopeSealer {

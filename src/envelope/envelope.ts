@@ -1,5 +1,5 @@
 import { continueWith } from '../promises.ts';
-import type { EnvelopeOpener, OpenReason } from './codec.ts';
+import { openReasons, type EnvelopeOpener, type OpenReason } from './codec.ts';
 import { looksLikeCiphertext } from './formats.ts';
 import { isJsonInSlices } from './json.ts';
 import { MemberReader } from './members.ts';
@@ -18,9 +18,6 @@ export interface OpenFailure {
   readonly reason?: OpenReason;
 }
 
-/** In the order of the checks. */
-const reasons: readonly OpenReason[] = ['encoding', 'length', 'padding', 'not_json'];
-
 /**
  * Opens the envelope in `body` with the first of `openers` that fits: the current credentials, then those that a grace
  * accepts. If none fits, `reason` is the latest check that one of them failed. A promise for a long body, which is worked on in
@@ -34,21 +31,21 @@ export function openEnvelope<Opener extends EnvelopeOpener>(
   return continueWith(data, (found) => (found === undefined ? whyNoData(body) : openData(found, openers, body)));
 }
 
-/** Tries the openers one after another. @param furthest index in `reasons` of the latest failed check so far */
+/** Tries the openers one after another. @param furthest index in `openReasons` of the latest failed check so far */
 function openData<Opener extends EnvelopeOpener>(
   data: Buffer,
   [openedBy, ...others]: readonly Opener[],
   body: Buffer,
   furthest = 0,
 ): Opened<Opener> | OpenFailure | Promise<Opened<Opener> | OpenFailure> {
-  const reason = reasons[furthest] ?? 'encoding';
+  const reason = openReasons[furthest] ?? 'encoding';
   if (openedBy === undefined) {
     // A wrong encoding may be due to bytes that no JSON has.
     return reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
   }
   return continueWith(openedBy.open(data), (opened) =>
     typeof opened === 'string'
-      ? openData(data, others, body, Math.max(furthest, reasons.indexOf(opened)))
+      ? openData(data, others, body, Math.max(furthest, openReasons.indexOf(opened)))
       : { plaintext: opened, openedBy },
   );
 }

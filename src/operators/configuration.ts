@@ -105,7 +105,8 @@ function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
   return [
     pem(`${listener}.tls.cert`, tls.cert),
     secret(`${listener}.tls.key`),
-    { ...pem(`${listener}.tls.clientCa`, tls.clientCa), fixed: true },
+    // Another CA applies at once. Whether certificates are demanded does not change.
+    { ...pem(`${listener}.tls.clientCa`, tls.clientCa), ...(tls.clientCa === undefined && { fixed: true }) },
   ];
 }
 

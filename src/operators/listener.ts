@@ -88,7 +88,7 @@ export interface OperatorsApi {
 /** Creates the listener of the operators' API. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<OperatorsApi> {
   const { state, log, metrics, clock, tls, onHandshakeFailure } = dependencies;
-  const page = (): string => problemsPageOf(state().documentation);
+  const page = (): string | undefined => problemsPageOf(state().documentation);
   const unparsed = new UnparsedRequests(page, ({ code }, requestId, address) => {
     const { status } = problems[code];
     metrics.request('none', status);
@@ -194,7 +194,7 @@ function headersOf({ id }: FastifyRequest): Readonly<Record<string, string>> {
   return { 'X-Request-Id': id, 'Cache-Control': 'no-store' };
 }
 
-function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string): FastifyReply {
+function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string | undefined): FastifyReply {
   const { status, retryAfter } = problems[problem.code];
   if (status === 401) void reply.header('WWW-Authenticate', 'Bearer');
   if (retryAfter !== undefined) void reply.header('Retry-After', retryAfter);

@@ -11,7 +11,7 @@ const idempotencyKey = {
   in: 'header',
   description:
     'A repeated request with the same key creates nothing. Its response has the same object without the secret, ' +
-    'and `secret_shown: true`.',
+    'and `secret_shown: false`.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7E]*$' },
 };
 

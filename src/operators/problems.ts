@@ -89,22 +89,23 @@ export class ApiProblem extends Error {
  *
  * @param documentation the address of docs/errors.md: `https://docs.example/errors` gives `https://docs.example/accounts`
  */
-export function problemsPageOf(documentation: string | undefined): string {
-  if (documentation === undefined) return 'docs/accounts.md';
+export function problemsPageOf(documentation: string | undefined): string | undefined {
+  if (documentation === undefined) return undefined;
   const url = new URL(documentation);
   url.pathname = url.pathname.replace(/[^/.]*(\.[^/]*)?(\/?)$/, 'accounts$1$2');
   return url.href;
 }
 
-/** The body of a problem. @param page explains the codes */
+/** The body of a problem. @param page explains the codes; undefined if there is none */
 export function problemBody(
   { code, message, members }: ApiProblem,
-  page: string,
+  page: string | undefined,
   requestId: string,
 ): z.output<typeof problemDocument> {
   const { status, title } = problems[code];
   return {
-    type: `${page}#${code}`,
+    // RFC 9457 §4.2.1: a problem without a page has no other type.
+    type: page === undefined ? 'about:blank' : `${page}#${code}`,
     title,
     status,
     detail: message,

@@ -6,7 +6,7 @@ import { ApiProblem, problemBody, problems } from './problems.ts';
 
 /** Refuses what Node's parser rejects, with a problem document, and closes the connection. */
 export class UnparsedRequests {
-  readonly #page: () => string;
+  readonly #page: () => string | undefined;
   readonly #refused: (problem: ApiProblem, requestId: string, address: string | undefined) => void;
   /** The response to the last parsed head of each connection. */
   readonly #last = new WeakMap<Socket, ServerResponse>();
@@ -16,7 +16,7 @@ export class UnparsedRequests {
    * @param refused called for each refusal
    */
   constructor(
-    page: () => string,
+    page: () => string | undefined,
     refused: (problem: ApiProblem, requestId: string, address: string | undefined) => void,
   ) {
     this.#page = page;

@@ -218,7 +218,12 @@ export const views = {
           refusals: z.int().describe('With a `code` in the query: those with that code.'),
           code: refusalCode.nullable().describe('The most frequent one.'),
           opened: z.int().describe('Envelopes that opened.'),
-          unopened: z.int().describe('Envelopes that did not open, and bodies that are not envelopes.'),
+          unopened: z.int().describe('Envelopes that did not open, as `envelopes_total` counts them.'),
+          unread: z
+            .int()
+            .describe(
+              'Bodies that were refused unopened: no envelopes, or for other credentials than the account has.',
+            ),
         }),
       ),
     })

@@ -8,8 +8,10 @@ export interface AccountCount {
   readonly refusals: number;
   /** Envelopes that opened. */
   readonly opened: number;
-  /** Envelopes that did not open, and bodies that are not envelopes. */
+  /** Envelopes that did not open. */
   readonly unopened: number;
+  /** Bodies that were refused unopened: no envelopes, or for other credentials. */
+  readonly unread: number;
   /** Envelopes although the account does not encrypt. */
   readonly unexpected: number;
   /** Refusals by code, without zeros. */
@@ -39,7 +41,7 @@ export class AccountCounts {
   add(
     account: string,
     code: RefusalCode | undefined,
-    envelope: 'opened' | 'unopened' | 'unexpected' | undefined,
+    envelope: 'opened' | 'unopened' | 'unread' | 'unexpected' | undefined,
     now: number,
   ): void {
     const slot = this.#ring.at(now);
@@ -51,6 +53,7 @@ export class AccountCounts {
         refusals: zeros(),
         opened: zeros(),
         unopened: zeros(),
+        unread: zeros(),
         unexpected: zeros(),
         codes: new Map(),
       };
@@ -70,6 +73,7 @@ export class AccountCounts {
       refusals: sum(counts.refusals),
       opened: sum(counts.opened),
       unopened: sum(counts.unopened),
+      unread: sum(counts.unread),
       unexpected: sum(counts.unexpected),
       codes: new Map([...counts.codes].map(([code, numbers]) => [code, sum(numbers)])),
     }));

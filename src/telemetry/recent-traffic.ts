@@ -1,5 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
+import { openReasons } from '../envelope/codec.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { AccessLine } from './access-log.ts';
 import { AccountCounts, type AccountCount } from './account-counts.ts';
@@ -24,11 +25,20 @@ interface Failing extends Omit<EnvironmentCount, 'unexpected' | 'codes'> {
 const mostNamed = 20;
 
 /** The refusals of bodies that are not an envelope or do not open. */
-const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
+const envelopeCodes: ReadonlySet<RefusalCode> = new Set([
   'envelope_required',
   'envelope_malformed',
   'decryption_failed',
 ]);
+
+/**
+ * Whether an envelope did not open: the same ones as `envelopes_total{operation="open",outcome="failed"}`. Bodies without an envelope,
+ * and those for which the client names credentials that the account does not have, are not opened at all.
+ */
+function didNotOpen({ code, reason }: AccessLine): boolean {
+  const isOfEnvelope = code === 'decryption_failed' || code === 'too_many_attempts';
+  return isOfEnvelope && openReasons.some((each) => each === reason);
+}
 
 /** The recent traffic of this process by account, in bounded memory. Metrics cannot show it, because accounts are never labels. */
 export class RecentTraffic {
@@ -60,11 +70,13 @@ export class RecentTraffic {
    */
   add(line: AccessLine, opened: boolean, unexpected: boolean, now: number): void {
     const { code, environment, account, api_key: apiKey } = line;
-    const unopened = code !== undefined && unopenedCodes.has(code);
+    const unopened = didNotOpen(line);
+    const unread = !unopened && code !== undefined && envelopeCodes.has(code);
     this.history.add(line, now);
     if (account === undefined || apiKey === undefined || environment === undefined) return;
     this.keyUses.add(apiKey, code === 'invalid_api_key', now);
-    const envelope = unopened ? 'unopened' : opened ? 'opened' : unexpected ? 'unexpected' : undefined;
+    const outcome = unopened ? 'unopened' : opened ? 'opened' : unexpected ? 'unexpected' : undefined;
+    const envelope = unread ? 'unread' : outcome;
     this.#accounts[environment].add(account, code, envelope, now);
     if (code === undefined) return;
     const { request_id: requestId, route, reason } = line;
@@ -104,7 +116,7 @@ export class RecentTraffic {
    */
   failingRatio(environment: EnvironmentName): number {
     const counts = this.#accounts[environment].all(this.#clock());
-    const sending = counts.filter(({ opened, unopened }) => opened + unopened > 0);
+    const sending = counts.filter((count) => count.opened > 0 || failsAlways(count));
     return sending.length === 0 ? 0 : sending.filter(failsAlways).length / sending.length;
   }
 
@@ -131,8 +143,8 @@ export class RecentTraffic {
   }
 }
 
-function failsAlways({ opened, unopened }: Pick<AccountCount, 'opened' | 'unopened'>): boolean {
-  return opened === 0 && unopened > 0;
+function failsAlways(count: Pick<AccountCount, 'opened' | 'unopened' | 'unread'>): boolean {
+  return count.opened === 0 && count.unopened + count.unread > 0;
 }
 
 /** For an alert on merchants whose requests always fail, even if they are few. */

@@ -137,7 +137,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
         revoked_at: null,
         ...neverUsed(store),
         warnings: ['expiring'],
-        secret_shown: false,
+        secret_shown: true,
       });
       expect((await store.read('acme'))?.keys[0]?.hash).toBe(sha256Hex(key));
       const { secret_shown: _, ...view } = issued;
@@ -282,13 +282,13 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       const { operations, trail } = await withAcme();
       const { key, ...issued } = await operations.issueKey('acme', secretKey, once);
       expect(key).toBeDefined();
-      expect(await operations.issueKey('acme', secretKey, once)).toEqual({ ...issued, secret_shown: true });
+      expect(await operations.issueKey('acme', secretKey, once)).toEqual({ ...issued, secret_shown: false });
       const other = { ...once, idempotencyKey: { key: 'k2', request: 'r' } };
       const { key: aes, iv, ...enabled } = await operations.enableEncryption('acme', 'live', usual, other);
       expect([aes, iv]).not.toContain(undefined);
       expect(await operations.enableEncryption('acme', 'live', usual, other)).toEqual({
         ...enabled,
-        secret_shown: true,
+        secret_shown: false,
       });
       expect((await operations.show('acme')).keys).toHaveLength(1);
       expect(trail).toHaveLength(2);

@@ -155,7 +155,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
       expires_at: null,
       revoked_at: null,
       warnings: [],
-      secret_shown: false,
+      secret_shown: true,
       key: expect.stringMatching(/^pk_live_[0-9A-Za-z]{38}$/) as string,
     });
     const { key: _, secret_shown: __, ...listed } = issued;

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { refusals } from '../../src/errors.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
-import { render, type Manifest } from './manifests.ts';
+import { render } from './manifests.ts';
 
 /** The pages of the guide, one after the other. */
 const guide = globSync('docs/operators/*.md')
@@ -68,22 +68,6 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
     for (const each of folders) expect(render(each)).not.toEqual([]);
   });
 
-  test('shows how links of alerts become absolute with the Prometheus Operator', () => {
-    const shipped = linksOf(render('deploy/prometheus'));
-    expect(shipped.length).toBeGreaterThan(20);
-    for (const link of shipped) expect(link).toMatch(/^docs\/operators\/alerts\.md#envelopesidecar\w+$/);
-
-    const own = folder();
-    cpSync('deploy/prometheus', own, { recursive: true });
-    const [named = ''] = /deploy\/prometheus\/documentation\.yaml/.exec(guide) ?? [];
-    const file = join(own, named.replace('deploy/prometheus/', ''));
-    const address = 'https://docs.example/alerts';
-    writeFileSync(file, readFileSync(file, 'utf8').replace('docs/operators/alerts.md\n', `${address}\n`));
-    const rendered = render(own);
-    expect(rendered.map(({ kind }) => kind)).toEqual(['PrometheusRule']);
-    expect(linksOf(rendered)).toEqual(shipped.map((link) => link.replace('docs/operators/alerts.md', address)));
-  });
-
   test('adds up the times of stopping a pod as in the manifests', () => {
     const deployment = render('deploy/overlays/live').find(({ kind }) => kind === 'Deployment') as IDeployment;
     const pod = deployment.spec?.template?.spec;
@@ -115,11 +99,6 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
   });
 });
 
-/** The links of all alerts in the manifests. */
-function linksOf(manifests: readonly Manifest[]): string[] {
-  return [...JSON.stringify(manifests).matchAll(/"runbook_url":"([^"]+)"/g)].map(([, link = '']) => link);
-}
-
 describeUnless(missingTools('promtool'), 'the guide for operators, with promtool', () => {
   test.each(commands.filter((command) => command.startsWith('promtool ')))(
     '`%s` succeeds',
@@ -129,17 +108,19 @@ describeUnless(missingTools('promtool'), 'the guide for operators, with promtool
     120_000,
   );
 
-  test('shows how links of alerts become absolute without kustomize', () => {
+  test.each(['rules.yaml', 'prometheus-rule.yaml'])('shows how the alerts of %s get links', (name) => {
     const path = folder();
     const shown = commands.find((command) => command.startsWith('sed ')) ?? '';
-    execFileSync('bash', ['-c', shown.replace('>rules.yaml', `>${join(path, 'rules.yaml')}`)]);
-    const rules = readFileSync(join(path, 'rules.yaml'), 'utf8');
-    expect(rules.match(/runbook_url: https:\/\/docs\.example\/alerts#\w+$/gm)).toHaveLength(
-      [...rules.matchAll(/runbook_url/g)].length,
-    );
-    expect(execFileSync('promtool', ['check', 'rules', join(path, 'rules.yaml')], { encoding: 'utf8' })).toContain(
-      'SUCCESS',
-    );
+    const command = shown
+      .replace('prometheus/rules.yaml', `prometheus/${name}`)
+      .replace('>rules.yaml', `>${join(path, name)}`);
+    execFileSync('bash', ['-c', command]);
+    const rules = readFileSync(join(path, name), 'utf8');
+    const links = rules.match(/runbook_url: https:\/\/docs\.example\/alerts#\w+$/gm) ?? [];
+    expect(links.length).toBeGreaterThan(20);
+    expect(links).toHaveLength([...rules.matchAll(/runbook/g)].length);
+    if (name !== 'rules.yaml') return;
+    expect(execFileSync('promtool', ['check', 'rules', join(path, name)], { encoding: 'utf8' })).toContain('SUCCESS');
   });
 
   test('shows a scrape configuration that Prometheus accepts', () => {

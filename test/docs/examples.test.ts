@@ -46,7 +46,7 @@ describe('docs/operators-api.md', () => {
     const send = async (): Promise<unknown> =>
       JSON.parse((await runFile('sh', ['-c', script], { env: { ...process.env, TOKEN: token } })).stdout);
     expect(await send()).toMatchObject({ key: expect.stringMatching(/^sk_test_/) as string });
-    expect(await send()).toMatchObject({ secret_shown: true });
+    expect(await send()).toMatchObject({ secret_shown: false });
     expect(file().match(/sha256/g)).toHaveLength(1);
   });
 });

@@ -121,7 +121,7 @@ export function expectProblem(response: ApiResponse, status: number, code: strin
   expect(response.headers.get('content-type')).toBe('application/problem+json');
   const { title, detail, ...rest } = response.body;
   expect(rest).toMatchObject({
-    type: `docs/accounts.md#${code}`,
+    type: 'about:blank',
     status,
     code,
     request_id: response.headers.get('x-request-id'),

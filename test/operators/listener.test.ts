@@ -251,7 +251,7 @@ describe('what is not HTTP', () => {
       expect(start).toContain('\r\nContent-Type: application/problem+json\r\n');
       expect(start).toContain('\r\nConnection: close');
       const document = JSON.parse(body) as { request_id: string };
-      expect(document).toMatchObject({ type: `docs/accounts.md#${code}`, status, code });
+      expect(document).toMatchObject({ type: 'about:blank', status, code });
       expect(start).toContain(`\r\nX-Request-Id: ${document.request_id}\r\n`);
       const { request_id } = document;
       expect(api.sidecar.log).toContainEqual(

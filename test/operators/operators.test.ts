@@ -59,7 +59,7 @@ describe('the operations', () => {
     const { ask, file } = await withAcme();
     const path = '/accounts/acme/encryption/test';
     const enabled = await ask(`POST ${path}/enable`);
-    expect(enabled).toMatchObject({ status: 201, body: { enabled: true, encoding: 'hex', secret_shown: false } });
+    expect(enabled).toMatchObject({ status: 201, body: { enabled: true, encoding: 'hex', secret_shown: true } });
     expect(file()).toContain(enabled.body['key']);
     expectProblem(await ask(`POST ${path}/enable`), 409, 'encryption_enabled');
     const again = await ask(`POST ${path}/enable`, { body: { replace: true, grace: '24h', encoding: 'base64' } });
@@ -118,10 +118,10 @@ describe('an Idempotency-Key', () => {
       const first = await ask(line, { body: sent, headers: named });
       const repeat = await ask(line, { body: sent, headers: named });
       const shown = Object.fromEntries(Object.entries(first.body).filter(([name]) => !secrets.includes(name as 'key')));
-      expect(first.body).toMatchObject({ secret_shown: false });
+      expect(first.body).toMatchObject({ secret_shown: true });
       for (const secret of secrets) expect(first.body).toHaveProperty(secret);
       expect(repeat.status).toBe(first.status);
-      expect(repeat.body).toEqual({ ...shown, secret_shown: true });
+      expect(repeat.body).toEqual({ ...shown, secret_shown: false });
     }
     const { keys } = (await ask('GET /accounts/acme/keys')).body as { keys: unknown[] };
     expect(keys).toHaveLength(1);
@@ -132,7 +132,7 @@ describe('an Idempotency-Key', () => {
     const { id } = (await ask('POST /accounts/acme/keys', { body })).body;
     const line = `POST /accounts/acme/keys/${String(id)}/rotate`;
     const first = await ask(line, { headers });
-    expect((await ask(line, { headers })).body).toEqual({ ...first.body, key: undefined, secret_shown: true });
+    expect((await ask(line, { headers })).body).toEqual({ ...first.body, key: undefined, secret_shown: false });
   });
 
   test('applies to concurrent requests', async () => {
@@ -140,7 +140,7 @@ describe('an Idempotency-Key', () => {
     const responses = await Promise.all(
       Array.from({ length: 4 }, () => ask('POST /accounts/acme/keys', { body, headers })),
     );
-    expect(responses.filter((response) => response.body['secret_shown'] === false)).toHaveLength(1);
+    expect(responses.filter((response) => response.body['secret_shown'] === true)).toHaveLength(1);
     expect(new Set(responses.map((response) => response.body['id'])).size).toBe(1);
   });
 
@@ -153,14 +153,14 @@ describe('an Idempotency-Key', () => {
     expectProblem(elsewhere, 422, 'idempotency_key_reused');
     // With the members in another order it is the same request.
     const same = await ask('POST /accounts/acme/keys', { body: { kind: 'secret', environment: 'test' }, headers });
-    expect(same.body).toMatchObject({ secret_shown: true });
+    expect(same.body).toMatchObject({ secret_shown: false });
   });
 
   test('may be used again if its request was refused', async () => {
     const { ask } = await startApi();
     expectProblem(await ask('POST /accounts/acme/keys', { body, headers }), 404, 'account_unknown');
     await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
-    expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: false });
+    expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: true });
   });
 
   test('has 1 to 255 printable ASCII characters', async () => {
@@ -180,7 +180,7 @@ describe('an Idempotency-Key', () => {
     sidecar.app.apply({ ...config });
     // The sidecar serves the account again as soon as it reads the file.
     folder.write({ 'accounts.yaml': file() });
-    expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: true });
+    expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: false });
   });
 });
 

@@ -3,12 +3,12 @@ import { startApi } from './api.ts';
 
 describe('the link of a problem', () => {
   test.each([
-    [undefined, 'docs/accounts.md#account_unknown'],
+    [undefined, 'about:blank'],
     ['https://docs.example/errors', 'https://docs.example/accounts#account_unknown'],
     ['https://docs.example/sidecar/errors.html', 'https://docs.example/sidecar/accounts.html#account_unknown'],
     ['https://docs.example/errors/', 'https://docs.example/accounts/#account_unknown'],
     ['https://docs.example/', 'https://docs.example/accounts/#account_unknown'],
-  ])('is relative to the documentation %s: %s', async (documentation, type) => {
+  ])('with the documentation %s is %s', async (documentation, type) => {
     const { ask } = await startApi({ documentation });
     expect((await ask('GET /accounts/nobody')).body).toMatchObject({ code: 'account_unknown', type });
   });

@@ -165,7 +165,7 @@ test('recent refusals are listed, for the account of the token alone', async () 
   expect((await ask('GET /activity?account=globex')).body['refusals']).toEqual([]);
   expect((await ask('GET /activity', own)).body['refusals']).toEqual([]);
   expectProblem(await ask('GET /activity?account=acme', own), 403, 'forbidden');
-  const failing = { account: 'acme', environment: 'test', requests: 1, refusals: 1, opened: 0, unopened: 1 };
+  const failing = { account: 'acme', environment: 'test', requests: 1, refusals: 1, opened: 0, unopened: 1, unread: 0 };
   expect((await ask('GET /failures')).body['failures']).toEqual([{ ...failing, code: 'decryption_failed' }]);
   expect((await ask('GET /failures?code=decryption_failed&environment=test')).body['failures']).toHaveLength(1);
   expect((await ask('GET /failures?code=overloaded')).body['failures']).toEqual([]);

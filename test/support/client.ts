@@ -114,7 +114,7 @@ export function explained(body: string, code: RefusalCode): object {
 function expectProblem(response: Response, body: string, code: RefusalCode, hint?: string): void {
   const { status, title, detail, retryAfter, forwarded } = refusalOf(code);
   expect(explained(body, code)).toEqual({
-    type: `docs/errors.md#${code}`,
+    type: 'about:blank',
     title,
     status,
     detail,

@@ -41,7 +41,7 @@ export function expectRefusal(response: RawResponse, code: RefusalCode): void {
   });
   const request_id = response.headers['x-request-id'];
   expect(explained(response.body, code)).toEqual({
-    type: `docs/errors.md#${code}`,
+    type: 'about:blank',
     title,
     status,
     detail,

@@ -6,7 +6,7 @@ import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { scrape } from '../support/metrics.ts';
-import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
+import { acmeLive, acmeTest, admin, keys, operatorsOf } from '../support/sidecar.ts';
 
 const minute = 60_000;
 /** Any time, in the middle of a minute. */
@@ -119,7 +119,7 @@ describe('the accounts with failures', () => {
     }
     const globex = { account: 'globex', opened: 0 };
     expect(traffic.recent.failures()).toEqual([
-      { ...globex, environment: 'live', requests: 2, refusals: 2, unopened: 2, code: 'envelope_required' },
+      { ...globex, environment: 'live', requests: 2, refusals: 2, unopened: 0, unread: 2, code: 'envelope_required' },
       {
         account: 'acme',
         environment: 'live',
@@ -127,9 +127,10 @@ describe('the accounts with failures', () => {
         refusals: 1,
         opened: 1,
         unopened: 0,
+        unread: 0,
         code: 'key_not_permitted',
       },
-      { ...globex, environment: 'test', requests: 1, refusals: 1, unopened: 1, code: 'envelope_required' },
+      { ...globex, environment: 'test', requests: 1, refusals: 1, unopened: 0, unread: 1, code: 'envelope_required' },
     ]);
     traffic.refuse('acme', 'envelope_required');
     traffic.refuse('acme', 'envelope_required');
@@ -281,3 +282,37 @@ describe('the uses of a grace', () => {
     expect(keys.slice(0, 2)).toEqual(['late', 'k0']);
   });
 });
+
+test.each(['test', 'live'] as const)(
+  'envelopes that do not open are the same number as in the metric: %s',
+  async (name) => {
+    const { sidecar, upstream } = await startGateway({
+      serves: name,
+      operators: operatorsOf([admin('otto', 'o'.repeat(40))]),
+      limits: { failedKeys: { attempts: 1, window: 60_000 } },
+    });
+    const credentials = name === 'test' ? acmeTest : acmeLive;
+    const own = name === 'test' ? keys.acme : keys.acmeLive;
+    const charge = (key: string, body: string, headers = {}): Promise<unknown> =>
+      send(sidecar, 'POST /api/s2s/charge', { key, body, headers });
+    await charge(own, envelopeOf(credentials, '{}'));
+    await charge(own, '{"amount":1}');
+    await charge(own, '{"data":1}');
+    await charge(own, envelopeOf(credentials, '{}'), { 'Envelope-Credentials': '0'.repeat(16) });
+    expect(upstream.seen).toHaveLength(1);
+    for (const data of ['zz', 'ab', 'ab'.repeat(16)]) await charge(own, JSON.stringify({ data }));
+    const failed = async (): Promise<number> => {
+      const series = `envelope_sidecar_envelopes_total{environment="${name}",operation="open",outcome="failed"}`;
+      return Number((await scrape(sidecar)).split(`${series} `)[1]?.split('\n')[0]);
+    };
+    const url = `http://127.0.0.1:${sidecar.app.addresses.operators?.port}/api/v1/failures`;
+    const shown = async (): Promise<number> => {
+      const response = await fetch(url, { headers: { Authorization: `Bearer ${'o'.repeat(40)}` } });
+      const { last_hour: minutes } = (await response.json()) as { last_hour: { unopened: number }[] };
+      return minutes.reduce((sum, { unopened }) => sum + unopened, 0);
+    };
+    await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(7));
+    expect(await failed()).toBeGreaterThan(0);
+    expect(await shown()).toBe(await failed());
+  },
+);

@@ -16,9 +16,6 @@ export interface ServedEnvironment {
   readonly cipherTest: boolean;
 }
 
-/** The path of the page of refusals in the repository. */
-export const shippedErrorsPage = 'docs/errors.md';
-
 /** The configuration that requests are served by. It is replaced as a whole, so that no request sees half of a change. */
 export class GatewaySnapshot {
   readonly directory: KeyDirectory;
@@ -26,8 +23,8 @@ export class GatewaySnapshot {
   readonly limits: Limits;
   readonly timeouts: Timeouts;
   readonly report: ReadonlySet<RefusalCode>;
-  /** The address of the page that explains the refusals. */
-  readonly errorsPage: string;
+  /** The address of the page that explains the refusals; undefined if it is not published. */
+  readonly errorsPage: string | undefined;
   /** What access lines have of a client's address. */
   readonly clientDetail: ClientDetail;
   /** Whether both environments are served: then neither may use up what they share. */
@@ -43,7 +40,7 @@ export class GatewaySnapshot {
     this.limits = config.limits;
     this.timeouts = config.timeouts;
     this.report = new Set(config.report);
-    this.errorsPage = config.documentation ?? shippedErrorsPage;
+    this.errorsPage = config.documentation;
     this.clientDetail = config.log.client;
     this.servesBoth = config.environments.length > 1;
     this.#upstreams = new Set(upstreams.values());

@@ -110,7 +110,7 @@ export class EnvelopeOpener {
       if (opened.code === 'decryption_failed') {
         this.#metrics.envelope(environment, 'open', 'failed', duration / 1_000);
         if (subject !== undefined) this.#failures.failed(subject.id, failedKeys.window, before);
-        if (tooMany !== undefined) return tooMany;
+        if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter, reason: opened.reason });
       }
       // In live every fault of a ciphertext gets the same response: differences would be a padding oracle.
       const hint = environment === 'test' ? hintForBody(sent, opened.code, openers[0]) : undefined;

@@ -3,8 +3,8 @@ import { refusalOf, type Refusal } from '../../errors.ts';
 /** What a problem document says besides its refusal. */
 interface Occurrence {
   readonly requestId: string;
-  /** The address of the page that explains the codes, for `type`. */
-  readonly errorsPage: string;
+  /** The address of the page that explains the codes, for `type`; undefined if there is none. */
+  readonly errorsPage: string | undefined;
   /** Whether anything of the request may have been sent to the upstream. */
   readonly begun?: boolean;
   /** Whether it is for a path of the test endpoints where these are not served. */
@@ -18,7 +18,8 @@ export function problemDocument({ code, details }: Refusal, occurrence: Occurren
   const { status, title, detail, forwarded } = refusalOf(code);
   return Buffer.from(
     JSON.stringify({
-      type: `${occurrence.errorsPage}#${code}`,
+      // RFC 9457 §4.2.1: a problem without a page has no other type.
+      type: occurrence.errorsPage === undefined ? 'about:blank' : `${occurrence.errorsPage}#${code}`,
       title,
       status,
       detail: status === 401 && occurrence.testElsewhere === true ? `${detail} ${elsewhere}` : detail,
