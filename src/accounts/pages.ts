@@ -17,7 +17,7 @@ const maxBytes = 1 << 20;
 const maxProblems = 100;
 
 /** The problems of a page: the first ones, then how many more there are. */
-class Problems {
+export class Problems {
   readonly #messages: string[] = [];
   #more = 0;
 

@@ -18,6 +18,7 @@ const plainOperations = [
   'showEncryption',
   'findKey',
   'listPage',
+  'duePage',
   'dueKeysPage',
   'gracesPage',
   'eventsPage',

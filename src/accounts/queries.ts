@@ -3,7 +3,17 @@ import { environmentNames, type EnvironmentName } from './api-key.ts';
 import { requireAccount } from './changes.ts';
 import { isSelected } from './conditions.ts';
 import { requireKey } from './key-changes.ts';
-import { accountsPage, trailPage, type Page } from './pages.ts';
+import {
+  compareUrgency,
+  dueOf,
+  MostUrgent,
+  placeOf,
+  writePlace,
+  type DueFilter,
+  type DuePlace,
+  type DueView,
+} from './due.ts';
+import { accountsPage, Problems, trailPage, type Page } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
 import { maxShownKeys, viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
 import type {
@@ -44,6 +54,13 @@ export class Queries {
   async *list(query: ListQuery = {}): AsyncIterable<AccountView> {
     const viewing = this.viewing();
     for await (const account of this.#select(query, viewing)) yield viewAccount(account, viewing);
+  }
+
+  /** Valid keys and credentials that are due for rotation or expire soon, most urgent first. */
+  async due(query: Scope & DueFilter = {}): Promise<readonly DueView[]> {
+    const due: { readonly place: DuePlace; readonly view: DueView }[] = [];
+    for await (const view of this.#due(query)) due.push({ place: placeOf(view), view });
+    return due.sort((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
   }
 
   /** Valid keys that are due for rotation or expire soon, in the order of their accounts' ids. */
@@ -100,6 +117,27 @@ export class Queries {
   /** As `list`, in pages. */
   async listPage(size: number, query: ListQuery): Promise<Page<AccountView, string>> {
     return accountsPage(size, (unreadable) => this.list({ ...query, unreadable }), 'id');
+  }
+
+  /** As `due`, in pages: each reads all accounts, so that memory stays bounded. @param after `next` of the page before */
+  async duePage(
+    size: number,
+    { place, ...query }: Scope & DueFilter & { readonly place?: DuePlace },
+  ): Promise<Page<DueView, string>> {
+    const due = new MostUrgent(size + 1, place);
+    const problems = new Problems();
+    for await (const view of this.#due({ ...query, unreadable: problems.add })) due.add(view);
+    const items = due.list.slice(0, size);
+    const last = items.at(-1);
+    const next = last !== undefined && due.list.length > size ? writePlace(placeOf(last)) : null;
+    return { items, next, unreadable: problems.list };
+  }
+
+  async *#due({ environment, kind, ...scope }: Scope & DueFilter): AsyncIterable<DueView> {
+    const viewing = this.viewing();
+    for await (const account of this.#select({ ...scope, anyOf: ['due', 'expiring'] }, viewing)) {
+      yield* dueOf(account, viewing, { environment, kind });
+    }
   }
 
   /** As `dueKeys`, in pages. */

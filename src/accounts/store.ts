@@ -94,8 +94,13 @@ export interface Hints {
 export interface EventFilter {
   /** Only events of this account. */
   readonly account?: string | undefined;
+  /** Only events of this actor: whole, such as `token:otto`, or the name behind the colon. */
+  readonly actor?: string | undefined;
+  readonly action?: AuditAction | undefined;
   /** Only events from this time on, epoch milliseconds. */
   readonly since?: number | undefined;
+  /** Only events before this time, epoch milliseconds. */
+  readonly until?: number | undefined;
   /** Only events behind this position. */
   readonly after?: number | undefined;
 }

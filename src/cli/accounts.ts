@@ -18,8 +18,9 @@ const nameOption = ['--name <name>', 'name of the merchant, for display', readAs
 
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
 export function addAccountCommands(add: AddStoreCommand): void {
-  const onAccount: AddStoreCommand = (name, description) => add(name, description).addArgument(accountArgument('<id>'));
-  add('list', 'list accounts')
+  const onAccount: AddStoreCommand = (name, description, access) =>
+    add(name, description, access).addArgument(accountArgument('<id>'));
+  add('list', 'list accounts', 'reads')
     .option(
       '--search <text>',
       'only accounts whose id or name contains this text, in any letter case',
@@ -32,7 +33,7 @@ export function addAccountCommands(add: AddStoreCommand): void {
       ).choices(accountFilters),
     )
     .run(list);
-  onAccount('show', 'show an account, its keys and its encryption').run(show);
+  onAccount('show', 'show an account, its keys and its encryption', 'reads').run(show);
   onAccount('add', 'add an active account without keys')
     .requiredOption(...nameOption)
     .run(addAccount);

@@ -1,9 +1,10 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { createReadStream, readFileSync } from 'node:fs';
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import { publicHalf, tiesOf } from '../audit/chain.ts';
 import { linesOf } from '../audit/lines.ts';
 import { verifyTrail } from '../audit/verify.ts';
+import { auditActions, type AuditAction } from '../accounts/store.ts';
 import { identifier } from '../accounts/value-types.ts';
 import { instant } from '../input/value-types.ts';
 import { CommandFailed, printError } from './failures.ts';
@@ -13,20 +14,26 @@ import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
 interface ListOptions {
   readonly account?: string;
+  readonly actor?: string;
+  readonly action?: AuditAction;
   readonly since?: number;
+  readonly until?: number;
 }
 
 /** Adds `audit list|verify|export`. */
 export function addAuditCommands(add: AddStoreCommand): void {
-  add('list', 'list changes to accounts, oldest first')
+  add('list', 'list changes to accounts, oldest first', 'reads')
     .option('--account <id>', 'only changes to this account', readAs(identifier))
     .option(
       '--since <time>',
       'only changes from this time on, such as 2026-11-01 or 2026-11-01T09:30:00Z',
       readAs(instant),
     )
-    .run(({ operations, unreadable, showList }, { account, since }: ListOptions) =>
-      showList(operations.events({ account, since }, unreadable), {
+    .option('--until <time>', 'only changes before this time', readAs(instant))
+    .option('--actor <name>', 'only changes by this actor: token:otto, user:otto, or otto for either')
+    .addOption(new Option('--action <action>', 'only changes of this kind').choices(auditActions))
+    .run(({ operations, unreadable, showList }, { account, actor, action, since, until }: ListOptions) =>
+      showList(operations.events({ account, actor, action, since, until }, unreadable), {
         head: ['TIME', 'ACTOR', 'ACTION', 'ACCOUNT', 'DETAILS'],
         row: ({ at, actor, action, account, details }) => {
           const pairs = Object.entries(details).map(([name, value]) => `${name}=${value}`);
@@ -35,7 +42,7 @@ export function addAuditCommands(add: AddStoreCommand): void {
         empty: 'No changes.',
       }),
     );
-  add('verify', 'tell whether the trail is as it was written')
+  add('verify', 'tell whether the trail is as it was written', 'reads')
     .option('--trail <file>', 'an exported trail or a copy of it; needs no store and no configuration')
     .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey, [])
     .option(
@@ -47,7 +54,7 @@ export function addAuditCommands(add: AddStoreCommand): void {
     .run(verifyStore, (io, options: VerifyOptions) =>
       options.trail === undefined ? undefined : verifyFile(io, options.trail, options),
     );
-  add('export', 'write the lines of the trail to stdout, byte for byte')
+  add('export', 'write the lines of the trail to stdout, byte for byte', 'reads')
     .option('--after <position>', 'only lines behind this position', positionOf, 0)
     .run(exportTrail);
 }

@@ -19,8 +19,8 @@ type GraceOptions = Options & { readonly until?: number; readonly end?: true };
 
 /** Adds `encryption enable|disable|grace|show`. */
 export function addEncryptionCommands(add: AddStoreCommand): void {
-  const command: AddStoreCommand = (name, description) =>
-    add(name, description).addArgument(accountArgument('<account>')).addOption(environmentOption());
+  const command: AddStoreCommand = (name, description, access) =>
+    add(name, description, access).addArgument(accountArgument('<account>')).addOption(environmentOption());
 
   command('enable', 'create a key and an IV and show them once; without --grace the previous ones stop working at once')
     .addOption(

@@ -2,7 +2,15 @@ import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { accountName, lifetime, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
-import { sha256Hex, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
+import {
+  environmentNames,
+  sha256Hex,
+  isWellFormed,
+  keyKinds,
+  type EnvironmentName,
+  type KeyKind,
+} from '../accounts/api-key.ts';
+import { dueKinds, type DueFilter, type DueView } from '../accounts/due.ts';
 import { requireAccount } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
@@ -14,8 +22,8 @@ import { day, members, minute, table, type Layout } from './table.ts';
 
 /** Adds `keys issue|list|find|due|rotate|revoke`. */
 export function addKeyCommands(add: AddStoreCommand): void {
-  const onAccount: AddStoreCommand = (name, description) =>
-    add(name, description).addArgument(accountArgument('<account>'));
+  const onAccount: AddStoreCommand = (name, description, access) =>
+    add(name, description, access).addArgument(accountArgument('<account>'));
   const onKey: AddStoreCommand = (name, description) =>
     onAccount(name, description).argument('<key>', 'the id of the key, or the key itself');
 
@@ -32,15 +40,18 @@ export function addKeyCommands(add: AddStoreCommand): void {
     .option('--name <name>', 'what its owner calls it, such as Till 3', readAs(accountName))
     .run(issue);
 
-  onAccount('list', 'list the keys of an account').run(list);
+  onAccount('list', 'list the keys of an account', 'reads').run(list);
 
-  add('find', 'find the account of a key; the key is read from stdin unless its hash is given')
+  add('find', 'find the account of a key; the key is read from stdin unless its hash is given', 'reads')
     .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
     .run(find);
 
-  add('due', 'list the valid keys of all accounts that are due for rotation or expire soon').run(
-    ({ operations, unreadable, showList }) => showList(operations.dueKeys({ unreadable }), dueKeysLayout),
-  );
+  add('due', 'list the keys and credentials that should be replaced or expire soon, most urgent first', 'reads')
+    .addOption(new Option('--environment <environment>', 'only of this environment').choices(environmentNames))
+    .addOption(new Option('--kind <kind>', 'only of this kind').choices(dueKinds))
+    .run(({ operations, unreadable, showList }, filter: DueFilter) =>
+      showList(operations.due({ ...filter, unreadable }), dueLayout),
+    );
 
   onKey('rotate', 'create the successor of a key; the old key stays valid for a while')
     .addOption(
@@ -95,18 +106,21 @@ async function revoke(session: StoreSession, id: string, named: string): Promise
   await show(revoked, () => `${revoked.id} is revoked.\n`);
 }
 
-const dueKeysLayout: Layout<KeyView> = {
-  head: ['ACCOUNT', 'ID', 'KEY', 'NAME', 'CREATED', 'EXPIRES', 'WHY'],
-  row: (key) => [
-    key.account,
-    key.id,
-    maskedKey(key),
-    key.name ?? '-',
-    day(key.created_at),
-    day(key.expires_at),
-    key.warnings.join(', '),
+const dueLayout: Layout<DueView> = {
+  head: ['ACCOUNT', 'ENVIRONMENT', 'KIND', 'ID', 'KEY', 'NAME', 'CREATED', 'EXPIRES', 'LAST USED', 'WHY'],
+  row: (due) => [
+    due.account,
+    due.environment,
+    due.kind,
+    due.id ?? '-',
+    due.kind === 'credentials' ? '-' : maskedKey({ ...due, kind: due.kind }),
+    due.name ?? '-',
+    day(due.created_at),
+    day(due.expires_at),
+    day(due.last_used_at),
+    due.warnings.join(', '),
   ],
-  empty: 'No key is due or expiring.',
+  empty: 'Nothing is due or expiring.',
 };
 
 /** The id of a key that is given by its id or by itself: an operator who finds a leaked key may not know its id. */
@@ -143,7 +157,7 @@ function stateOf({ state, warnings }: KeyView): string {
 }
 
 /** `sk_live_…oiTq`: its kind and environment, and the last characters if they are known. */
-function maskedKey({ hint, kind, environment }: KeyView): string {
+function maskedKey({ hint, kind, environment }: Pick<KeyView, 'hint' | 'kind' | 'environment'>): string {
   return hint ?? `${kind === 'secret' ? 'sk' : 'pk'}_${environment}_…`;
 }
 

@@ -29,10 +29,13 @@ export interface StoreSession extends OperationsOptions {
   /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. */
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
   /** Writes a list to stdout while it is read: as a JSON array with `--json`, otherwise as a table. */
-  readonly showList: <Item>(items: AsyncIterable<Item>, layout: Layout<Item>) => Promise<void>;
+  readonly showList: <Item>(items: Items<Item>, layout: Layout<Item>) => Promise<void>;
   /** Notes an account that cannot be read and is left out; the command names it at its end and fails. */
   readonly unreadable: (error: AccountsError) => void;
 }
+
+/** Items, or all of them at once. */
+type Items<Item> = AsyncIterable<Item> | Promise<readonly Item[]>;
 
 /** Options that every command on accounts has. */
 interface StoreOptions {
@@ -44,12 +47,17 @@ interface StoreOptions {
 /** Runs the work of a command, which messages call by this name, for its exit code. */
 export type RunCommand = (name: string, work: () => Promise<number | void>) => Promise<void>;
 
-/** Adds a command to a group. */
-export type AddStoreCommand = (name: string, description: string) => StoreCommand;
+/** What a command does to the store. One that only reads has no `--actor`. */
+type Access = 'reads' | 'changes';
+
+/** Adds a command to a group. It changes accounts unless `access` says otherwise. */
+export type AddStoreCommand = (name: string, description: string, access?: Access) => StoreCommand;
 
 export function storeCommands(group: Command, io: CliIo, runCommand: RunCommand): AddStoreCommand {
-  return (name, description) => {
-    const command = new StoreCommand(name, io, runCommand).description(description).copyInheritedSettings(group);
+  return (name, description, access = 'changes') => {
+    const command = new StoreCommand(name, io, runCommand, access)
+      .description(description)
+      .copyInheritedSettings(group);
     group.addCommand(command);
     return command;
   };
@@ -59,12 +67,15 @@ export function storeCommands(group: Command, io: CliIo, runCommand: RunCommand)
 class StoreCommand extends Command {
   readonly #io: CliIo;
   readonly #runCommand: RunCommand;
+  readonly #access: Access;
 
-  constructor(name: string, io: CliIo, runCommand: RunCommand) {
+  constructor(name: string, io: CliIo, runCommand: RunCommand, access: Access) {
     super(name);
     this.#io = io;
     this.#runCommand = runCommand;
-    this.addOption(configOption(io)).addOption(actorOption(io)).option('--json', 'print the result as JSON');
+    this.#access = access;
+    this.addOption(configOption(io)).option('--json', 'print the result as JSON');
+    if (access === 'changes') this.addOption(actorOption(io));
   }
 
   /** Called for the first missing option: names all of them, and the missing arguments. */
@@ -75,6 +86,12 @@ class StoreCommand extends Command {
     const given = this.registeredArguments.filter(({ required }, i) => required && this.args[i] === undefined);
     const missing = [...options.map(({ flags }) => `'${flags}'`), ...given.map((each) => `'<${each.name()}>'`)];
     this.error(`error: missing: ${missing.join(', ')}`, { code: 'commander.missingMandatoryOptionValue' });
+  }
+
+  /** Without the options of a command that only reads, which may have an `--actor` of its own. */
+  #storeOptions(): StoreOptions {
+    const { config, json, actor } = this.opts<StoreOptions>();
+    return { config, ...(json && { json }), ...(this.#access === 'changes' && actor !== undefined && { actor }) };
   }
 
   /**
@@ -94,7 +111,8 @@ class StoreCommand extends Command {
       return this.#runCommand(
         name,
         () =>
-          offline(this.#io, this.opts() as never) ?? onStore(this.#io, this.opts(), (session) => work(session, ...own)),
+          offline(this.#io, this.opts() as never) ??
+          onStore(this.#io, this.#storeOptions(), (session) => work(session, ...own)),
       );
     });
   }
@@ -117,8 +135,10 @@ async function onStore(
   const { maxKeyAge } = settings;
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log), maxKeyAge };
   const show: StoreSession['show'] = (result, lines) => io.stdout.write(json ? `${JSON.stringify(result)}\n` : lines());
-  const showList: StoreSession['showList'] = (items, layout) =>
-    json ? writeArray(io.stdout, items) : writeTable(io.stdout, items, layout);
+  const showList: StoreSession['showList'] = async (items, layout) => {
+    const all = items instanceof Promise ? await items : items;
+    await (json ? writeArray(io.stdout, all) : writeTable(io.stdout, all, layout));
+  };
   const leftOut: AccountsError[] = [];
   const unreadable = (error: AccountsError): void => void leftOut.push(error);
   try {

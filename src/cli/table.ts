@@ -28,7 +28,7 @@ const page = 1_000;
 /** Writes a table, page by page, while its items are read. */
 export async function writeTable<Item>(
   stdout: Output,
-  items: AsyncIterable<Item>,
+  items: AsyncIterable<Item> | readonly Item[],
   { head, row, empty }: Layout<Item>,
 ): Promise<void> {
   let rows: (readonly string[])[] = [];
@@ -47,7 +47,7 @@ export async function writeTable<Item>(
 }
 
 /** Writes a JSON array while its items are read. */
-export async function writeArray(stdout: Output, items: AsyncIterable<unknown>): Promise<void> {
+export async function writeArray(stdout: Output, items: AsyncIterable<unknown> | readonly unknown[]): Promise<void> {
   let separator = '[';
   for await (const item of items) {
     await stdout.write(`${separator}\n${JSON.stringify(item)}`);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { environmentNames } from '../accounts/api-key.ts';
+import { dueView } from '../accounts/due.ts';
 import {
   accountView,
   auditEventView,
@@ -159,6 +160,9 @@ export const views = {
     .object({ keys: z.array(keyView), next: page.next })
     .describe('A page of the keys of an account, oldest first.'),
   DueKeys: z.object({ keys: z.array(keyView), ...page }).describe('Keys with warnings, in the order of account ids.'),
+  Due: z
+    .object({ due: z.array(dueView), ...page })
+    .describe('Keys and credentials that should be replaced, most urgent first.'),
   IssuedKey: issuedKeyView.extend(change).describe('A new API key.'),
   Encryption: encryptionView,
   ShownEncryption: shownEncryptionView

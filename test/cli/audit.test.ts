@@ -50,6 +50,13 @@ describeOnEachStore('audit list', (newStore) => {
     expect(await list(' --account acme')).toEqual([added, off]);
     expect(await list(' --since 2026-11-22')).toEqual([other, off]);
     expect(await list(' --since 2026-11-22T10:00:01Z')).toEqual([]);
+    expect(await list(' --until 2026-11-22T10:00:00Z')).toEqual([added]);
+    expect(await list(' --actor ben')).toEqual([other, off]);
+    expect(await list(' --actor user:ben --account acme')).toEqual([off]);
+    expect(await list(' --actor token:ben')).toEqual([]);
+    expect(await list(' --actor en')).toEqual([]);
+    expect(await list(' --action account_added')).toEqual([added, other]);
+    expect(await run('audit list --action deleted')).toMatchObject({ code: 2 });
     expect((await run('audit list --account globex')).stdout.split('\n')).toEqual([
       expect.stringMatching(/^TIME +ACTOR +ACTION +ACCOUNT +DETAILS$/),
       expect.stringMatching(/^2026-11-22T10:00:00Z +user:ben +account_added +globex +name=/),
@@ -66,10 +73,25 @@ describeOnEachStore('audit list', (newStore) => {
     await run('accounts add acme --name Acme');
     await run('accounts add globex --name Globex --actor ana');
     expect((await list()).map(({ actor }) => actor)).toEqual(['user:pipeline', 'user:ana']);
+    // It is not the filter of a list.
+    expect(await list()).toHaveLength(2);
     const odd = await commands({ SIDECAR_ACTOR: 'two words' });
     expect(await odd.run('accounts add acme --name Acme')).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('SIDECAR_ACTOR: expected') as string,
     });
+    expect(await odd.list()).toEqual([]);
   });
+
+  test.each(['accounts list', 'accounts show acme', 'keys list acme', 'keys due', 'audit verify', 'audit export'])(
+    'is the only reading command with --actor: %s has none',
+    async (command) => {
+      const { run } = await commands();
+      await run('accounts add acme --name Acme');
+      expect(await run(`${command} --actor ana`)).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining("unknown option '--actor'") as string,
+      });
+    },
+  );
 });

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import type { AccountView, KeyView } from '../../src/accounts/views.ts';
+import type { DueView } from '../../src/accounts/due.ts';
+import type { AccountView } from '../../src/accounts/views.ts';
 import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeOnEachStore } from '../support/stores.ts';
@@ -87,19 +88,23 @@ describeOnEachStore('queries', (newStore) => {
     expect(await run(['keys', 'find', '--sha256', 'A'.repeat(64)])).toMatchObject({ code: 2 });
   });
 
-  test('keys due for rotation or about to expire are listed across accounts', async () => {
+  test('what is due or about to expire is listed across accounts, most urgent first', async () => {
     const run = await open();
-    expect((await run(['keys', 'due'])).stdout).toBe(`ACCOUNT  ID  KEY        NAME  CREATED     EXPIRES     WHY
-acme     a1  sk_test_…  -     2026-11-01  2026-12-01  expiring
-due.co   d1  sk_test_…  -     2026-05-01  2026-12-01  due, expiring
-globex   g1  sk_test_…  -     2026-05-01  -           due
-`);
-    const listed = JSON.parse((await run(['keys', 'due', '--json'])).stdout) as KeyView[];
-    expect(listed.map(({ id, warnings }) => [id, ...warnings].join(' '))).toEqual([
-      'a1 expiring',
-      'd1 due expiring',
-      'g1 due',
-    ]);
+    const { stdout } = await run(['keys', 'due']);
+    expect(stdout.split('\n')[0]).toMatch(
+      /^ACCOUNT +ENVIRONMENT +KIND +ID +KEY +NAME +CREATED +EXPIRES +LAST USED +WHY$/,
+    );
+    expect(stdout).toMatch(/^due\.co +test +secret +d1 +sk_test_… +- +2026-05-01 +2026-12-01 +- +due, expiring$/m);
+    const listed = async (...filter: string[]): Promise<readonly string[]> => {
+      const due = JSON.parse((await run(['keys', 'due', '--json', ...filter])).stdout) as DueView[];
+      return due.map(({ account, id, warnings }) => [account, id, ...warnings].join(' '));
+    };
+    const keys = ['acme a1 expiring', 'due.co d1 due expiring', 'globex g1 due'];
+    expect(await listed()).toEqual(keys);
+    expect(await listed('--environment', 'test', '--kind', 'secret')).toEqual(keys);
+    expect(await listed('--environment', 'live')).toEqual([]);
+    expect(await listed('--kind', 'public')).toEqual([]);
+    expect(await run(['keys', 'due', '--kind', 'other'])).toMatchObject({ code: 2 });
     for (const [account, id] of [
       ['acme', 'a1'],
       ['due.co', 'd1'],
@@ -107,7 +112,7 @@ globex   g1  sk_test_…  -     2026-05-01  -           due
     ] as const) {
       await run(['keys', 'revoke', account, id]);
     }
-    expect((await run(['keys', 'due'])).stdout).toBe('No key is due or expiring.\n');
+    expect((await run(['keys', 'due'])).stdout).toBe('Nothing is due or expiring.\n');
   });
 
   test('an account is renamed and keeps its id', async () => {

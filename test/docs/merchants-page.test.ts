@@ -49,7 +49,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     const printed = await run([functions, ...uses].join('\n'), url);
     expect(printed).toEqual([
       expect.stringMatching(/^Key \S{32}, IV \S{16}\. Plaintext is accepted until \d{4}-\d\d-\d\dT\S+Z\.$/),
-      'Shown before: true',
+      'Shown: false',
       'Encryption is on.',
     ]);
     const { body } = await ask('GET /accounts/acme/encryption/test');

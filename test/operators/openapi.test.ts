@@ -106,6 +106,7 @@ describeWithPostgres('all operations', () => {
       ['GET /accounts/acme/encryption/live', 'show_encryption'],
       ['POST /accounts/acme/encryption/live/grace/end', 'end_grace'],
       ['POST /accounts/acme/encryption/live/seal', 'seal_body', { event: 'paid' }],
+      ['GET /due', 'list_due'],
       ['GET /keys/due', 'list_due_keys'],
       ['GET /keys/find?sha256=HASH', 'find_key'],
       ['GET /activity', 'show_activity'],

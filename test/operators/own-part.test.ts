@@ -48,6 +48,7 @@ async function start(): Promise<TestApi> {
 /** The operations that list things of several accounts; a new one gets a line here, or in `others`. */
 const lists: Readonly<Record<string, readonly string[]>> = {
   list_accounts: ['accounts'],
+  list_due: ['due'],
   list_due_keys: ['keys'],
   list_graces: ['graces'],
   list_events: ['events'],

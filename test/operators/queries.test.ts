@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
+import type { DueView } from '../../src/accounts/due.ts';
 import { acme, keys as merchantsKeys, operatorsOf, route } from '../support/sidecar.ts';
 import { dashboard, expectProblem, startApi, type TestApi } from './api.ts';
 
@@ -66,6 +67,26 @@ test('keys due for rotation or about to expire are listed across accounts and fo
   expect(await due('limit=1')).toEqual([all.slice(0, 1), 'acme']);
   expect(await due('limit=5&after=acme')).toEqual([all.slice(1), null]);
   expect(await due('', own)).toEqual([all.slice(0, 1), null]);
+});
+
+test('what is due is listed with the most urgent first, page by page and filtered, for the account of the token alone', async () => {
+  const { ask } = await withAccounts();
+  const due = async (query: string, asked = {}): Promise<readonly [readonly string[], string | null]> => {
+    const body = (await ask(`GET /due?${query}`, asked)).body as { due: DueView[]; next: string | null };
+    return [body.due.map(({ account, kind, id, warnings }) => [account, kind, id, ...warnings].join(' ')), body.next];
+  };
+  const all = ['acme secret a1 expiring', 'due.co secret d1 due expiring', 'globex secret g1 due'];
+  expect(await due('')).toEqual([all, null]);
+  expect(await due('environment=test&kind=secret')).toEqual([all, null]);
+  expect(await due('environment=live')).toEqual([[], null]);
+  expect(await due('kind=credentials')).toEqual([[], null]);
+  const [first, next] = await due('limit=2');
+  expect(first).toEqual(all.slice(0, 2));
+  expect(await due(`limit=2&after=${next}`)).toEqual([all.slice(2), null]);
+  expect(await due('', own)).toEqual([all.slice(0, 1), null]);
+  for (const query of ['kind=other', 'environment=other', 'after=x', `after=${btoa('[1]')}`]) {
+    expectProblem(await ask(`GET /due?${query}`), 400, 'invalid_request');
+  }
 });
 
 test('a key is found by its hash, and only in the account of the token', async () => {
@@ -190,9 +211,16 @@ test('the audit trail is listed page by page, for the account of the token alone
   expect(await page(`limit=2&after=${next}`)).toEqual([['3', 'globex'], null]);
   expect(await page('account=globex')).toEqual([['globex'], null]);
   expect(await page('since=2026-11-21T10:00:01Z')).toEqual([[], null]);
+  expect(await page('until=2026-11-21T10:00:00Z')).toEqual([[], null]);
+  expect(await page('until=2026-11-21T10:00:01Z&action=account_activated')).toEqual([['globex'], null]);
+  expect((await page('actor=dashboard'))[0]).toHaveLength(4);
+  expect((await page('actor=token:dashboard'))[0]).toHaveLength(4);
+  expect(await page('actor=user:dashboard')).toEqual([[], null]);
   expect(await page('', own)).toEqual([['1', '2', '3'], null]);
   expectProblem(await ask('GET /audit?account=globex', own), 403, 'forbidden');
-  expectProblem(await ask('GET /audit?after=x'), 400, 'invalid_request');
+  for (const query of ['after=x', 'action=other', 'actor=two%20words']) {
+    expectProblem(await ask(`GET /audit?${query}`), 400, 'invalid_request');
+  }
 });
 
 test('the overview shows the running configuration, the use of the limits, what expires soon, and the last hour', async () => {

@@ -95,10 +95,8 @@ export class Trail {
   }
 
   /** The events in the order of writing, their lines as positions. @param unreadable gets an error for each line that is not an event */
-  async *read(
-    { account, since = -Infinity, after = 0 }: EventFilter,
-    unreadable = endList,
-  ): AsyncIterable<RecordedEvent> {
+  async *read(filter: EventFilter, unreadable = endList): AsyncIterable<RecordedEvent> {
+    const { after = 0 } = filter;
     if (!this.#isThere()) return;
     let position = 0;
     for await (const line of createInterface({ input: createReadStream(this.#path), crlfDelay: Infinity })) {
@@ -107,7 +105,7 @@ export class Trail {
       const event = eventOf(line, position);
       if (event === undefined) {
         unreadable(new AccountsError('store_invalid', `${displayName(this.#path)}:${position} is not an audit event`));
-      } else if (event.at >= since && (account === undefined || event.account === account)) {
+      } else if (isWanted(event, filter)) {
         yield event;
       }
     }
@@ -142,4 +140,13 @@ export class Trail {
   #odd(): AccountsError {
     return new AccountsError('store_invalid', `${displayName(this.#path)} is not a regular file: remove it`);
   }
+}
+
+/** As the SQL in postgres/trail.ts. */
+function isWanted(event: RecordedEvent, filter: EventFilter): boolean {
+  const { account, actor, action, since = -Infinity, until = Infinity } = filter;
+  if (event.at < since || event.at >= until) return false;
+  if (account !== undefined && event.account !== account) return false;
+  if (action !== undefined && event.action !== action) return false;
+  return actor === undefined || event.actor === actor || event.actor.replace(/^[^:]*:/, '') === actor;
 }

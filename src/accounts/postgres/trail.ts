@@ -89,11 +89,16 @@ export async function trailState(pool: Pool, seen: number): Promise<TrailState> 
 /** The events in the order of writing. @param unreadable gets an error for each row that is not an event */
 export async function* readTrail(
   run: Query,
-  { account, since = 0, after = 0 }: EventFilter,
+  { account, actor, action, since = 0, until, after = 0 }: EventFilter,
   unreadable = endList,
 ): AsyncIterable<RecordedEvent> {
-  const condition = `AND ($2::text IS NULL OR line::jsonb ->> 'account' = $2) AND line::jsonb ->> 'at' >= $3 COLLATE "C"`;
-  const values = [account ?? null, new Date(since).toISOString()];
+  const member = (name: string): string => `line::jsonb ->> '${name}'`;
+  const condition = `AND ($2::text IS NULL OR ${member('account')} = $2)
+    AND ${member('at')} >= $3 COLLATE "C" AND ($4::text IS NULL OR ${member('at')} < $4 COLLATE "C")
+    AND ($5::text IS NULL OR ${member('action')} = $5)
+    AND ($6::text IS NULL OR $6 IN (${member('actor')}, substr(${member('actor')}, strpos(${member('actor')}, ':') + 1)))`;
+  const end = until === undefined ? null : new Date(until).toISOString();
+  const values = [account ?? null, new Date(since).toISOString(), end, action ?? null, actor ?? null];
   for await (const row of rows(run, after, condition, values)) {
     const event = eventOf(row.line, Number(row.position));
     if (event === undefined) unreadable(new AccountsError('store_invalid', `audit event ${row.position} is not one`));

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { instant, type ValueType } from '../../input/value-types.ts';
+import { auditActions } from '../../accounts/store.ts';
+import { instant, oneOf, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { pageSize } from '../paging.ts';
@@ -9,6 +10,13 @@ const place: ValueType<number> = {
   expected: '`next` of the previous page',
   pattern: /^[0-9]{1,15}$/,
   read: Number,
+};
+
+const actorName: ValueType<string> = {
+  name: 'actor',
+  expected: '1 to 200 printable ASCII characters without spaces',
+  pattern: /^[!-~]{1,200}$/,
+  read: (text) => text,
 };
 
 export const auditEndpoints: readonly Endpoint[] = [
@@ -21,14 +29,19 @@ export const auditEndpoints: readonly Endpoint[] = [
     accountToken: 'own',
     input: z.strictObject({
       account: account.optional(),
+      actor: textValue(actorName)
+        .optional()
+        .describe('Only events of this actor: `token:otto`, `user:otto`, or `otto` for either.'),
+      action: textValue(oneOf(auditActions)).optional(),
       since: textValue(instant).optional().describe('Only events from this time on.'),
+      until: textValue(instant).optional().describe('Only events before this time.'),
       after: textValue(place).optional().describe('`next` of the previous page.'),
       limit: pageSize,
     }),
     response: { status: 200, view: 'Events' },
-    run: async ({ operations }, { account, since, after, limit }, { token }) => {
-      const filter = { account: token.account ?? account, since, after };
-      const { items, next, ...page } = await operations.eventsPage(limit, filter);
+    run: async ({ operations }, { account, limit, ...filter }, { token }) => {
+      const ofAccount = { ...filter, account: token.account ?? account };
+      const { items, next, ...page } = await operations.eventsPage(limit, ofAccount);
       return { events: items, next: next === null ? null : String(next), ...page };
     },
   }),

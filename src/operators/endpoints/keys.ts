@@ -1,13 +1,41 @@
 import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
+import { dueKinds, readPlace, type DuePlace } from '../../accounts/due.ts';
 import { accountName, lifetime, overlap, sha256, usualOverlap } from '../../accounts/value-types.ts';
-import { oneOf } from '../../input/value-types.ts';
+import { oneOf, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
 import { useOf } from '../key-use.ts';
 import { after, pageSize } from '../paging.ts';
 
+const place: ValueType<DuePlace> = {
+  name: 'place',
+  expected: '`next` of the previous page',
+  pattern: /^[A-Za-z0-9_-]{1,1000}$/,
+  read: readPlace,
+};
+
 export const keyEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'GET',
+    path: '/due',
+    operation: 'list_due',
+    summary: 'List the keys and credentials of all accounts that should be replaced or expire soon, most urgent first',
+    role: 'viewer',
+    accountToken: 'own',
+    input: z.strictObject({
+      environment: environment.optional(),
+      kind: textValue(oneOf(dueKinds)).optional(),
+      after: textValue(place).optional().describe('`next` of the previous page.'),
+      limit: pageSize,
+    }),
+    response: { status: 200, view: 'Due' },
+    run: async ({ operations }, { environment, kind, after, limit }, { token }) => {
+      const query = { environment, kind, only: token.account, ...(after && { place: after }) };
+      const { items, ...page } = await operations.duePage(limit, query);
+      return { due: items, ...page };
+    },
+  }),
   endpoint({
     method: 'GET',
     path: '/keys/due',

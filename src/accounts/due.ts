@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import { isDeepStrictEqual } from 'node:util';
+import { environmentNames, environmentOf, keyKinds, kindOf, type EnvironmentName } from './api-key.ts';
+import { isDue, keyWarnings, warningsOf } from './conditions.ts';
+import type { StoredAccount } from './store.ts';
+import { viewEncryption, viewKey, type Viewing } from './views.ts';
+
+/** What can be due: the kinds of API keys, and the credentials of an account in one environment. */
+export const dueKinds = [...keyKinds, 'credentials'] as const;
+export type DueKind = (typeof dueKinds)[number];
+
+const date = z.string().meta({ format: 'date-time' });
+
+export const dueView = z
+  .object({
+    account: z.string().describe('The id of its account.'),
+    environment: z.enum(environmentNames),
+    kind: z.enum(dueKinds),
+    id: z.string().nullable().describe('The id of the key; null for credentials.'),
+    name: z.string().nullable().describe('What the owner of the key calls it.'),
+    hint: z.string().nullable().describe('The key with its middle left out, such as `sk_live_…oiTq`; null: not known.'),
+    warnings: z
+      .array(z.enum(keyWarnings))
+      .describe('`due`: older than 180 days, so it should be replaced. `expiring`: it expires within 30 days.'),
+    created_at: date.nullable(),
+    expires_at: date.nullable(),
+    last_used_at: date
+      .nullable()
+      .optional()
+      .describe('When the key was last used, within a few minutes; null: never. Absent if it is not recorded.'),
+  })
+  .describe('An API key or credentials that should be replaced.');
+export type DueView = z.output<typeof dueView>;
+
+/** Which of them are wanted. */
+export interface DueFilter {
+  readonly environment?: EnvironmentName | undefined;
+  readonly kind?: DueKind | undefined;
+}
+
+/** The keys and credentials of an account that are due. */
+export function dueOf(account: StoredAccount, viewing: Viewing, { environment, kind }: DueFilter): DueView[] {
+  const keys = account.keys
+    .filter((key) => warningsOf(key, viewing.now).length > 0)
+    .map((key): DueView => {
+      const { state: _state, revoked_at: _revoked, ...view } = viewKey(account.id, key, viewing);
+      return { ...view, environment: environmentOf(key.prefix), kind: kindOf(key.prefix) };
+    });
+  const credentials = environmentNames
+    .map((name) => viewEncryption(account, name, viewing))
+    .filter((each) => each.created_at !== null && isDue(Date.parse(each.created_at), viewing.now))
+    .map(({ environment, created_at }): DueView => {
+      const none = { id: null, name: null, hint: null, expires_at: null };
+      return { account: account.id, environment, kind: 'credentials', ...none, warnings: ['due'], created_at };
+    });
+  return [...keys, ...credentials].filter(
+    (each) =>
+      (environment === undefined || each.environment === environment) && (kind === undefined || each.kind === kind),
+  );
+}
+
+/** A place in the order of urgency. */
+export type DuePlace = readonly (string | number)[];
+
+/**
+ * What expires first comes first, because its requests are refused from then on; then what is only old, the oldest first. The rest makes
+ * every place different.
+ */
+export function placeOf({ account, environment, kind, id, warnings, created_at, expires_at }: DueView): DuePlace {
+  const expires = warnings.includes('expiring');
+  const time = Date.parse((expires ? expires_at : created_at) ?? '');
+  return [expires ? 0 : 1, time, account, environment, kind, id ?? ''];
+}
+
+/** As a comparator of `sort`. */
+export function compareUrgency(a: DuePlace, b: DuePlace): number {
+  const at = a.findIndex((part, i) => part !== b[i]);
+  const [one, other] = [a[at], b[at]];
+  if (one === undefined || other === undefined) return 0;
+  return one < other ? -1 : 1;
+}
+
+/** Keeps the most urgent of any number, in bounded memory. */
+export class MostUrgent {
+  readonly #most: number;
+  readonly #after: DuePlace | undefined;
+  readonly #kept: { readonly place: DuePlace; readonly view: DueView }[] = [];
+
+  /** @param after only what comes behind this place */
+  constructor(most: number, after: DuePlace | undefined) {
+    this.#most = most;
+    this.#after = after;
+  }
+
+  add(view: DueView): void {
+    const place = placeOf(view);
+    if (this.#after !== undefined && compareUrgency(place, this.#after) <= 0) return;
+    const last = this.#kept.at(-1);
+    if (last !== undefined && this.#kept.length === this.#most && compareUrgency(last.place, place) < 0) return;
+    let [low, high] = [0, this.#kept.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const kept = this.#kept[middle];
+      if (kept !== undefined && compareUrgency(kept.place, place) < 0) low = middle + 1;
+      else high = middle;
+    }
+    this.#kept.splice(low, 0, { place, view });
+    if (this.#kept.length > this.#most) this.#kept.pop();
+  }
+
+  /** Most urgent first. */
+  get list(): readonly DueView[] {
+    return this.#kept.map(({ view }) => view);
+  }
+}
+
+/** A place as the `next` of a page. */
+export function writePlace(place: DuePlace): string {
+  return Buffer.from(JSON.stringify(place)).toString('base64url');
+}
+
+/** @returns undefined if `written` is not a place */
+export function readPlace(written: string): DuePlace | undefined {
+  try {
+    const place = JSON.parse(Buffer.from(written, 'base64url').toString()) as unknown;
+    if (!Array.isArray(place)) return undefined;
+    const types = place.map((part) => typeof part);
+    return isDeepStrictEqual(types, ['number', 'number', 'string', 'string', 'string', 'string'])
+      ? (place as DuePlace)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
