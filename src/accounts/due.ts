@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isDeepStrictEqual } from 'node:util';
-import { environmentNames, environmentOf, keyKinds, kindOf, type EnvironmentName } from './api-key.ts';
+import { environmentNames, keyKinds, type EnvironmentName } from './api-key.ts';
 import { isDue, keyWarnings, warningsOf } from './conditions.ts';
 import type { StoredAccount } from './store.ts';
 import { viewEncryption, viewKey, type Viewing } from './views.ts';
@@ -44,14 +44,23 @@ export function dueOf(account: StoredAccount, viewing: Viewing, { environment, k
     .filter((key) => warningsOf(key, viewing.now).length > 0)
     .map((key): DueView => {
       const { state: _state, revoked_at: _revoked, ...view } = viewKey(account.id, key, viewing);
-      return { ...view, environment: environmentOf(key.prefix), kind: kindOf(key.prefix) };
+      return view;
     });
   const credentials = environmentNames
     .map((name) => viewEncryption(account, name, viewing))
     .filter((each) => each.created_at !== null && isDue(Date.parse(each.created_at), viewing.now))
     .map(({ environment, created_at }): DueView => {
-      const none = { id: null, name: null, hint: null, expires_at: null };
-      return { account: account.id, environment, kind: 'credentials', ...none, warnings: ['due'], created_at };
+      return {
+        account: account.id,
+        environment,
+        kind: 'credentials',
+        id: null,
+        name: null,
+        hint: null,
+        warnings: ['due'],
+        created_at,
+        expires_at: null,
+      };
     });
   return [...keys, ...credentials].filter(
     (each) =>

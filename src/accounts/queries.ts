@@ -60,7 +60,7 @@ export class Queries {
   async due(query: Scope & DueFilter = {}): Promise<readonly DueView[]> {
     const due: { readonly place: DuePlace; readonly view: DueView }[] = [];
     for await (const view of this.#due(query)) due.push({ place: placeOf(view), view });
-    return due.sort((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
+    return due.toSorted((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
   }
 
   /** Valid keys that are due for rotation or expire soon, in the order of their accounts' ids. */
