@@ -58,19 +58,19 @@ export interface Cell<Value> {
 const position = 'after';
 
 /**
- * A parameter of the page in its address, which is empty by default: a reload, a copied address and Back keep it. Back leads to
+ * A parameter of the page in its address, which is the `preset` by default: a reload, a copied address and Back keep it. Back leads to
  * the page before, except in a list, where it leads to the earlier position.
  */
-export function inAddress<Value extends string = string>(name: string): Cell<Value | ''> {
+export function inAddress<Value extends string = string>(name: string, preset: Value | '' = ''): Cell<Value | ''> {
   return {
     get value() {
-      return (query.value.get(name) ?? '') as Value | '';
+      return (query.value.get(name) ?? preset) as Value | '';
     },
     set value(text) {
       const changed = new URLSearchParams(query.value);
       changed.delete(position);
       changed.delete(name);
-      if (text !== '') changed.set(name, text);
+      if (text !== preset) changed.set(name, text);
       const address = `#/${parts.value[0] ?? ''}${changed.size === 0 ? '' : `?${changed.toString()}`}`;
       if (name === position) {
         openAddress(address);

@@ -387,7 +387,7 @@ export const texts = {
     export: 'Export as CSV',
     actor: 'Who',
     action: 'What',
-    details: 'Details',
+    imported: (count: number) => `imported ${count.toLocaleString('en')} accounts`,
     actions: {
       account_added: 'Account added',
       account_imported: 'Account imported',

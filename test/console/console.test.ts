@@ -58,7 +58,7 @@ describeWithChromium('the console', () => {
       await page.getByRole('link', { name: tab }).click();
       await page.getByRole('region', { name: tab }).waitFor();
     }
-    await page.getByText('API key issued').waitFor();
+    await page.getByText(/issued the secret key/).waitFor();
 
     browser.expectComplaint(/403/);
     const headers = "headers: { 'session-key': sessionStorage.getItem('session-key') }";

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { codeOf } from './merchant.ts';
@@ -97,11 +97,12 @@ describeWithChromium('the lists in the console', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
     await page.getByText('The account was renamed.').waitFor();
     await page.getByRole('link', { name: 'Activity' }).click();
-    await page.getByRole('cell', { name: 'Account renamed' }).waitFor();
-    await page.getByRole('cell', { name: 'token:otto' }).waitFor();
+    await page.getByRole('cell', { name: 'renamed the account to =HYPERLINK("http://x")' }).waitFor();
+    await page.getByRole('cell', { name: 'otto' }).first().waitFor();
 
     await page.getByRole('link', { name: 'Audit' }).click();
-    await page.getByRole('cell', { name: 'Account renamed' }).waitFor();
+    await page.getByRole('cell', { name: 'renamed the account to' }).waitFor();
+    await page.getByRole('cell', { name: 'signed in as operator' }).first().waitFor();
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('button', { name: 'Export as CSV' }).click(),
@@ -118,5 +119,30 @@ describeWithChromium('the lists in the console', () => {
     await page.getByLabel('Account', { exact: true }).fill('initech');
     await page.keyboard.press('Enter');
     await page.getByText('Nothing was changed in this period.').waitFor();
+    await page.getByLabel('Since').selectOption('The last day');
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    await page.goBack();
+    await page.getByText('Nothing was changed in this period.').waitFor();
+    expect(page.url()).toContain('account=initech&days=1');
+    expect(await page.getByLabel('Since').inputValue()).toBe('1');
+  });
+
+  test('show an import of several accounts as one row that opens', async () => {
+    const { folder, url } = sidecar();
+    const trail = folder.file('accounts.audit.jsonl');
+    const imported = (id: string) =>
+      JSON.stringify({
+        at: new Date().toISOString(),
+        actor: 'user:root',
+        action: 'account_imported',
+        account: id,
+        details: {},
+      });
+    appendFileSync(trail, ['one', 'two', 'three'].map((id) => `${imported(id)}\n`).join(''));
+    const page = await browser.open(`${url}#/audit`);
+    await signIn(page, 'viewer');
+    await page.getByText('imported 3 accounts').click();
+    await page.getByRole('link', { name: 'two' }).waitFor();
   });
 });

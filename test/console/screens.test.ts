@@ -34,9 +34,9 @@ const screens: readonly (readonly [place: string, shown: RegExp])[] = [
   ['accounts', /Acme Stores/],
   ['accounts/acme/keys', /Due/],
   ['accounts/acme/encryption', /The previous key and IV are accepted too/],
-  ['accounts/acme/activity', /Account renamed/],
+  ['accounts/acme/activity', /renamed the account/],
   ['rotation', /Running graces/],
-  ['audit', /Account renamed/],
+  ['audit', /renamed the account/],
   ['system', /limits\.requestBody/],
 ];
 

@@ -2,7 +2,8 @@ import { useSignal } from '@preact/signals';
 import { api, ask, refusalOf, type AuditEvent, type Refused } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { inFull } from '../dates.ts';
-import { linkTo } from '../route.ts';
+import { inAddress, linkTo, type Cell } from '../route.ts';
+import { entriesOf, nameOf, sentenceOf } from '../sentences.ts';
 import { setText } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
@@ -26,24 +27,29 @@ function eventsOf({ account, days }: Wanted, after: After, limit: number) {
 
 /** The audit trail of all accounts or of one. */
 export function Audit() {
-  const account = useSignal('');
-  const days = useSignal<keyof typeof say.periods>('7');
+  const account = inAddress('account');
+  const days = inAddress<keyof typeof say.periods>('days', '7');
   return (
     <>
       <h1>{texts.pages.audit}</h1>
       <div class="search">
         <Field label={texts.columns.account} hint={say.accountHint}>
-          {(control) => <input {...control} {...searchInput} onChange={setText(account)} />}
+          {(control) => <input {...control} {...searchInput} value={account.value} onChange={setText(account)} />}
         </Field>
         <Choice label={say.period} of={days} options={say.periods} />
       </div>
-      <Events key={`${account.value} ${days.value}`} account={account.value.trim()} days={days.value} />
+      <Events
+        key={`${account.value} ${days.value}`}
+        account={account.value.trim()}
+        days={days.value}
+        at={inAddress('after')}
+      />
     </>
   );
 }
 
 /** The selected events in pages, and all of them as CSV. */
-export function Events(wanted: Wanted) {
+export function Events({ at, ...wanted }: Wanted & { at?: Cell<string> }) {
   const refused = useSignal<Refused | undefined>(undefined);
   const exportAll = async (): Promise<void> => {
     refused.value = await refusalOf(async () => {
@@ -51,7 +57,7 @@ export function Events(wanted: Wanted) {
     });
   };
   return (
-    <Pages ask={(after) => eventsOf(wanted, after, 100)} every={10_000}>
+    <Pages ask={(after) => eventsOf(wanted, after, 100)} every={10_000} {...(at !== undefined && { at })}>
       {({ events }) => (
         <>
           <Problem refused={refused.value} />
@@ -71,29 +77,38 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
   return (
     <Table
       label={texts.pages.audit}
-      rows={events}
-      keyOf={({ at }, i) => `${at} ${i}`}
+      rows={entriesOf(events)}
+      keyOf={([{ at }], i) => `${at} ${i}`}
       columns={[
-        [texts.columns.time, ({ at }) => <time dateTime={at}>{inFull(at)}</time>],
-        [say.actor, ({ actor }) => <code>{actor}</code>],
-        [say.action, ({ action }) => say.actions[action]],
-        [
-          texts.columns.account,
-          ({ account }) => account !== null && <a href={linkTo('accounts', account)}>{account}</a>,
-        ],
-        [say.details, ({ details }) => <Details details={details} />],
+        [texts.columns.time, ([{ at }]) => <time dateTime={at}>{inFull(at)}</time>],
+        [say.actor, ([{ actor }]) => <span title={actor}>{nameOf(actor)}</span>],
+        [say.action, (entry) => <What entry={entry} />, 'wide'],
+        [texts.columns.account, (entry) => entry.length === 1 && <AccountLink event={entry[0]} />],
       ]}
       empty={say.none}
     />
   );
 }
 
-function Details({ details }: Pick<AuditEvent, 'details'>) {
-  return Object.entries(details).map(([name, value]) => (
-    <span key={name} class="block">
-      <span class="faint">{name}</span> <code>{String(value)}</code>
-    </span>
-  ));
+/** What was done; of an import of several accounts, their number, and each when it is opened. */
+function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
+  if (entry.length === 1) return <>{sentenceOf(entry[0])}</>;
+  return (
+    <details>
+      <summary>{say.imported(entry.length)}</summary>
+      <ul>
+        {entry.map((event) => (
+          <li key={event.account}>
+            <AccountLink event={event} />
+          </li>
+        ))}
+      </ul>
+    </details>
+  );
+}
+
+function AccountLink({ event: { account } }: { event: AuditEvent }) {
+  return account === null ? null : <a href={linkTo('accounts', account)}>{account}</a>;
 }
 
 async function allEvents(wanted: Wanted, after: After = {}): Promise<AuditEvent[]> {

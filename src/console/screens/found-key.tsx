@@ -1,6 +1,7 @@
 import { api, ask, type Account, type ShownKey } from '../api.ts';
 import { distance, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
+import { nameOf } from '../sentences.ts';
 import { texts } from '../texts.ts';
 import { Show } from '../ui/states.tsx';
 
@@ -31,7 +32,7 @@ function stateOf(key: ShownKey): string {
   const { attempts, last_attempt_at: last } = key.use;
   const since = attempts === 0 ? '' : say.attempts(attempts) + (last === null ? '' : say.lastAttempt(ago(last)));
   if (key.revoked_at !== null) {
-    const by = key.revoked_by === null ? '' : say.by(key.revoked_by.replace(/^(?:user|token):/, ''));
+    const by = key.revoked_by === null ? '' : say.by(nameOf(key.revoked_by));
     return `${say.revoked(ago(key.revoked_at))}${by}${since}.`;
   }
   if (key.state === 'expired' && key.expires_at !== null) return `${say.expired(ago(key.expires_at))}${since}.`;
