@@ -28,11 +28,14 @@ export class Refused extends Error {
   /** The problem's `code`, or `unreachable`. */
   readonly code: string;
   readonly requestId: string | undefined;
+  /** What is wrong with members of the request, by their names. */
+  readonly fields: Readonly<Record<string, string>>;
 
-  constructor(code: string, message: string, requestId?: string) {
+  constructor(code: string, message: string, requestId?: string, fields: Readonly<Record<string, string>> = {}) {
     super(message);
     this.code = code;
     this.requestId = requestId;
+    this.fields = fields;
   }
 }
 
@@ -79,5 +82,6 @@ export async function ask<Data>(
     request_id: requestId,
   } = (response.error ?? {}) as Partial<Problem>;
   const members = errors?.map(({ path, message }) => `${path}: ${message}`).join('; ');
-  throw new Refused(code, texts.problems[code] ?? members ?? detail, requestId);
+  const fields = Object.fromEntries(errors?.map(({ path, message }) => [path, message]) ?? []);
+  throw new Refused(code, texts.problems[code] ?? members ?? detail, requestId, fields);
 }

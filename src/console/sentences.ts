@@ -20,7 +20,8 @@ const told: Partial<Record<AuditEvent['action'], (details: Details) => string>> 
     `${replaced === true ? 'replaced key and IV' : 'enabled encryption'} in ${environment}${graceOf(until)}`,
   encryption_disabled: ({ environment, grace_until: until }) =>
     `disabled encryption in ${environment}${graceOf(until)}`,
-  grace_changed: ({ environment, grace_until: until }) => `moved the end of the grace in ${environment} to ${dateOf(until)}`,
+  grace_changed: ({ environment, grace_until: until }) =>
+    `moved the end of the grace in ${environment} to ${dateOf(until)}`,
   grace_ended: ({ environment }) => `ended the grace in ${environment}`,
   operator_signed_in: ({ role }) => `signed in as ${role}`,
   operators_refused: ({ requests }) => `${requests} requests with wrong tokens were refused`,

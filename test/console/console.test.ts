@@ -216,6 +216,23 @@ describeWithChromium('the console', () => {
     await page.getByText('Signed in as ada, admin').waitFor();
   });
 
+  test('shows what is wrong with a field at the field', async () => {
+    const page = await browser.open(`${sidecar().url}#/accounts`);
+    await signIn(page, 'admin');
+    await page.getByRole('button', { name: 'Add account' }).click();
+    const dialog = page.getByRole('dialog');
+    const id = dialog.getByLabel('Id');
+    await id.fill('no spaces here');
+    await dialog.getByLabel('Name', { exact: true }).fill('Other');
+    browser.expectComplaint(/400/);
+    await dialog.getByRole('button', { name: 'Add account' }).click();
+    await dialog.getByRole('alert').waitFor();
+    expect(await id.getAttribute('aria-invalid')).toBe('true');
+    const [error = ''] = ((await id.getAttribute('aria-describedby')) ?? '').split(' ');
+    expect(await page.locator(`[id="${error}"]`).textContent()).toMatch(/letters|characters/);
+    expect(await dialog.getByLabel('Name', { exact: true }).getAttribute('aria-invalid')).toBe('false');
+  });
+
   test('signs in with a link that holds a token, which then is in no address and in no history', async () => {
     const { url } = sidecar();
     const page = await browser.open(`${url}#/sign-in/${operators.viewer.token}`);

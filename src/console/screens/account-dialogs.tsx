@@ -22,8 +22,8 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
       onDone={(added) => goTo('accounts', added.id)}
       onClose={onClose}
     >
-      <TextField label={say.idField} hint={say.idHint} of={id} />
-      <TextField label={say.name} hint={say.nameHint} of={name} />
+      <TextField label={say.idField} hint={say.idHint} name="id" of={id} />
+      <TextField label={say.name} hint={say.nameHint} name="name" of={name} />
     </Ask>
   );
 }
@@ -47,7 +47,7 @@ export function RenameAccount({ account, ...handlers }: AccountDialogProps) {
       notice={texts.account.renamed}
       {...handlers}
     >
-      <TextField label={say.name} hint={say.nameHint} of={name} />
+      <TextField label={say.name} hint={say.nameHint} name="name" of={name} />
     </Ask>
   );
 }

@@ -50,7 +50,7 @@ export function IssueKey({ account, ...handlers }: DialogHandlers<IssuedKey> & {
       notice={say.issued}
       {...handlers}
     >
-      <TextField label={say.name} hint={say.nameHint} of={name} />
+      <TextField label={say.name} hint={say.nameHint} name="name" of={name} />
       <Choice label={texts.columns.environment} of={environment} options={texts.environments} />
       <Choice label={say.kind} hint={say.kindHint} of={kind} options={texts.kinds} />
       <Choice label={say.expiry} of={expiry} options={say.expiries} />

@@ -4,6 +4,7 @@ import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { refusalOf, type Refused } from '../api.ts';
 import { announceChange } from '../notices.ts';
 import { texts } from '../texts.ts';
+import { FieldErrors } from './fields.tsx';
 import { Problem } from './states.tsx';
 
 /**
@@ -92,7 +93,7 @@ export function Ask<Changed extends { readonly in_force: boolean }>(
           void submit();
         }}
       >
-        {props.children}
+        <FieldErrors.Provider value={refused.value?.fields ?? {}}>{props.children}</FieldErrors.Provider>
         <Problem refused={refused.value} />
         <div class="row end">
           <button type="button" onClick={props.onClose}>

@@ -1,21 +1,46 @@
-import type { ComponentChildren } from 'preact';
-import { useId } from 'preact/hooks';
+import { createContext, type ComponentChildren } from 'preact';
+import { useContext, useId } from 'preact/hooks';
 import type { Cell } from '../route.ts';
 import { setText } from '../set.ts';
 
-/** A labelled control, with a line of explanation below it. */
+/** What is wrong with the fields of a form, by the names of the request's members. */
+export const FieldErrors = createContext<Readonly<Record<string, string>>>({});
+
+interface Control {
+  readonly id: string;
+  readonly 'aria-describedby': string | undefined;
+  readonly 'aria-invalid': boolean;
+}
+
+/** A labelled control, with a line of explanation below it, and what is wrong with it. */
 export function Field(props: {
   label: string;
   hint?: string | undefined;
+  /** The member of the request that it sets. */
+  name?: string | undefined;
   /** Gets the attributes that connect the control with its label and its hint. */
-  children: (control: { id: string; 'aria-describedby': string | undefined }) => ComponentChildren;
+  children: (control: Control) => ComponentChildren;
 }) {
   const id = useId();
   const hintId = `${id}-hint`;
+  const errorId = `${id}-error`;
+  const error = useContext(FieldErrors)[props.name ?? ''];
+  const described = [...(error === undefined ? [] : [errorId]), ...(props.hint === undefined ? [] : [hintId])].join(
+    ' ',
+  );
   return (
     <div class="field">
       <label for={id}>{props.label}</label>
-      {props.children({ id, 'aria-describedby': props.hint === undefined ? undefined : hintId })}
+      {props.children({
+        id,
+        'aria-describedby': described === '' ? undefined : described,
+        'aria-invalid': error !== undefined,
+      })}
+      {error !== undefined && (
+        <p class="wrong" id={errorId}>
+          {error}
+        </p>
+      )}
       {props.hint !== undefined && (
         <p class="hint" id={hintId}>
           {props.hint}
@@ -29,9 +54,9 @@ export function Field(props: {
 export const searchInput = { type: 'search', autocomplete: 'off', spellcheck: false } as const;
 
 /** A line of text. */
-export function TextField({ label, hint, of, code = false }: TextProps & { code?: boolean }) {
+export function TextField({ label, hint, name, of, code = false }: TextProps & { code?: boolean }) {
   return (
-    <Field label={label} hint={hint}>
+    <Field label={label} hint={hint} name={name}>
       {(control) => (
         <input
           {...control}
@@ -49,6 +74,8 @@ export function TextField({ label, hint, of, code = false }: TextProps & { code?
 export interface TextProps {
   readonly label: string;
   readonly hint?: string;
+  /** The member of the request that it sets. */
+  readonly name?: string;
   /** The typed text. */
   readonly of: Cell<string>;
 }
