@@ -412,7 +412,16 @@ export const texts = {
     },
   },
 
+  rotateSeveral: {
+    title: (count: number) => `Rotate ${count === 1 ? '1 key' : `${count} keys`}`,
+    progress: (done: number, all: number) => `${done} of ${all} done`,
+    secretText: 'Copy or save the new keys now. Only their hashes are stored, so they cannot be shown again.',
+    copy: 'Copy all',
+    download: 'Download as CSV',
+  },
+
   rotation: {
+    rotateSelected: (count: number) => (count === 0 ? 'Rotate the selected' : `Rotate ${count} selected`),
     keys: 'Keys to rotate',
     keysIntro: 'Valid keys that are older than 180 days or expire within 30 days.',
     noKeys: 'No key is due.',

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals';
 import { api, ask, refusalOf, type AuditEvent, type Refused } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { inFull } from '../dates.ts';
+import { download } from '../download.ts';
 import { inAddress, linkTo, type Cell } from '../route.ts';
 import { entriesOf, nameOf, sentenceOf } from '../sentences.ts';
 import { setText } from '../set.ts';
@@ -53,7 +54,11 @@ export function Events({ at, ...wanted }: Wanted & { at?: Cell<string> }) {
   const refused = useSignal<Refused | undefined>(undefined);
   const exportAll = async (): Promise<void> => {
     refused.value = await refusalOf(async () => {
-      download(`audit-${wanted.account === '' ? 'all' : wanted.account}.csv`, csvOf(await allEvents(wanted)));
+      download(
+        `audit-${wanted.account === '' ? 'all' : wanted.account}.csv`,
+        'text/csv',
+        csvOf(await allEvents(wanted)),
+      );
     });
   };
   return (
@@ -114,13 +119,4 @@ function AccountLink({ event: { account } }: { event: AuditEvent }) {
 async function allEvents(wanted: Wanted, after: After = {}): Promise<AuditEvent[]> {
   const { events, next } = await eventsOf(wanted, after, 1_000);
   return next === null ? events : [...events, ...(await allEvents(wanted, { after: next }))];
-}
-
-function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(url);
 }

@@ -1,12 +1,17 @@
-import { api, ask, type ApiKey } from '../api.ts';
-import { linkTo } from '../route.ts';
+import { useSignal, type Signal } from '@preact/signals';
+import { api, ask, type ApiKey, type EnvironmentName } from '../api.ts';
+import { inAddress, linkTo } from '../route.ts';
+import { mayChange } from '../session.ts';
+import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
+import { Chips } from '../ui/chips.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Section } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 import { acceptedBy, GraceUse } from './grace.tsx';
+import { RotateSeveral } from './rotate-several.tsx';
 
 const say = texts.rotation;
 
@@ -21,21 +26,47 @@ export function Rotation() {
   );
 }
 
+/** The due keys as a work list: those that are selected are rotated one after the other. */
 function DueKeys() {
+  const selected = useSignal<readonly ApiKey[]>([]);
+  const rotating = useSignal(false);
+  const rotations = useSignal(0);
+  const environment = inAddress<EnvironmentName>('environment');
+  const closed = (rotated: boolean): void => {
+    rotating.value = false;
+    if (!rotated) return;
+    selected.value = [];
+    rotations.value += 1;
+  };
   return (
     <Section title={say.keys} intro={say.keysIntro}>
+      <div class="row between">
+        <Chips
+          label={texts.columns.environment}
+          of={environment}
+          options={(['live', 'test'] as const).map((each) => [each, texts.environments[each]])}
+        />
+        {mayChange() && (
+          <button class="primary" disabled={selected.value.length === 0} onClick={set(rotating, true)}>
+            {say.rotateSelected(selected.value.length)}
+          </button>
+        )}
+      </div>
       <Pages
+        key={rotations.value}
         ask={(after) => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 50, ...after } } }))}
         every={30_000}
       >
         {({ keys }) => (
           <Table
             label={say.keys}
-            rows={keys}
+            rows={keys
+              .filter((key) => environment.value === '' || key.environment === environment.value)
+              .toSorted((a, b) => endOf(a) - endOf(b))}
             keyOf={({ account, id }) => `${account} ${id}`}
             columns={[
               [texts.columns.account, ({ account }) => <a href={linkTo('accounts', account, 'keys')}>{account}</a>],
-              [texts.keys.id, ({ id }) => <code>{id}</code>],
+              [texts.keys.id, (key) => <Selectable apiKey={key} selected={selected} />],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
               [texts.keys.kind, ({ kind }) => texts.kinds[kind]],
               [say.why, (key) => <Warnings apiKey={key} />],
@@ -46,7 +77,31 @@ function DueKeys() {
           />
         )}
       </Pages>
+      {rotating.value && <RotateSeveral keys={selected.value} onClose={closed} />}
     </Section>
+  );
+}
+
+/** The more urgent a key is, the smaller: when it expires, behind those that expire when it was made. */
+function endOf({ expires_at: expires, created_at: created }: ApiKey): number {
+  return expires === null ? Number.MAX_SAFE_INTEGER / 2 + Date.parse(created) : Date.parse(expires);
+}
+
+function Selectable({ apiKey, selected }: { apiKey: ApiKey; selected: Signal<readonly ApiKey[]> }) {
+  if (!mayChange()) return <code>{apiKey.id}</code>;
+  const isSelected = selected.value.some(({ id }) => id === apiKey.id);
+  return (
+    <label class="row tight">
+      <input
+        type="checkbox"
+        checked={isSelected}
+        onChange={() => {
+          const others = selected.value.filter(({ id }) => id !== apiKey.id);
+          selected.value = isSelected ? others : [...others, apiKey];
+        }}
+      />
+      <code>{apiKey.id}</code>
+    </label>
   );
 }
 

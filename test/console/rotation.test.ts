@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { describeWithChromium, useBrowser } from './browser.ts';
+import { signIn, useConsole } from './sidecar.ts';
+
+const account = (id: string, expiresAt?: string) => ({
+  id,
+  name: id,
+  keys: [
+    {
+      id: `${id}-old`,
+      key: `sk_test_${id}${'x'.repeat(16)}`,
+      createdAt: '2025-01-01',
+      ...(expiresAt && { expiresAt }),
+    },
+  ],
+});
+const soon = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
+
+describeWithChromium('the work list of keys to rotate', () => {
+  const browser = useBrowser();
+  const sidecar = useConsole(() => ({
+    accounts: { accounts: [account('acme'), account('globex'), account('urgent', `${soon}T23:00:00Z`)] },
+  }));
+
+  test('begins with what expires, rotates those that are selected, and shows their successors once', async () => {
+    const { folder, merchant, url } = sidecar();
+    const page = await browser.open(`${url}#/rotation`);
+    await signIn(page, 'operator');
+    const keys = page.getByRole('region', { name: 'Keys to rotate' }).first();
+    await keys.getByRole('link', { name: 'urgent' }).waitFor();
+    expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['urgent', 'acme', 'globex']);
+    await page.getByRole('button', { name: 'Live' }).click();
+    await page.getByText('No key is due.').waitFor();
+    await page.getByRole('button', { name: 'Live' }).click();
+    await keys.getByRole('checkbox', { name: 'acme-old' }).check();
+    await keys.getByRole('checkbox', { name: 'globex-old' }).check();
+    await page.getByRole('button', { name: 'Rotate 2 selected' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Rotate 2 keys' });
+    await dialog.getByLabel('Keep the old key for').selectOption('24 hours');
+    await dialog.getByRole('button', { name: 'Rotate' }).click();
+    await dialog.getByText('2 of 2 done').waitFor();
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      dialog.getByRole('button', { name: 'Download as CSV' }).click(),
+    ]);
+    const file = folder.file('keys.csv');
+    await download.saveAs(file);
+    const [head, ...lines] = readFileSync(file, 'utf8').trim().split('\r\n');
+    expect(head).toBe('account,replaces,id,key');
+    expect(lines.map((line) => line.split(',').slice(0, 2).join(' '))).toEqual(['acme acme-old', 'globex globex-old']);
+    for (const line of lines) {
+      const successor = line.split(',').at(-1) ?? '';
+      await expect.poll(async () => (await merchant.charge(successor)).status).toBe(200);
+    }
+    expect((await merchant.charge(`sk_test_acme${'x'.repeat(16)}`)).status).toBe(200);
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.getByRole('button', { name: 'Rotate the selected' }).waitFor();
+    expect(await page.content()).not.toContain(lines[0]?.split(',').at(-1));
+  });
+});
