@@ -8,6 +8,7 @@ import { createAuthority, type Certificate } from './support/certificates.ts';
 import { openConnection } from './support/connection.ts';
 import { eventually } from './support/eventually.ts';
 import { admin, configOf, keys, operatorsOf, route, startSidecar } from './support/sidecar.ts';
+import { settle } from './support/turns.ts';
 import { startUpstream } from './support/upstream.ts';
 
 const authority = createAuthority();
@@ -50,6 +51,16 @@ describe('a new configuration', () => {
     expect(warnings()).toEqual([member, member]);
     // The operators' page lists it among the members that need a restart.
     expect(readFileSync('docs/operators/reload.md', 'utf8')).toContain(`\`${member}\``);
+  });
+
+  test('with a lower limits.header lets a head in progress end as it may until the restart', async () => {
+    const { origin } = await startUpstream();
+    const sidecar = await startSidecar(configOf(origin));
+    const client = await openConnection(sidecar.port);
+    client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\nX-Long: ${'x'.repeat(10_000)}`);
+    await settle();
+    sidecar.app.apply(configOf(origin, { limits: { header: 2_048 } }));
+    await client.send('\r\n\r\n').untilText('HTTP/1.1 200 ');
   });
 
   test('with another CA for client certificates accepts its clients and no others', async () => {

@@ -30,7 +30,7 @@ export function limitsSchema({ value }: Values) {
       .default(4096)
       .describe(
         'Client connections open at once. One more replaces the one that has been idle longest without ever carrying a ' +
-          'known key, or is closed.',
+          'known key, or is closed. At most half carry public keys.',
       ),
     inFlight: z
       .int()
@@ -49,7 +49,7 @@ export function limitsSchema({ value }: Values) {
       .prefault('50%')
       .describe(
         'Share of `connections`, `inFlight` and `buffered` that one account may use in one environment; beyond it its requests are ' +
-          'refused as `overloaded`. If both environments are served, `test` may use half of each in all.',
+          'refused as `overloaded`. Its public keys may use half of that. If both environments are served, `test` may use half of each in all.',
       ),
   });
 }

@@ -173,7 +173,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
 
   #expectHead(): void {
     if (this.#owner.isClosing) {
-      this.#end(false);
+      this.#end(!this.incoming.isEmpty);
       return;
     }
     this.#state = 'head';

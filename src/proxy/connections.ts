@@ -67,10 +67,8 @@ export class ClientConnection implements Client, Linked<ClientConnection> {
   identify(claim: Claim): Shortage | undefined {
     this.#evictable.remove(this);
     if (this.#left || claim === this.#claim) return undefined;
-    this.#budget.give(1, this.#claim);
-    const shortage = this.#budget.take(1, claim);
+    const shortage = this.#budget.move(1, this.#claim, claim);
     if (shortage === undefined) this.#claim = claim;
-    else this.#budget.take(1, this.#claim);
     return shortage;
   }
 

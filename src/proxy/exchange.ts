@@ -6,8 +6,10 @@ import { asksForWebSocket } from './admit/head.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { runCipherTest } from './body/cipher-test.ts';
 import { inspect } from './body/inspect.ts';
+import type { LongBodies } from './body/long-bodies.ts';
 import type { EnvelopeOpener, Outgoing } from './body/open.ts';
-import { anonymous, type Budgets, Reservation } from './capacity/budgets.ts';
+import { anonymous, type Budgets } from './capacity/budgets.ts';
+import { Reservation } from './capacity/reservation.ts';
 import type { ClientConnection } from './connections.ts';
 import type { RequestScheduler, TickQueue } from './capacity/scheduler.ts';
 import { Refusal } from '../errors.ts';
@@ -30,6 +32,7 @@ export interface ExchangeParts {
   readonly budgets: Budgets;
   readonly scheduler: RequestScheduler;
   readonly cipherTests: TickQueue;
+  readonly longBodies: LongBodies;
   readonly opener: EnvelopeOpener;
   readonly metrics: Metrics;
   /** A request begins: it is in progress until `onOver`. */
@@ -148,7 +151,7 @@ export class ExchangeRunner {
     const outgoing =
       exchange.enveloped && encryption !== undefined
         ? this.#parts.opener.open(responder, exchange, encryption)
-        : inspect(responder, exchange);
+        : inspect(responder, exchange, this.#parts.longBodies);
     return continueWith(outgoing, (ready) => {
       if (responder.settled) return;
       if (ready instanceof Refusal) responder.refuse(ready);

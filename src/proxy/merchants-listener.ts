@@ -25,7 +25,8 @@ export class MerchantsListener extends Listener {
 
   /** Applies a new configuration to what begins from now on: limits, timeouts, the certificate and the CA of clients. */
   apply(config: Config): void {
-    this.configure(limitsFrom(config));
+    // A head in progress was begun within the limit of the start: `limits.header` needs a restart.
+    this.configure({ ...limitsFrom(config), maxHeadSize: this.limits.maxHeadSize });
     this.#detail = config.log.client;
     const { tls } = config.listen;
     if (tls === undefined) return;

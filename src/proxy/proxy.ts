@@ -16,6 +16,7 @@ import { ambiguousText } from './admit/ambiguity.ts';
 import { peerAddress } from './admit/client-address.ts';
 import { refused } from './admit/exchange.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
+import { LongBodies } from './body/long-bodies.ts';
 import { EnvelopeOpener } from './body/open.ts';
 import { Budgets } from './capacity/budgets.ts';
 import { RequestScheduler, TickQueue } from './capacity/scheduler.ts';
@@ -56,13 +57,15 @@ export class Proxy {
     this.#connections = new ClientConnections(this.#budgets, this.#closings);
     this.#admission = new Admission(limits.inFlight, recorder.trace.bind(recorder), clock);
     const observer = new Observer(log, recorder, clock, () => this.used);
+    const longBodies = new LongBodies();
     const runner = new ExchangeRunner({
       admission: this.#admission,
       budgets: this.#budgets,
       scheduler: new RequestScheduler(),
       // One body of a test endpoint is processed in a turn.
       cipherTests: new TickQueue(1),
-      opener: new EnvelopeOpener(recorder.metrics),
+      longBodies,
+      opener: new EnvelopeOpener(recorder.metrics, longBodies),
       metrics: recorder.metrics,
       onBegin: (responder) => {
         this.active.add(responder);

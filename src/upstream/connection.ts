@@ -52,16 +52,8 @@ export class Connection implements UpstreamCall, BodySink {
 
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
-    const call = this.#call;
-    let outcome: ReturnType<ResponseReader['push']>;
-    try {
-      outcome = this.#reader.push(bytes);
-    } catch (error) {
-      // If a handler's error reached the socket's event, it would end the process.
-      this.abort();
-      call?.onError(error);
-      return;
-    }
+    const outcome = this.#attempt(() => this.#reader.push(bytes));
+    if (outcome === undefined) return;
     if (outcome === 'UNEXPECTED_DATA' || outcome === 'EARLIER_RESPONSE' || this.#reader.excess) this.#owner.onUnasked();
     if (outcome === 'end') {
       if (this.#call !== undefined) this.#onEnd(this.#call);
@@ -71,10 +63,14 @@ export class Connection implements UpstreamCall, BodySink {
     }
   }
 
-  /** Sends a request; the connection must be idle. */
+  /** Sends a request; the connection must be idle. Never throws: in a socket's event that would end the process. */
   send(call: Call): void {
     this.#call = call;
     call.connection = this;
+    this.#attempt(() => this.#write(call));
+  }
+
+  #write(call: Call): void {
     const { socket } = this;
     const { head, body } = call;
     this.#reader.begin(call.method, call.handler);
@@ -128,7 +124,20 @@ export class Connection implements UpstreamCall, BodySink {
   }
 
   #onDrain(): void {
-    if (!this.#bodySent && isStreamed(this.#call?.body)) this.#call.body.resume();
+    const body = this.#call?.body;
+    if (!this.#bodySent && isStreamed(body)) this.#attempt(() => body.resume());
+  }
+
+  /** If an error of a handler or of a body reached the socket's event, it would end the process. */
+  #attempt<T>(work: () => T): T | undefined {
+    const call = this.#call;
+    try {
+      return work();
+    } catch (error) {
+      this.abort();
+      call?.onError(error);
+      return undefined;
+    }
   }
 
   #onClose(): void {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
-import { anonymous, Budgets, Reservation, type Claim } from '../../src/proxy/capacity/budgets.ts';
+import { anonymous, Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
+import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
 import { configOf } from '../support/sidecar.ts';
 
@@ -53,6 +54,21 @@ describe('a budget', () => {
   test('gives all of it to the test environment if it is the only one', () => {
     const budgets = newBudgets({ account: 1 }, false);
     expect(budgets.inFlight.take(16, budgets.claim('test', acme, 'secret'))).toBeUndefined();
+  });
+
+  test('keeps what cannot be moved to another claim, even beyond a limit that was lowered', () => {
+    const budgets = newBudgets({ account: 1 });
+    const { connections } = budgets;
+    const [own, other] = [secret(budgets), secret(budgets, globex)];
+    expect(connections.take(8, own)).toBeUndefined();
+    budgets.resize({ ...limits, connections: 2, account: 1 }, true);
+    for (let i = 0; i < 8; i += 1) expect(connections.move(1, own, other)).toBe('total');
+    expect(connections.used).toBe(8);
+    connections.give(7, own);
+    expect(connections.move(1, own, other)).toBeUndefined();
+    connections.give(1, other);
+    expect(connections.used).toBe(0);
+    expect(connections.take(2, own)).toBeUndefined();
   });
 
   test('counts an account by environment', () => {

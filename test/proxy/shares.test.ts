@@ -87,6 +87,29 @@ describe('an account has', () => {
     await expectRefused(gateway, (await openConnection(sidecar.port)).send(visit), 'account');
   });
 
+  test('half of its share of requests in flight for its public keys, so that they cannot keep out its secret ones', async () => {
+    const gateway = await start({ inFlight: 8, account: 0.5 });
+    const { sidecar, upstream } = gateway;
+    const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
+    const unfinished = visit.replace('\r\n\r\n', '\r\nContent-Length: 2\r\n\r\n{');
+    for (let i = 1; i <= 2; i += 1) {
+      (await openConnection(sidecar.port)).send(unfinished);
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
+    }
+    await expectRefused(gateway, (await openConnection(sidecar.port)).send(unfinished), 'account');
+    await openBusy(sidecar, upstream, 1, keys.globex);
+    await expectServed(sidecar, keys.globex);
+  });
+
+  test('half of its share of connections for its public keys', async () => {
+    const { sidecar } = await start({ connections: 16, account: 0.25 });
+    const visit = `${bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST')}`;
+    for (let i = 0; i < 2; i += 1) await (await openConnection(sidecar.port)).send(visit).untilText('{"ok":true}');
+    const third = (await openConnection(sidecar.port)).send(visit);
+    expect(await third.untilEnded()).toContain('"code":"overloaded"');
+    await expectServed(sidecar, keys.globex);
+  });
+
   test('its share in each environment', async () => {
     const gateway = await start({ inFlight: 16, account: 0.25 }, 'both');
     const { sidecar, upstream } = gateway;
@@ -137,6 +160,16 @@ describe('an account has', () => {
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'connections')).toBe(1));
     await expectServed(sidecar, keys.acme);
   });
+});
+
+test('half of all connections are for secret keys, and those without a known key', async () => {
+  const { sidecar } = await start({ connections: 4, account: 1 });
+  const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
+  for (let i = 0; i < 2; i += 1) await (await openConnection(sidecar.port)).send(visit).untilText('{"ok":true}');
+  const third = (await openConnection(sidecar.port)).send(visit);
+  expect(await third.untilEnded()).toContain('"code":"overloaded"');
+  await expectServed(sidecar, keys.acme);
+  await expectServed(sidecar, keys.globex);
 });
 
 describe('beside live, the test environment has', () => {

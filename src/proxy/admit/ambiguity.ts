@@ -10,8 +10,9 @@ export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusa
 
 /** As `ambiguousHead`, for a head that the parser refused. @param text what was read of it */
 export function ambiguousText(text: string, snapshot: GatewaySnapshot): Refusal {
-  const [, host = ''] = /\r\nhost:[ \t]*([^\r]*?)[ \t]*(?:\r|$)/i.exec(text) ?? [];
-  return ambiguousBecause(hintForText(text), snapshot.environmentOf(host));
+  // White space is not in the pattern: its time would grow with the square of their number.
+  const [, host = ''] = /\r\nhost:([^\r]*)/i.exec(text) ?? [];
+  return ambiguousBecause(hintForText(text), snapshot.environmentOf(host.trim()));
 }
 
 export function ambiguousBecause(hint: string, environment: ServedEnvironment | undefined): Refusal {

@@ -5,6 +5,7 @@ import { continueWith } from '../../promises.ts';
 import type { UpstreamRequest } from '../../upstream/call.ts';
 import type { Admitted } from '../admit/exchange.ts';
 import type { Responder } from '../respond/responder.ts';
+import type { LongBodies } from './long-bodies.ts';
 import type { Outgoing } from './open.ts';
 import { collect, isEncoded } from './read.ts';
 import { PassingBody } from './stream.ts';
@@ -18,7 +19,7 @@ type Inspected = Outgoing | Refusal | Promise<Outgoing | Refusal>;
  * The body of a request that is forwarded unchanged; bodies of any size are streamed. JSON of an encrypting account is inspected
  * first, because the upstream could not read an envelope. Envelopes of other accounts are forwarded, and counted.
  */
-export function inspect(responder: Responder, exchange: Admitted): Inspected {
+export function inspect(responder: Responder, exchange: Admitted, longBodies: LongBodies): Inspected {
   const { head, encryption, enveloped } = exchange;
   const { http, reservation, snapshot } = responder;
   const pass = (body: UpstreamRequest['body'], passed = exchange): Outgoing => ({
@@ -37,7 +38,7 @@ export function inspect(responder: Responder, exchange: Admitted): Inspected {
   const watch = enveloped && encryption === undefined && !isEncoded(head) ? note : undefined;
   const inspected = (body: Buffer): Inspected => {
     if (encryption === undefined || isOpaque || body.length > requestBody) return pass(body);
-    return continueWith(isEnvelope(body), (isOne) => {
+    return continueWith(longBodies.run(responder, body, isEnvelope), (isOne) => {
       if (!isOne) return pass(body);
       if (!snapshot.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
       return pass(body, { ...exchange, reported: [...exchange.reported, 'encryption_not_supported'] });
@@ -55,20 +56,16 @@ export function inspect(responder: Responder, exchange: Admitted): Inspected {
   if (head.expectsContinue) http.sendContinue();
   if (isStreamed) return pass(new PassingBody(responder, undefined, watch));
   responder.setDeadline('request_timeout');
+  let blank = 0;
   const collected = collect(responder, requestBody, (bytes) => {
     responder.setDeadline('request_timeout');
-    return mayBeJsonObject(bytes);
+    // Each byte is looked at once, however the body is split.
+    while (blank < bytes.length && isWhiteSpace(bytes[blank] ?? 0)) blank += 1;
+    return blank === bytes.length || bytes[blank] === 0x7b;
   });
   return continueWith(collected, (read) => {
     if (read instanceof Refusal) return read;
-    return read.whole ? inspected(read.bytes) : pass(new PassingBody(responder, read.bytes));
+    // Its last piece may have shown that it is no JSON object.
+    return read.whole || http.bodyComplete ? inspected(read.bytes) : pass(new PassingBody(responder, read.bytes));
   });
-}
-
-/** Whether the first bytes of a body may begin a JSON object. */
-function mayBeJsonObject(first: Buffer): boolean {
-  for (const byte of first) {
-    if (!isWhiteSpace(byte)) return byte === 0x7b;
-  }
-  return true;
 }

@@ -1,7 +1,6 @@
 import { hintForPlaintext } from '../../envelope/accepted-hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../../envelope/envelope.ts';
 import { hintForBody } from '../../envelope/hints.ts';
-import { sliceLength } from '../../envelope/slices.ts';
 import { Refusal } from '../../errors.ts';
 import { continueWith } from '../../promises.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
@@ -10,6 +9,7 @@ import type { Admitted } from '../admit/exchange.ts';
 import { openersOf, sealingWith, takesPlaintext, type ActiveEncryption } from '../admit/sealing.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { Responder } from '../respond/responder.ts';
+import type { LongBodies } from './long-bodies.ts';
 import { isEncoded, readBody } from './read.ts';
 
 /** What goes to the upstream. */
@@ -34,11 +34,11 @@ export class EnvelopeOpener {
   readonly #metrics: Metrics;
   /** Envelopes that did not open, by API key. */
   readonly #failures = new FailureLimiter();
-  /** Settles when no long envelope is being opened. */
-  #openings: Promise<unknown> = Promise.resolve();
+  readonly #longBodies: LongBodies;
 
-  constructor(metrics: Metrics) {
+  constructor(metrics: Metrics, longBodies: LongBodies) {
     this.#metrics = metrics;
+    this.#longBodies = longBodies;
   }
 
   /** Reads the body and opens it. A request without a body is forwarded as it is. */
@@ -54,11 +54,7 @@ export class EnvelopeOpener {
     return continueWith(readBody(responder, head, responder.snapshot.limits.requestBody), (sent) => {
       if (sent instanceof Refusal) return sent;
       if (sent.length === 0) return this.#withoutBody(responder, empty);
-      if (sent.length <= sliceLength) return this.#open(responder, exchange, encryption, sent);
-      // Long ones one after another, so that only one at a time takes memory beside its body.
-      const opening = this.#openings.then(() => this.#open(responder, exchange, encryption, sent));
-      this.#openings = opening.catch(() => undefined);
-      return opening;
+      return this.#longBodies.run(responder, sent, (body) => this.#open(responder, exchange, encryption, body));
     });
   }
 

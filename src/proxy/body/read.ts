@@ -33,6 +33,7 @@ class Collector implements BodySink {
   readonly #settle: (result: Collected | Refusal) => void;
   #bytes = Buffer.alloc(0);
   #length = 0;
+  #done = false;
 
   constructor(
     responder: Responder,
@@ -87,6 +88,9 @@ class Collector implements BodySink {
   }
 
   #finish(result: Collected | Refusal): void {
+    // The end of the body may come with the piece that has stopped it.
+    if (this.#done) return;
+    this.#done = true;
     this.#responder.timing.resume();
     if (!this.#responder.settled) this.#settle(result);
   }

@@ -20,13 +20,15 @@ export interface Claim {
   readonly environment: EnvironmentName | undefined;
   /** Undefined before the account is known. */
   readonly account: AccountUse | undefined;
+  /** The part of it that public keys use; undefined for other claims. */
+  readonly publicUse: AccountUse | undefined;
 }
 
 /** The claims of requests without a valid key, before and after their environment is known. */
 export const anonymous: Readonly<Record<EnvironmentName | 'none', Claim>> = {
-  none: { tier: 'anonymous', environment: undefined, account: undefined },
-  test: { tier: 'anonymous', environment: 'test', account: undefined },
-  live: { tier: 'anonymous', environment: 'live', account: undefined },
+  none: { tier: 'anonymous', environment: undefined, account: undefined, publicUse: undefined },
+  test: { tier: 'anonymous', environment: 'test', account: undefined, publicUse: undefined },
+  live: { tier: 'anonymous', environment: 'live', account: undefined, publicUse: undefined },
 };
 
 /** How much of a budget each party may use. */
@@ -36,6 +38,8 @@ interface Quotas {
   readonly secret: number;
   readonly test: number;
   readonly account: number;
+  /** For the public keys of an account: they must not keep out its secret ones. */
+  readonly accountPublic: number;
 }
 
 /** A resource shared by all requests, of which each tier, the test environment and each account may use a part. */
@@ -43,7 +47,7 @@ export class Budget {
   readonly #name: LimitName;
   readonly #used = { anonymous: 0, public: 0, secret: 0 };
   #usedByTest = 0;
-  #quotas: Quotas = { anonymous: 0, public: 0, secret: 0, test: 0, account: 0 };
+  #quotas: Quotas = { anonymous: 0, public: 0, secret: 0, test: 0, account: 0, accountPublic: 0 };
 
   constructor(name: LimitName) {
     this.#name = name;
@@ -59,24 +63,40 @@ export class Budget {
   }
 
   /** Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim. */
-  take(amount: number, { tier, environment, account }: Claim): Shortage | undefined {
+  take(amount: number, claim: Claim): Shortage | undefined {
+    const shortage = this.#shortage(amount, claim);
+    if (shortage === undefined) this.#add(amount, claim);
+    return shortage;
+  }
+
+  give(amount: number, claim: Claim): void {
+    this.#add(-amount, claim);
+  }
+
+  /** Bills to another claim what was taken; if it is not available there, it stays where it is, even beyond a lowered limit. */
+  move(amount: number, from: Claim, to: Claim): Shortage | undefined {
+    this.#add(-amount, from);
+    const shortage = this.#shortage(amount, to);
+    this.#add(amount, shortage === undefined ? to : from);
+    return shortage;
+  }
+
+  #shortage(amount: number, { tier, environment, account, publicUse }: Claim): Shortage | undefined {
     const quotas = this.#quotas;
+    const name = this.#name;
     if (this.used + amount > quotas.secret) return 'total';
     if (tier !== 'secret' && this.#used[tier] + amount > quotas[tier]) return tier;
     if (environment === 'test' && this.#usedByTest + amount > quotas.test) return 'test';
-    if (account !== undefined) {
-      if (account[this.#name] + amount > quotas.account) return 'account';
-      account[this.#name] += amount;
-    }
-    if (environment === 'test') this.#usedByTest += amount;
-    this.#used[tier] += amount;
+    if (account !== undefined && account[name] + amount > quotas.account) return 'account';
+    if (publicUse !== undefined && publicUse[name] + amount > quotas.accountPublic) return 'account';
     return undefined;
   }
 
-  give(amount: number, { tier, environment, account }: Claim): void {
-    this.#used[tier] -= amount;
-    if (environment === 'test') this.#usedByTest -= amount;
-    if (account !== undefined) account[this.#name] -= amount;
+  #add(amount: number, { tier, environment, account, publicUse }: Claim): void {
+    this.#used[tier] += amount;
+    if (environment === 'test') this.#usedByTest += amount;
+    if (account !== undefined) account[this.#name] += amount;
+    if (publicUse !== undefined) publicUse[this.#name] += amount;
   }
 }
 
@@ -148,10 +168,11 @@ export class Budgets {
         secret: size,
         test: servesBoth ? part(1 / 2) : size,
         account: part(share),
+        accountPublic: part(share / 2),
       };
     };
     // A connection without a known key can be evicted, so that anonymous ones may use all that nobody else needs.
-    this.connections.resize(quotas(connections, 1, 1, 1));
+    this.connections.resize(quotas(connections, 1, 1, 1 / 2));
     this.inFlight.resize(quotas(inFlight, 1, 1 / 8, 1 / 2));
     // At least enough for one body.
     this.buffered.resize(quotas(buffered, requestBody, 1 / 8, 1 / 2));
@@ -192,10 +213,11 @@ export class Budgets {
     let claims = accounts.get(accountId);
     if (claims === undefined) {
       const account = { connections: 0, inFlight: 0, buffered: 0 };
+      const publicUse = { ...account };
       claims = {
         account,
-        public: { tier: 'public', environment, account },
-        secret: { tier: 'secret', environment, account },
+        public: { tier: 'public', environment, account, publicUse },
+        secret: { tier: 'secret', environment, account, publicUse: undefined },
       };
       accounts.set(accountId, claims);
     }
@@ -208,74 +230,5 @@ export class Budgets {
         if (account.connections + account.inFlight + account.buffered === 0) accounts.delete(id);
       }
     }
-  }
-}
-
-/** What one request has taken of the budgets. */
-export class Reservation {
-  readonly #budgets: Budgets;
-  #claim: Claim;
-  #slot: Claim | undefined;
-  #bytes = 0;
-  #bytesClaim: Claim = anonymous.none;
-  /** The limit that the request exceeded, and why. */
-  exceeded: { readonly limit: LimitName; readonly shortage: Shortage } | undefined;
-
-  constructor(budgets: Budgets, claim: Claim) {
-    this.#budgets = budgets;
-    this.#claim = claim;
-  }
-
-  /** Sets who is billed from now on. */
-  identify(claim: Claim): void {
-    this.#claim = claim;
-  }
-
-  get holdsSlot(): boolean {
-    return this.#slot !== undefined;
-  }
-
-  /** Takes a place in flight unless the request has one; false if none is left. */
-  takeSlot(claim = this.#claim): boolean {
-    if (this.#slot !== undefined) return true;
-    if (!this.#take('inFlight', 1, claim)) return false;
-    this.#slot = claim;
-    return true;
-  }
-
-  /**
-   * Has the request wait for a place in flight.
-   *
-   * @returns a function that ends the wait
-   */
-  waitForSlot(environment: EnvironmentName, start: () => void): () => void {
-    return this.#budgets.waitForSlot(environment, () => this.takeSlot(), start);
-  }
-
-  leaveSlot(): void {
-    const slot = this.#slot;
-    this.#slot = undefined;
-    if (slot !== undefined) this.#budgets.giveSlot(slot);
-  }
-
-  /** Takes bytes, all billed to whom the first were; false if they are not available. */
-  hold(bytes: number): boolean {
-    if (this.#bytes === 0) this.#bytesClaim = this.#claim;
-    if (!this.#take('buffered', bytes, this.#bytesClaim)) return false;
-    this.#bytes += bytes;
-    return true;
-  }
-
-  /** Gives bytes back, by default all. */
-  release(bytes = this.#bytes): void {
-    const released = Math.min(bytes, this.#bytes);
-    if (released > 0) this.#budgets.buffered.give(released, this.#bytesClaim);
-    this.#bytes -= released;
-  }
-
-  #take(limit: LimitName, amount: number, claim: Claim): boolean {
-    const shortage = this.#budgets[limit].take(amount, claim);
-    if (shortage !== undefined) this.exceeded = { limit, shortage };
-    return shortage === undefined;
   }
 }

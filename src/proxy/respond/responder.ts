@@ -10,7 +10,7 @@ import { cipherTestAt } from '../admit/cipher-paths.ts';
 import type { Exchange } from '../admit/exchange.ts';
 import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
-import type { Reservation } from '../capacity/budgets.ts';
+import type { Reservation } from '../capacity/reservation.ts';
 import { problemDocument, refusalFields } from './problem.ts';
 import { Timing } from './timing.ts';
 
@@ -75,7 +75,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   outcome: ExchangeOutcome | undefined;
   /** Called once when the client has read what was written, if `write` returned false. */
   whenDrained: (() => void) | undefined;
-  /** Ends a wait for a place in flight. */
+  /** Ends the wait for a turn or for a place in flight. */
   endWait: (() => void) | undefined;
   /** Called at the end of the exchange. */
   whenOver: (() => void) | undefined;

@@ -1,0 +1,70 @@
+import { expect, test, vi } from 'vitest';
+import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
+import { startGateway } from '../support/gateway.ts';
+import { scrape } from '../support/metrics.ts';
+import { keys, type TestSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
+
+/** The head of a POST by an account that encrypts. */
+function head(path: string, fields: readonly string[], key: string = keys.acme, host = 'localhost'): string {
+  return [`POST ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${key}`, ...fields, '', ''].join('\r\n');
+}
+
+/** Sends a head, and its body when the sidecar has read the head. */
+async function sendLate({ port }: TestSidecar, start: string, body: string): Promise<Connection> {
+  const client = (await openConnection(port)).send(start);
+  await settle();
+  return client.send(body);
+}
+
+const bodies: readonly (readonly [string, string])[] = [
+  ['a letter', 'x'],
+  ['a form', 'a=b'],
+  ['a list', '[1]'],
+  ['white space and a letter', ' x'],
+  ['an object', '{"a":1}'],
+  ['white space', '  '],
+  ['more than limits.requestBody', `{"a":"${'x'.repeat(2_000)}"}`],
+];
+
+test.each(bodies)('a plain body that comes after its head reaches the core as it is: %s', async (_, body) => {
+  const { sidecar, upstream } = await startGateway({ limits: { requestBody: 1_000 } });
+  const framings = [
+    [`Content-Length: ${body.length}`, body],
+    ['Transfer-Encoding: chunked', `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`],
+  ] as const;
+  for (const [field, framed] of framings) {
+    // Twice on one connection: the second request is sent to the core on a connection that is used again.
+    const client = await sendLate(sidecar, head('/api/v1/orders', [field]), framed);
+    expect(parseOnly(await client.untilText('}')).status).toBe(200);
+    client.send(head('/api/v1/orders', [field]));
+    await settle();
+    await client.send(framed).untilText('}', 2);
+  }
+  expect(upstream.seen.map((seen) => seen.body.toString())).toEqual([body, body, body, body]);
+});
+
+test('each byte of white space before a body is looked at once, however the body is split', async () => {
+  const { sidecar } = await startGateway();
+  const blanks = 900_000;
+  const pieces = 300;
+  const start = head('/api/v1/orders', [`Content-Length: ${blanks + pieces}`]);
+  const client = await sendLate(sidecar, start, ' '.repeat(blanks));
+  await vi.waitFor(async () => expect(await scrape(sidecar)).toMatch(/limit_used\{limit="buffered"\} \d{6}/));
+  const before = process.cpuUsage();
+  for (let i = 1; i < pieces; i += 1) {
+    client.send(' ');
+    await settle();
+  }
+  const { user } = process.cpuUsage(before);
+  // Looking at all of it with each piece takes about 0.9 ms a piece, and at each piece alone about a hundredth of that.
+  const perPiece = user / pieces / 1_000;
+  const once = process.cpuUsage();
+  const white = Buffer.alloc(blanks, ' ');
+  let count = 0;
+  for (const byte of white) count += byte === 0x20 ? 1 : 0;
+  expect(count).toBe(blanks);
+  expect(perPiece).toBeLessThan(process.cpuUsage(once).user / 1_000 / 2);
+  client.send(' ');
+  await client.untilText('}');
+});
