@@ -57,7 +57,9 @@ describe('a new configuration', () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin));
     const client = await openConnection(sidecar.port);
-    client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\nX-Long: ${'x'.repeat(10_000)}`);
+    client.send(
+      `GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\nX-Long: ${'x'.repeat(10_000)}`,
+    );
     await settle();
     sidecar.app.apply(configOf(origin, { limits: { header: 2_048 } }));
     await client.send('\r\n\r\n').untilText('HTTP/1.1 200 ');

@@ -30,7 +30,10 @@ test.each(pieces)('a hint for a long text of %j takes a time that grows with its
     for (const end of ends) {
       const data = start + piece.repeat(Math.ceil(60_000 / piece.length)) + end;
       const body = Buffer.from(JSON.stringify({ data }));
-      expect(cpu(() => void hintForBody(body, 'decryption_failed', codec)), `${start} … ${end}`).toBeLessThan(most);
+      expect(
+        cpu(() => void hintForBody(body, 'decryption_failed', codec)),
+        `${start} … ${end}`,
+      ).toBeLessThan(most);
       const bytes = Buffer.from(data);
       for (const hint of [
         () => hintForBody(bytes, 'decryption_failed', codec),
@@ -38,21 +41,31 @@ test.each(pieces)('a hint for a long text of %j takes a time that grows with its
         () => slipOfPlaintext(bytes),
         () => hintForHeaders(data.slice(0, 16_000), data.slice(0, 16_000)),
       ]) {
-        expect(cpu(() => void hint()), `${start} … ${end}`).toBeLessThan(most);
+        expect(
+          cpu(() => void hint()),
+          `${start} … ${end}`,
+        ).toBeLessThan(most);
       }
     }
   }
 });
 
-test.each([...pieces, '\t', 'host:', 'chunked', ':chunked '])('so does the hint for an ambiguous head with %j', (piece) => {
-  const snapshot = { environmentOf: () => ({ name: 'test' }) } as unknown as GatewaySnapshot;
-  const long = piece.repeat(Math.ceil(16_000 / piece.length));
-  const heads = [
-    `GET /${long} HTTP/1.1\r\nHost: x`,
-    `GET /?${long} HTTP/1.1\r\nHost: x`,
-    `GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nHost: x${long}x`,
-    `GET / HTTP/1.1\r\nHost:${long}`,
-    `GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:${long}x`,
-  ];
-  for (const head of heads) expect(cpu(() => void ambiguousText(head, snapshot)), head.slice(0, 60)).toBeLessThan(most);
-});
+test.each([...pieces, '\t', 'host:', 'chunked', ':chunked '])(
+  'so does the hint for an ambiguous head with %j',
+  (piece) => {
+    const snapshot = { environmentOf: () => ({ name: 'test' }) } as unknown as GatewaySnapshot;
+    const long = piece.repeat(Math.ceil(16_000 / piece.length));
+    const heads = [
+      `GET /${long} HTTP/1.1\r\nHost: x`,
+      `GET /?${long} HTTP/1.1\r\nHost: x`,
+      `GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\nHost: x${long}x`,
+      `GET / HTTP/1.1\r\nHost:${long}`,
+      `GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:${long}x`,
+    ];
+    for (const head of heads)
+      expect(
+        cpu(() => void ambiguousText(head, snapshot)),
+        head.slice(0, 60),
+      ).toBeLessThan(most);
+  },
+);
