@@ -7,7 +7,7 @@ import { codecOf, acmeTest } from '../support/sidecar.ts';
 
 /** Pieces of which a sender can make a long text: those that the patterns of hints look for. */
 const pieces = [
-  ...'=-+/ ":,;|$.[{(<a0x%\\\'',
+  ...Array.from('=-+/ ":,;|$.[{(<a0x%\\\''),
   '\\n', '\\/', '0x', '0x0', '0x00,', '\\x41', '1,', '1, ', '00-', '00:', '00 ', '--', 'a=', '%41', '%e2', '//', '/.', '\u00e9', '\ufffd',
 ] as const; // prettier-ignore
 const ends = ['x', '"', '\u0000'];
@@ -30,10 +30,7 @@ test.each(pieces)('a hint for a long text of %j takes a time that grows with its
     for (const end of ends) {
       const data = start + piece.repeat(Math.ceil(60_000 / piece.length)) + end;
       const body = Buffer.from(JSON.stringify({ data }));
-      expect(
-        cpu(() => void hintForBody(body, 'decryption_failed', codec)),
-        `${start} … ${end}`,
-      ).toBeLessThan(most);
+      expect(cpu(() => void hintForBody(body, 'decryption_failed', codec))).toBeLessThan(most);
       const bytes = Buffer.from(data);
       for (const hint of [
         () => hintForBody(bytes, 'decryption_failed', codec),
@@ -41,10 +38,7 @@ test.each(pieces)('a hint for a long text of %j takes a time that grows with its
         () => slipOfPlaintext(bytes),
         () => hintForHeaders(data.slice(0, 16_000), data.slice(0, 16_000)),
       ]) {
-        expect(
-          cpu(() => void hint()),
-          `${start} … ${end}`,
-        ).toBeLessThan(most);
+        expect(cpu(() => void hint())).toBeLessThan(most);
       }
     }
   }
@@ -62,10 +56,6 @@ test.each([...pieces, '\t', 'host:', 'chunked', ':chunked '])(
       `GET / HTTP/1.1\r\nHost:${long}`,
       `GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:${long}x`,
     ];
-    for (const head of heads)
-      expect(
-        cpu(() => void ambiguousText(head, snapshot)),
-        head.slice(0, 60),
-      ).toBeLessThan(most);
+    for (const head of heads) expect(cpu(() => void ambiguousText(head, snapshot))).toBeLessThan(most);
   },
 );

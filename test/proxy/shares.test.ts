@@ -103,7 +103,7 @@ describe('an account has', () => {
 
   test('half of its share of connections for its public keys', async () => {
     const { sidecar } = await start({ connections: 16, account: 0.25 });
-    const visit = `${bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST')}`;
+    const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
     for (let i = 0; i < 2; i += 1) await (await openConnection(sidecar.port)).send(visit).untilText('{"ok":true}');
     const third = (await openConnection(sidecar.port)).send(visit);
     expect(await third.untilEnded()).toContain('"code":"overloaded"');

@@ -37,7 +37,7 @@ export class LongBodies {
         try {
           resolve(await work(body));
         } catch (error) {
-          reject(error as Error);
+          reject(error);
         }
       });
       list.add(waiting);
