@@ -24,6 +24,7 @@ tools=(
   ruby:ruby
   mcs:mono-mcs
   mono:mono-runtime
+  softhsm2-util:softhsm2
 )
 missing=()
 for tool in "${tools[@]}"; do
@@ -38,6 +39,8 @@ libraries=(
   libgoogle-gson-java libokhttp-java
   ruby-faraday
   libmono-system-json4.0-cil libmono-system-net-http4.0-cil
+  # A KMS plug-in before an HSM, and another one in Go: test/kms.
+  python3-grpcio python3-grpc-tools python3-pykcs11 golang-google-grpc-dev
 )
 for library in "${libraries[@]}"; do
   dpkg --status "$library" &>/dev/null || missing+=("$library")

@@ -10,7 +10,7 @@ import { createAdminListener } from './admin/listener.ts';
 import { Drain } from './admin/drain.ts';
 import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
-import type { Config, Settings, StoreSettings } from './config/config.ts';
+import type { Config, Settings } from './config/config.ts';
 import { FileStates } from './config/file-states.ts';
 import type { LoadedFiles } from './config/loaded.ts';
 import { inForceOf, needsRestart } from './config/needs-restart.ts';
@@ -157,9 +157,9 @@ export class App {
     };
   }
 
-  /** The store that the running configuration uses. */
-  get store(): StoreSettings {
-    return this.#config.store;
+  /** The configuration in force. */
+  get settings(): Settings {
+    return this.#config;
   }
 
   /** Applies valid files. An invalid file is reported, and its previous content stays in force. */

@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['config/'],
   ['telemetry/'],
   ['accounts/transfer/'],
-  ['accounts/file/', 'accounts/postgres/'],
+  ['accounts/file/', 'accounts/postgres/', 'kms/'],
   ['accounts/'],
   ['audit/', 'envelope/', 'yaml/'],
   ['input/'],

@@ -24,6 +24,9 @@ export type AccountsErrorCode =
   | 'master_key_wrong'
   | 'master_key_not_configured'
   | 'audit_key_missing'
+  // What wraps the master key does not answer, or says no.
+  | 'kms_unavailable'
+  | 'kms_refused'
   // The store is temporarily or permanently unable. Nothing was changed.
   | 'store_changed'
   | 'store_invalid'

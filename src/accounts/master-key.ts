@@ -2,6 +2,7 @@ import { createCipheriv, createSecretKey, type KeyObject } from 'node:crypto';
 import { decodeBase64 } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
+import { isWrappedLine, parseWrappedKey, type WrappedKey } from './wrapped-key.ts';
 
 /** A key that seals credentials before they are stored. */
 export interface MasterKey {
@@ -11,25 +12,32 @@ export interface MasterKey {
   readonly kcv: string;
   /** The only environment whose credentials it seals. Undefined: both. */
   readonly environment?: EnvironmentName | undefined;
+  /** Undefined if its line is the key itself. */
+  readonly wrapped?: WrappedKey;
 }
 
 const keyLength = 32;
 
 /**
- * Reads master keys, one per line, each of 32 bytes in base64 or hex. The first one wraps and each unwraps, so that the
- * key can be changed while sidecars run. Undefined if the text is invalid.
+ * Reads master keys, one per line, each of 32 bytes in base64 or hex, or wrapped by a KMS. The first one wraps and each
+ * unwraps, so that the key can be changed while sidecars run. Undefined if the text is invalid.
  */
 export function parseMasterKeys(text: string): readonly MasterKey[] | undefined {
   const keys = text
     .trim()
     .split(/\s*\n\s*/)
-    .map(clearKey);
+    .map((line) => (isWrappedLine(line) ? parseWrappedKey(line) : clearKey(line)));
   return keys.every((key) => key !== undefined) ? keys : undefined;
 }
 
 /** The key, for one environment only. */
 export function restricted(key: MasterKey, environment: EnvironmentName): MasterKey {
   return { ...key, environment };
+}
+
+/** A master key with the key that the same line has been unwrapped to. */
+export function unwrappedAs(own: MasterKey, { key }: MasterKey): MasterKey {
+  return { ...own, key };
 }
 
 /** The keys of an environment, the one that seals first; undefined if all are for the other one. */

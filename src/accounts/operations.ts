@@ -20,7 +20,8 @@ import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, 
 /** The dependencies of operations. */
 export interface OperationsOptions {
   readonly store: Store;
-  readonly vault: Vault;
+  /** A function: asked before the first decision that needs credentials, because a KMS may have to unwrap the master key. */
+  readonly vault: Vault | (() => Promise<Vault>);
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Called after each change. */
@@ -60,13 +61,13 @@ export interface KeyOptions {
  * The operations on accounts, for the command line and the operators' API alike. A refused operation throws an `AccountsError`.
  */
 export class Operations extends Queries {
-  readonly #vault: Vault;
+  readonly #vault: () => Promise<Vault>;
   readonly #audit: (event: AppendedEvent) => void;
   readonly #maxKeyAge: number | undefined;
 
   constructor({ store, vault, clock, audit, maxKeyAge }: OperationsOptions) {
     super(store, clock);
-    this.#vault = vault;
+    this.#vault = typeof vault === 'function' ? vault : async () => vault;
     this.#audit = audit;
     this.#maxKeyAge = maxKeyAge;
   }
@@ -157,9 +158,10 @@ export class Operations extends Queries {
     options: changes.EnableOptions,
     request: ChangeRequest,
   ): Promise<EnabledView> {
+    const vault = await this.#vault();
     return this.#change(id, request, 'encryption_enabled', (found, viewing) => {
       const before = changes.requireAccount(found, id);
-      const made = changes.enableEncryption(before, environment, options, viewing.now, this.#vault);
+      const made = changes.enableEncryption(before, environment, options, viewing.now, vault);
       const { account, credentials, fingerprint } = made;
       const view = { ...viewEncryption(account, environment, viewing), fingerprint, secret_shown: true };
       const details = {
@@ -210,7 +212,8 @@ export class Operations extends Queries {
    * @throws AccountsError `master_key_not_configured`
    */
   async rekey(to: Vault, request: ChangeRequest): Promise<number> {
-    const environments = environmentNames.filter((environment) => this.#vault.holds(to, environment) !== 'none');
+    const vault = await this.#vault();
+    const environments = environmentNames.filter((environment) => vault.holds(to, environment) !== 'none');
     if (environments.length === 0) {
       throw new AccountsError(
         'master_key_not_configured',
@@ -220,7 +223,7 @@ export class Operations extends Queries {
     }
     const { now } = this.viewing();
     const [kcv = ''] = environments.flatMap((environment) => to.checkValues(environment));
-    const configured = new Set(environments.flatMap((environment) => this.#vault.checkValues(environment)));
+    const configured = new Set(environments.flatMap((environment) => vault.checkValues(environment)));
     configured.delete(kcv);
     const details = { kcv, replaces_kcv: [...configured].join(' ') };
     const event: AuditEvent = {
@@ -231,7 +234,7 @@ export class Operations extends Queries {
       details,
     };
     const { accounts, appended } = await this.store.changeAll(
-      (account) => changes.rewrap(account, this.#vault, to, environments),
+      (account) => changes.rewrap(account, vault, to, environments),
       event,
     );
     appended.forEach(this.#audit);

@@ -69,6 +69,15 @@ export class Vault {
     return place === 0 ? 'first' : 'other';
   }
 
+  /** Whether one of the master keys opens a wrapped text. */
+  opens(text: string, place: Place): boolean {
+    const bytes = Buffer.from(text.slice(marker.length), 'base64url');
+    return (
+      this.isFor(place.environment) &&
+      this.#keysOf(place.environment).some((key) => unwrapWith(key, bytes, place) !== undefined)
+    );
+  }
+
   /** Whether a text is stored as `wrap` would store it now: with the first master key, or in the clear if there is none. */
   isCurrent(text: string, place: Place): boolean {
     const [key] = this.#keysOf(place.environment);

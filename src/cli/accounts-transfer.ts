@@ -54,7 +54,8 @@ interface ImportOptions {
 /** The whole input is checked before any of it is added, unless a part is enough. */
 async function importFile(session: StoreSession, file: string, { dryRun, partial }: ImportOptions): Promise<void> {
   await readable(file, async () => {
-    const importer = new Importer(session, session.vault, session.actor);
+    const vault = await session.vault();
+    const importer = new Importer({ ...session, vault }, vault, session.actor);
     if (dryRun || !partial) {
       // Reading a pipe again would find nothing.
       if (!dryRun && statSync(file).isFIFO()) {
@@ -82,7 +83,7 @@ async function importFile(session: StoreSession, file: string, { dryRun, partial
 }
 
 async function* candidatesIn({ vault }: StoreSession, file: string): AsyncIterable<Candidate> {
-  const lines = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(linesOf(file), vault);
+  const lines = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(linesOf(file), await vault());
   for await (const { line, ...read } of lines) yield { where: `${file}:${line}`, ...read };
 }
 
@@ -142,9 +143,9 @@ async function exportAll({ operations, store, unreadable, io, actor }: StoreSess
 async function copy(session: StoreSession, { to }: { readonly to: string }): Promise<void> {
   const { io, origin } = session;
   const { env } = io;
-  const { store, vault } = openStore(valid(loadCommandStore(to, env)).value, env, origin);
+  const { store, vault } = openStore(valid(loadCommandStore(to, env)).value, env, io.keyring, origin);
   try {
-    const importer = new Importer({ ...session, store, vault }, session.vault, session.actor);
+    const importer = new Importer({ ...session, store, vault: await vault() }, await session.vault(), session.actor);
     await transfer(session, importer, storedIn(session));
   } finally {
     await store.close();
@@ -220,12 +221,13 @@ async function transfer(session: StoreSession, importer: Importer, all: AsyncIte
 }
 
 async function rekey(session: StoreSession, options: { readonly newMasterKeyFile: string }): Promise<void> {
-  const { operations, vault, actor, show } = session;
+  const { operations, keyring, actor, show } = session;
   const file = options.newMasterKeyFile;
   await readable(file, async () => {
     const [key, ...more] = parseMasterKeys(readFileSync(file, 'utf8')) ?? [];
     if (key === undefined || more.length > 0) throw new CommandFailed(`${file}: expected 32 bytes in base64 or hex`);
-    const to = new Vault([key]);
+    const vault = await session.vault();
+    const to = new Vault([await keyring.unwrap(key)]);
     const accounts = await operations.rekey(to, { actor });
     const isFirst = environmentNames.every((environment) => vault.holds(to, environment) !== 'other');
     const next = isFirst

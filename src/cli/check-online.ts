@@ -5,11 +5,12 @@ import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
 import { probe } from '../upstream/probe.ts';
+import type { CliIo } from './io.ts';
 import { minute } from './table.ts';
 
 /** One check and its outcome. */
 export interface Check {
-  /** `store`, `credentials`, `upstream <environment>` or `certificate <member>`. */
+  /** `kms`, `store`, `credentials`, `upstream <environment>` or `certificate <member>`. */
   readonly check: string;
   readonly ok: boolean;
   readonly detail: string;
@@ -25,11 +26,33 @@ const certificateDays = 14;
 /**
  * Checks that the store, its credentials, the upstreams and the certificates of a valid configuration can be used.
  *
- * @param now epoch milliseconds
+ * @param io of the command
  */
-export async function onlineChecks(config: Config, now: number): Promise<Check[]> {
+export async function onlineChecks(
+  config: Config,
+  { clock, keyring }: Pick<CliIo, 'clock' | 'keyring'>,
+): Promise<Check[]> {
+  const now = clock();
   const upstreams = config.environments.map((environment) => upstreamChecks(environment, config.timeouts.connect, now));
-  return [...(await storeChecks(config)), ...(await Promise.all(upstreams)).flat(), ...certificateChecks(config, now)];
+  return [
+    ...(await kmsChecks(config, keyring)),
+    ...(await storeChecks(config)),
+    ...(await Promise.all(upstreams)).flat(),
+    ...certificateChecks(config, now),
+  ];
+}
+
+async function kmsChecks({ kms }: Config, keyring: CliIo['keyring']): Promise<Check[]> {
+  if (kms === undefined) return [];
+  try {
+    const { healthy, keyId } = await keyring(kms).status();
+    return [
+      { check: 'kms', ok: healthy, detail: `${kms.socket}: ${healthy ? `wraps with key ${keyId}` : 'not healthy'}` },
+    ];
+  } catch (error) {
+    if (!(error instanceof AccountsError)) throw error;
+    return [{ check: 'kms', ok: false, detail: error.message }];
+  }
 }
 
 async function storeChecks({ store, accounts }: Config): Promise<Check[]> {

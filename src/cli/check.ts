@@ -1,7 +1,13 @@
 import { loadConfig } from '../config/load.ts';
+import { loadInThread } from '../config/load-in-thread.ts';
+import { combine, type LoadResult } from '../config/loaded.ts';
+import { answerOnce } from '../config/unwrap-keys.ts';
+import { problemWithFile } from '../yaml/file-problem.ts';
 import { onlineChecks, type Check } from './check-online.ts';
 import { maxProblems, problemLines } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
+
+export type CheckIo = Pick<CliIo, 'env' | 'stdout' | 'clock' | 'keyring'>;
 
 export interface CheckOptions {
   readonly config: string;
@@ -13,11 +19,14 @@ export interface CheckOptions {
  * `check`: `OK` after any warnings, or the problems of the configuration's files; with `--online` also whether the store, the
  * upstreams and the certificates can be used now. Returns the exit code.
  */
-export async function check(io: Pick<CliIo, 'env' | 'stdout' | 'clock'>, options: CheckOptions): Promise<number> {
-  const loaded = loadConfig(options.config, io.env);
+export async function check(io: CheckIo, options: CheckOptions): Promise<number> {
+  const loaded = options.online ? await loadOnline(io, options.config) : loadConfig(options.config, io.env);
   const problems = loaded.ok ? [] : loaded.problems;
-  const warnings = loaded.ok ? loaded.warnings : [];
-  const checks = loaded.ok && options.online ? await onlineChecks(loaded.config, io.clock()) : [];
+  const isOffline = loaded.ok && loaded.config.kms !== undefined && !options.online;
+  const unopened = 'warning: stored credentials were not opened: only "check --online" asks the KMS';
+  const notes = isOffline ? [problemWithFile(options.config, unopened, 'kms')] : [];
+  const warnings = loaded.ok ? [...loaded.warnings, ...notes] : [];
+  const checks = loaded.ok && options.online ? await onlineChecks(loaded.config, io) : [];
   const ok = loaded.ok && checks.every((each) => each.ok);
   if (options.json) {
     const result = { ok, problem_count: problems.length, problems: problems.slice(0, maxProblems), warnings, checks };
@@ -28,6 +37,11 @@ export async function check(io: Pick<CliIo, 'env' | 'stdout' | 'clock'>, options
   }
   if (!loaded.ok) return exitCodes.configuration;
   return ok ? exitCodes.done : exitCodes.failed;
+}
+
+/** As `loadConfig`, with master keys unwrapped by the KMS, which is asked once. */
+async function loadOnline({ env, keyring }: CheckIo, file: string): Promise<LoadResult> {
+  return combine(await loadInThread({ file, env }, [], ({ kms, keys }) => answerOnce(keyring(kms), keys)));
 }
 
 function checkLines(checks: readonly Check[]): string[] {

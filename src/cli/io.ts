@@ -1,5 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { DestinationStream } from 'pino';
+import type { Keyring } from '../accounts/keyring.ts';
+import type { KmsSettings } from '../config/config.ts';
 import type { Output } from './output.ts';
 
 /** The parts of the process that a command uses. */
@@ -14,6 +16,8 @@ export interface CliIo {
   readonly version: string;
   /** Epoch milliseconds. */
   readonly clock: () => number;
+  /** Where master keys are wrapped. Undefined: in the process itself. */
+  readonly keyring: (kms: KmsSettings | undefined) => Keyring;
   onSignal(signal: Signal, handler: () => void): void;
 }
 

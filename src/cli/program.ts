@@ -11,6 +11,7 @@ import { exitCodeOf, printError } from './failures.ts';
 import { init } from './init.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
+import { addMasterKeyCommands } from './master-key.ts';
 import { configOption } from './options.ts';
 import { drain, reload, status } from './running.ts';
 import { serve } from './serve.ts';
@@ -36,6 +37,10 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
   addKeyCommands(group('keys', 'issue, list, find, rotate and revoke API keys'));
   addEncryptionCommands(group('encryption', 'enable, disable and show the encryption of an account'));
   addAuditCommands(group('audit', 'show the audit trail'));
+  const masterKey = program
+    .command('master-key')
+    .description('make, wrap and list the keys that seal stored credentials');
+  addMasterKeyCommands(masterKey, storeCommands(masterKey, io, runCommand), io, runCommand);
   addCipherCommands(program, io, runCommand);
 
   try {

@@ -1,29 +1,38 @@
+import { Registry } from 'prom-client';
+import { AccountsError } from '../accounts/accounts-error.ts';
 import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
-import { combine } from '../config/loaded.ts';
+import { combine, type LoadedFiles } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
+import { answerOnce, answerPatiently, type AnswerKeys } from '../config/unwrap-keys.ts';
+import { formatDuration } from '../input/value-types.ts';
+import { counted, KmsWatch } from '../telemetry/kms-watch.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
 import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** `serve`: runs the sidecar until a signal ends it. Returns the exit code. @throws CommandFailed if it cannot start */
-export async function serve(io: CliIo, configFile: string): Promise<number> {
+export async function serve(outside: CliIo, configFile: string): Promise<number> {
+  const registry = new Registry();
+  const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms), registry) };
   // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   let reloader: Reloader | undefined;
   io.onSignal('SIGHUP', () => void reloader?.reload());
   const signals = stopSignals(io);
   const readSince = io.clock();
-  const read = await Promise.race([loadInThread({ file: configFile, env: io.env }, []), signals.first]);
+  const read = await Promise.race([loadPatiently(io, configFile), signals.first]);
   // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
   const { config, warnings, files } = valid(combine(read));
   const log = createLogger(config.log.level, io.log);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
-  const app = await startApp(io, config, log, { drainToken, reload: async () => reloader?.reload() });
+  const reload = async (): Promise<void> => reloader?.reload();
+  const app = await startApp(io, config, log, { drainToken, reload, registry });
+  const kmsWatch = watchKms(io, app, registry, log);
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
@@ -31,13 +40,48 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   reloader.watch(files, readSince);
   return untilStopped(signals, log, () => {
     reloader.stop();
+    kmsWatch.stop();
     return app.stop();
   });
 }
 
+/** Loads the configuration; waits for a KMS that is not there yet. @throws CommandFailed if its master keys stay wrapped */
+async function loadPatiently(io: CliIo, file: string): Promise<LoadedFiles> {
+  try {
+    return await loadInThread({ file, env: io.env }, [], (needed) =>
+      answerPatiently(io.keyring(needed.kms), needed, ({ message }) => {
+        const log = createLogger('info', io.log);
+        log.warn({ problem: message }, `waiting up to ${formatDuration(needed.kms.wait)} for the KMS`);
+      }),
+    );
+  } catch (error) {
+    if (!(error instanceof AccountsError)) throw error;
+    throw new CommandFailed(`${error.message} (${error.code})`);
+  }
+}
+
+/** Watches the KMS of the settings in force, if they have one. */
+function watchKms({ keyring }: CliIo, app: App, registry: Registry, log: Logger): KmsWatch {
+  const watch = new KmsWatch(registry, log, () => {
+    const { environments, kms, store } = app.settings;
+    return { environments, masterKeys: store.masterKeys, keyring: kms && keyring(kms) };
+  });
+  void watch.look();
+  return watch;
+}
+
 /** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */
-export function createReloader({ env, clock }: CliIo, file: string, app: App, log: Logger): Reloader {
-  return new Reloader({ file, env, clock, running: () => app.store, apply: (files) => app.reload(files), log });
+export function createReloader({ env, clock, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
+  const answerKeys: AnswerKeys = ({ kms, keys }) => answerOnce(keyring(kms), keys);
+  return new Reloader({
+    file,
+    env,
+    clock,
+    running: () => app.settings.store,
+    answerKeys,
+    apply: (files) => app.reload(files),
+    log,
+  });
 }
 
 /** Starts the sidecar. @throws CommandFailed if its listeners cannot be opened */
@@ -45,7 +89,7 @@ export async function startApp(
   { clock, version, env }: CliIo,
   config: Config,
   log: Logger,
-  commands: { readonly drainToken?: string; readonly reload?: () => Promise<void> } = {},
+  commands: { readonly drainToken?: string; readonly reload?: () => Promise<void>; readonly registry?: Registry } = {},
 ): Promise<App> {
   const app = new App(config, { log, clock, version, env, ...commands });
   try {

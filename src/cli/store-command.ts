@@ -13,7 +13,8 @@ import { writeArray, writeTable, type Layout } from './table.ts';
 import { actorOption, configOption } from './options.ts';
 
 /** The dependencies of a command on accounts. */
-export interface StoreSession extends OperationsOptions {
+export interface StoreSession
+  extends Omit<OperationsOptions, 'vault'>, Pick<ReturnType<typeof openStore>, 'keyring' | 'masterKeys' | 'vault'> {
   readonly io: CliIo;
   readonly operations: Operations;
   /** The settings of the store. */
@@ -129,11 +130,11 @@ async function onStore(
   const actor = `user:${givenActor === undefined ? user : checkedActor(givenActor)}`;
   const configured = valid(loadCommandStore(config, io.env)).value;
   const { settings } = configured;
-  const { store, vault } = openStore(configured, io.env, origin);
+  const { store, vault, keyring, masterKeys } = openStore(configured, io.env, io.keyring, origin);
   // On a terminal the lines of JSON would stand among the results.
   const log = createLogger('info', { write: (line) => void (io.stderr.isTerminal || io.stderr.write(line)) });
   const { maxKeyAge } = settings;
-  const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log), maxKeyAge };
+  const parts = { store, vault, clock: io.clock, audit: auditTo(log), maxKeyAge };
   const show: StoreSession['show'] = (result, lines) => io.stdout.write(json ? `${JSON.stringify(result)}\n` : lines());
   const showList: StoreSession['showList'] = async (items, layout) => {
     const all = items instanceof Promise ? await items : items;
@@ -144,6 +145,8 @@ async function onStore(
   try {
     await work({
       ...parts,
+      keyring,
+      masterKeys,
       io,
       json: json === true,
       operations: new Operations(parts),

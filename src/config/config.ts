@@ -17,13 +17,15 @@ export interface Config extends Settings {
 }
 
 /** `sidecar.yaml` and the files it names, except the accounts. */
-export interface Settings extends Omit<File, 'accounts' | 'audit' | 'environments' | 'keys' | 'operators'> {
+export interface Settings extends Omit<File, 'accounts' | 'audit' | 'environments' | 'keys' | 'kms' | 'operators'> {
   /** Where the accounts are stored. */
   readonly store: StoreSettings;
   /** One or two; test comes first. */
   readonly environments: readonly Environment[];
   /** Undefined: the operators' API is off. */
   readonly operators?: OperatorsListener | undefined;
+  /** Undefined: the lines of master keys are the keys themselves. */
+  readonly kms?: KmsSettings | undefined;
   /** The sources of the values. A member without a source has its default. */
   readonly sources: Sources;
 }
@@ -33,6 +35,8 @@ export type Listener = File['admin'];
 export type ServerTls = NonNullable<File['listen']['tls']>;
 export type Limits = File['limits'];
 export type Timeouts = File['timeouts'];
+/** Its socket is an absolute path. */
+export type KmsSettings = NonNullable<File['kms']>;
 export type ReportableCode = File['report'][number];
 /** Its `path` is the metric label too. No `methods`: all. */
 export type Route = File['routes'][number];

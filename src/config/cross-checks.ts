@@ -165,6 +165,24 @@ function checkMasterKeys(file: YamlFile, { accounts, environments }: Content): v
   }
 }
 
+/** Nothing falls back: with a KMS every line is wrapped, without one none. */
+export function checkKeyLines(
+  file: YamlFile,
+  path: MemberPath,
+  keys: readonly MasterKey[],
+  kms: 'with a KMS' | 'without a KMS',
+): void {
+  for (const each of keys) {
+    const own = each.environment === undefined ? path : [...path, each.environment];
+    const line = keys.filter(({ environment }) => environment === each.environment).indexOf(each) + 1;
+    if (kms === 'with a KMS' && each.wrapped === undefined) {
+      file.report(own, `line ${line} is a master key in the clear: with "kms", wrap it with "master-key wrap"`);
+    } else if (kms === 'without a KMS' && each.wrapped !== undefined) {
+      file.report(own, `line ${line} is wrapped by a KMS: set "kms"`);
+    }
+  }
+}
+
 function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): void {
   const seen: { key: string; methods: ReadonlySet<HttpMethod>; path: MemberPath }[] = [];
   for (const [i, route] of routes.entries()) {

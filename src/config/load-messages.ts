@@ -4,9 +4,13 @@ import type { PackedCodec } from '../envelope/codec.ts';
 import type { Env } from '../yaml/values.ts';
 import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
+import type { KeysNeeded } from './unwrap-keys.ts';
 
-/** The messages of the loading thread, in this order: batches of accounts, then the rest without accounts. */
-export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;
+/**
+ * The messages of the loading thread, in this order: the master keys to be unwrapped, if there are any, which it gets with
+ * the next request; batches of accounts; the rest without accounts.
+ */
+export type WorkerMessage = KeysNeeded | readonly Account<PackedCodec>[] | LoadedFiles;
 
 /** The input of the loading thread. */
 export interface WorkerTask {

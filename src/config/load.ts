@@ -14,29 +14,48 @@ import { validate, type Partly } from '../input/validate.ts';
 import { valuesIn, type Env } from '../yaml/values.ts';
 import { WrongValue } from '../input/value-types.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import type { Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
-import { crossCheck } from './cross-checks.ts';
+import type { KmsSettings, Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
+import { checkKeyLines, crossCheck } from './cross-checks.ts';
 import { masterKeys } from './value-types.ts';
 import { combine, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
 import { warnOfReadableSecrets } from './secret-files.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { sourcesOf } from './sources.ts';
+import { masterKeyPath, unwrapKeys, type KeysAnswer, type KeysNeeded } from './unwrap-keys.ts';
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
 export function loadConfig(path: string, env: Env): LoadResult {
   return combine(loadFiles(path, env));
 }
 
+/** As `loadSteps`, without a keyring: credentials that a wrapped master key has sealed are not opened. */
+export function loadFiles(path: string, env: Env, running?: StoreSettings): LoadedFiles {
+  const steps = loadSteps(path, env, running);
+  const step = steps.next();
+  const end = step.done === true ? step : steps.next(step.value.keys);
+  if (end.done !== true) throw new Error('loading asks for keys once');
+  return end.value;
+}
+
 /**
  * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name
  * another store are applied together with its accounts.
  *
+ * A generator, so that reading stays synchronous and yet waits for a KMS in between: it yields at most once.
+ *
  * @param running the store in force; undefined at the start. If the settings are not applied, its accounts are still
- *   read, so that a key revoked there stops working.
+ *   read, so that a key revoked there stops working. Its keys are not asked for again.
  */
-export function loadFiles(path: string, env: Env, running?: StoreSettings): LoadedFiles {
+export function* loadSteps(
+  path: string,
+  env: Env,
+  running?: StoreSettings,
+): Generator<KeysNeeded, LoadedFiles, KeysAnswer> {
   const files = new Files();
-  const { sidecar, store, problemWith } = readSidecar(path, env, files);
+  const read = readSidecar(path, env, files);
+  const { problemWith } = read;
+  const sidecar = yield* unwrapKeys(read.sidecar, problemWith, running);
+  const store = sidecar.ok ? sidecar.value.store : read.store;
   let settings = sidecar;
   if (running === undefined || sidecar.ok) {
     const accounts = readAccountsOf(store, env, files, problemWith);
@@ -53,18 +72,20 @@ export function loadFiles(path: string, env: Env, running?: StoreSettings): Load
 /** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
 export interface CommandStore {
   readonly settings: StoreSettings;
+  readonly kms: KmsSettings | undefined;
   readonly keyProblem: FileProblem | undefined;
 }
 
 /** Reads the sidecar's file for a command on its store. */
 export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
   const { sidecar, store } = readSidecar(path, env, new Files());
-  if (sidecar.ok) return { ...sidecar, value: { settings: sidecar.value.store, keyProblem: undefined } };
+  if (sidecar.ok)
+    return { ...sidecar, value: { settings: sidecar.value.store, kms: sidecar.value.kms, keyProblem: undefined } };
   const keyPath = formatPath(masterKeyPath(store?.type));
   const [keyProblem] = sidecar.problems;
   const areForKeys = sidecar.problems.every(({ path }) => path === keyPath || path.startsWith(`${keyPath}.`));
   if (store === undefined || !areForKeys) return sidecar;
-  return { ok: true, value: { settings: store, keyProblem }, warnings: [] };
+  return { ok: true, value: { settings: store, kms: undefined, keyProblem }, warnings: [] };
 }
 
 interface ReadSidecar {
@@ -85,7 +106,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   }
   const content = validate(file, sidecarSchema(valuesIn(file, env)), true);
   if (content !== undefined) crossCheck(file, content);
-  const keys = keysOf(file, content?.accounts, env);
+  const keys = keysOf(file, content, env);
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
   if (file.problems.length > 0) {
     const auditKeys = (content?.audit?.key ?? []) as readonly KeyObject[];
@@ -114,9 +135,11 @@ function readAccountsOf(
   if (!(file instanceof YamlFile)) {
     return { ok: false, problems: [problemWith?.(['accounts', 'file'], file.message) ?? file] };
   }
-  const vault = new Vault(store.masterKeys);
+  const isOpen = store.masterKeys.every(({ key }) => key !== undefined);
+  const vault = isOpen ? new Vault(store.masterKeys) : undefined;
   const stored = readAccounts(file, env, vault);
   if (file.problems.length > 0) return { ok: false, problems: file.problems };
+  if (vault === undefined) return { ok: true, value: [], warnings: file.warnings };
   const clear = store.masterKeys.length > 0 ? 0 : stored.filter(hasClearCredentials).length;
   if (clear > 0) {
     const message = `${clear} ${clear === 1 ? 'account has' : 'accounts have'} credentials in the clear: set accounts.masterKey`;
@@ -137,12 +160,31 @@ export function loadAdmin(path: string, env: Env): FileContent<Listener> {
   return { ok: true, value: { host, port }, warnings: [] };
 }
 
+/** The KMS that the file names; undefined if there is none. Other problems are ignored: master keys are made before a configuration is complete. */
+export function loadKms(path: string, env: Env): FileContent<KmsSettings | undefined> {
+  const file = open(path, new Files());
+  if (!(file instanceof YamlFile)) return { ok: false, problems: [file] };
+  const written = validate(file, sidecarSchema(valuesIn(file, env)), true)?.kms;
+  const problems = file.problems.filter(({ path: at }) => file.value === undefined || /^kms\b/.test(at));
+  if (problems.length > 0) return { ok: false, problems };
+  const { socket, timeout, wait } = written ?? {};
+  if (socket === undefined || timeout === undefined || wait === undefined)
+    return { ok: true, value: undefined, warnings: [] };
+  return { ok: true, value: { timeout, wait, socket: resolve(file.directory, socket) }, warnings: [] };
+}
+
 /** The master keys that the file names, or else those of the environment. A database requires one. */
-function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: Env): readonly MasterKey[] {
+function keysOf(file: YamlFile, content: Partly<SidecarFile> | undefined, env: Env): readonly MasterKey[] {
+  const { accounts } = content ?? {};
   const inDatabase = accounts?.postgres !== undefined;
   const path = masterKeyPath(inDatabase ? 'postgres' : 'file');
   const named = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly MasterKey[] | undefined;
-  if (named !== undefined || file.isWrongWithin(path)) return named ?? [];
+  const hasKms = content?.kms !== undefined || file.isWrongWithin(['kms']);
+  const checked = (found: readonly MasterKey[]): readonly MasterKey[] => {
+    checkKeyLines(file, path, found, hasKms ? 'with a KMS' : 'without a KMS');
+    return found;
+  };
+  if (named !== undefined || file.isWrongWithin(path)) return checked(named ?? []);
   const text = env['SIDECAR_MASTER_KEY'];
   const keys = text === undefined ? [] : masterKeys.read(text);
   if (keys === undefined) {
@@ -150,7 +192,7 @@ function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: 
   } else if (inDatabase && keys.length === 0) {
     file.report(path, `missing: expected ${masterKeys.expected}; or the environment variable SIDECAR_MASTER_KEY`);
   }
-  return keys ?? [];
+  return checked(keys ?? []);
 }
 
 function hasClearCredentials({ encryption }: StoredAccount): boolean {
@@ -171,10 +213,11 @@ function open(path: string, files: Files): YamlFile | FileProblem {
 }
 
 function toSettings(file: SidecarFile, directory: string, keys: readonly MasterKey[]): Omit<Settings, 'sources'> {
-  const { operators, environments, accounts, audit, keys: rules, ...rest } = file;
+  const { operators, environments, accounts, audit, keys: rules, kms, ...rest } = file;
   return {
     ...rest,
     operators: toOperators(operators),
+    kms: kms && { ...kms, socket: resolve(directory, kms.socket) },
     environments: environmentNames.flatMap((name) => {
       const environment = environments[name];
       return environment === undefined ? [] : [{ name, ...environment, hosts: environment.hosts ?? [] }];
@@ -188,10 +231,6 @@ function toOperators({ token, tokens, ...listener }: SidecarFile['operators']): 
     token ??
     tokens?.map(({ token: hash, ...operator }): OperatorsToken => ({ ...operator, account: operator.account, hash }));
   return operators && { ...listener, tokens: operators };
-}
-
-function masterKeyPath(store: StoreSettings['type'] | undefined): MemberPath {
-  return store === 'postgres' ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
 }
 
 type StoreKeys = Pick<StoreSettings, 'masterKeys' | 'auditKeys' | 'maxKeyAge'>;

@@ -46,6 +46,21 @@ export function sidecarSchema(values: Values) {
       })
       .describe('The environments that this sidecar serves: one or both.'),
     accounts: storeSchema(values).describe('The store of the accounts: a file or PostgreSQL.'),
+    kms: z
+      .strictObject({
+        socket: value(text).describe('Path of the Unix socket that the plug-in listens on.'),
+        timeout: value(within(duration, 100, 30_000, 'from 100ms to 30s'))
+          .prefault('3s')
+          .describe('For each call.'),
+        wait: value(within(duration, 0, 240_000, 'up to 4m'))
+          .prefault('45s')
+          .describe('How long a start waits for it. Keep it shorter than the startup probe.'),
+      })
+      .optional()
+      .describe(
+        'A Kubernetes KMS v2 plug-in, which wraps the master keys: their lines are then those of `master-key wrap`. ' +
+          'See [A master key in a KMS](kms.md).',
+      ),
     audit: z
       .strictObject({
         key: value(auditKeys)

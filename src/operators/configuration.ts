@@ -36,7 +36,7 @@ interface Row {
  * The running configuration without its secrets. This is an allow-list: a new member is not shown until it gets a row here.
  */
 export function configurationOf(settings: Settings): z.output<typeof views.Configuration> {
-  const { listen, admin, operators, environments, store, routes, limits, timeouts, tracing } = settings;
+  const { listen, admin, operators, environments, kms, store, routes, limits, timeouts, tracing } = settings;
   const rows: Row[] = [
     ...addressRows('listen', listen),
     ...tlsRows('listen', listen.tls),
@@ -44,6 +44,9 @@ export function configurationOf(settings: Settings): z.output<typeof views.Confi
     ...(operators === undefined ? [] : operatorsRows(operators, settings.sources)),
     ...environments.flatMap(environmentRows),
     ...storeRows(store),
+    { member: 'kms.socket', value: kms?.socket },
+    { member: 'kms.timeout', value: kms && formatDuration(kms.timeout) },
+    { member: 'kms.wait', value: kms && formatDuration(kms.wait) },
     secret('audit.key', store.auditKeys.length > 0),
     { member: 'keys.maxAge', value: store.maxKeyAge === undefined ? undefined : formatDuration(store.maxKeyAge) },
     ...routes.flatMap(routeRows),

@@ -4,11 +4,11 @@ import { describe, expect, test } from 'vitest';
 import { check } from '../../src/cli/check.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from '../config/files.ts';
-import { collect } from '../support/cli.ts';
+import { collect, keyringOf } from '../support/cli.ts';
 
 async function run(configFile: string, env: Env = {}): Promise<{ code: number; stdout: string }> {
   const { output, bytes } = collect();
-  const code = await check({ stdout: output, env, clock: Date.now }, { config: configFile });
+  const code = await check({ stdout: output, env, clock: Date.now, keyring: keyringOf }, { config: configFile });
   return { code, stdout: bytes().toString() };
 }
 

@@ -11,8 +11,17 @@ import { masterKey } from '../support/stores.ts';
 const env = { SIDECAR_KEY: acmeTest.key, SIDECAR_IV: acmeTest.iv };
 const hash = 'a'.repeat(64);
 
-/** Commands that write only a log to stdout, or need a running sidecar. */
-const silent = ['serve', 'drain', 'status', 'reload', 'audit export'];
+/** Commands that write only a log to stdout, need a running sidecar or a KMS, or write to stderr too. */
+const silent = [
+  'serve',
+  'drain',
+  'status',
+  'reload',
+  'audit export',
+  'master-key new',
+  'master-key wrap',
+  'master-key rewrap',
+];
 
 /**
  * For each other command a line that succeeds on the store of `folderOf`, and its standard input. `DIR` is the folder.
@@ -47,6 +56,7 @@ const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> =
   'encryption disable': ['encryption disable acme --environment test --json'],
   'encryption grace': ['encryption grace acme --environment test --end --json'],
   'encryption show': ['encryption show acme --environment test --json'],
+  'master-key list': ['master-key list --usage --json'],
   'audit list': ['audit list --json'],
   'audit verify': ['audit verify --json'],
 };
@@ -101,7 +111,7 @@ function failing(code: string): Writable {
 async function commandsIn(group = ''): Promise<string[]> {
   const { stdout } = await runCommand([...(group === '' ? [] : [group]), '--help']);
   const [, list = ''] = stdout.split('Commands:\n');
-  const names = [...list.matchAll(/^ {2}([a-z]+)/gm)].map(([, name = '']) => name).filter((name) => name !== 'help');
+  const names = [...list.matchAll(/^ {2}([a-z-]+)/gm)].map(([, name = '']) => name).filter((name) => name !== 'help');
   const inner = await Promise.all(names.map(async (name) => (group === '' ? commandsIn(name) : [])));
   return names.flatMap((name, i) => (inner[i]?.length ? inner[i] : [`${group} ${name}`.trim()]));
 }

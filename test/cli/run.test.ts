@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { run } from '../../src/cli/run.ts';
 import type { CliIo } from '../../src/cli/io.ts';
-import { collect } from '../support/cli.ts';
+import { collect, keyringOf } from '../support/cli.ts';
 import { startCommand } from '../support/command.ts';
 import { readFileSync } from 'node:fs';
 
@@ -22,6 +22,7 @@ async function outcome(...args: readonly string[]): Promise<Outcome> {
     log: new PassThrough(),
     version: '1.2.3',
     clock: Date.now,
+    keyring: keyringOf,
     onSignal: () => {},
   };
   const code = await run(args, io);

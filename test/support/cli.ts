@@ -1,7 +1,9 @@
 import { PassThrough, Readable, Writable } from 'node:stream';
+import { localKeyring } from '../../src/accounts/keyring.ts';
 import { Output } from '../../src/cli/output.ts';
 import { run } from '../../src/cli/run.ts';
 import type { CliIo } from '../../src/cli/io.ts';
+import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
 
 /** The outcome of a command. */
 export interface Ended {
@@ -19,12 +21,16 @@ export interface CommandSetup {
   readonly stdout?: Output;
   /** Whether stderr is a terminal. */
   readonly isTerminal?: true;
+  readonly keyring?: CliIo['keyring'];
 }
+
+/** As the program itself has it. */
+export const keyringOf: CliIo['keyring'] = (kms) => (kms === undefined ? localKeyring : new KmsKeyring(kms, Date.now));
 
 /** Runs a command in this process. */
 export async function runCommand(
   args: readonly string[],
-  { env = {}, clock = Date.now, stdin = '', stdout: given, isTerminal }: CommandSetup = {},
+  { env = {}, clock = Date.now, stdin = '', stdout: given, isTerminal, keyring = keyringOf }: CommandSetup = {},
 ): Promise<Ended> {
   const [stdout, stderr] = [collect(), collect(isTerminal)];
   const io: CliIo = {
@@ -35,6 +41,7 @@ export async function runCommand(
     log: new PassThrough(),
     version: '0.0.0',
     clock,
+    keyring,
     onSignal: () => {},
   };
   const code = await run(args, io);

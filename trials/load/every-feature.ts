@@ -150,7 +150,7 @@ async function importInto(url: string, accounts: Contents): Promise<void> {
     const vault = new Vault([masterKeyOf(createSecretKey(masterKey))]);
     const stored = readAccounts(file, {}, vault);
     if (file.problems.length > 0) throw new Error(JSON.stringify(file.problems));
-    const importer = new Importer({ store, vault, clock: Date.now, audit: () => {} }, vault, 'user:trial');
+    const importer = new Importer({ store, vault, clock: Date.now }, vault, 'user:trial');
     for (const outcome of await importer.add(stored)) if (outcome instanceof AccountsError) throw outcome;
   } finally {
     await store.close();

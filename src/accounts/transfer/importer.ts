@@ -10,12 +10,14 @@ type Imported = 'added' | 'unchanged' | AccountsError;
 
 const inTheClear = new Vault([]);
 
+type ImporterOptions = Pick<OperationsOptions, 'store' | 'clock'> & { readonly vault: Vault };
+
 /**
  * Adds accounts to a store. An account that exists and differs is refused. An import never overwrites, so an
  * interrupted one can be run again. The store's trail gets an event for each account; the caller logs one line.
  */
 export class Importer {
-  readonly #options: OperationsOptions;
+  readonly #options: ImporterOptions;
   readonly #from: Vault;
   readonly #actor: string;
   /** Ids and hashes of the keys that were checked. */
@@ -24,7 +26,7 @@ export class Importer {
   last: AppendedEvent | undefined;
 
   /** @param from unwraps the credentials of the accounts to import */
-  constructor(options: OperationsOptions, from: Vault, actor: string) {
+  constructor(options: ImporterOptions, from: Vault, actor: string) {
     this.#options = options;
     this.#from = from;
     this.#actor = actor;

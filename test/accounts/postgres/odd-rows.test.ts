@@ -78,7 +78,7 @@ describeWithPostgres('an invalid row', () => {
 
   test('is refused by an import that has the same account; the import adds the rest', async () => {
     const store = openStore(await databaseWith(`UPDATE api_keys SET created_at = 'infinity'`));
-    const importer = new Importer({ store, vault, clock, audit: () => {} }, vault, 'user:test');
+    const importer = new Importer({ store, vault, clock }, vault, 'user:test');
     const outcomes = await importer.add(['new', 'odd', 'other'].map((id) => storedAccount(id)));
     expect(outcomes).toMatchObject(['added', { code: 'store_invalid' }, 'added']);
   });

@@ -1,0 +1,164 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
+import { createServer, type Server } from 'node:net';
+import { createServer as createHttp1 } from 'node:http';
+import { createServer as createHttp2, type ServerHttp2Stream } from 'node:http2';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { masterKeyOf, openedKey, parseMasterKeys, type MasterKey } from '../../src/accounts/master-key.ts';
+import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
+import { Folder } from '../support/folder.ts';
+import { startKms } from '../support/kms.ts';
+
+const keyringAt = (socket: string, timeout = 3_000): KmsKeyring => new KmsKeyring({ socket, timeout }, () => 0);
+
+function parsed(line: string): MasterKey {
+  const [key] = parseMasterKeys(line) ?? [];
+  if (key === undefined) throw new Error('not a line');
+  return key;
+}
+
+const key = createSecretKey(randomBytes(32));
+
+describe('a master key', () => {
+  test('is wrapped and unwrapped again, after the KMS has another key too', async () => {
+    const kms = await startKms();
+    const keyring = keyringAt(kms.socket);
+    const line = await keyring.wrap(key);
+    expect(line).toMatch(/^kms:v1:[A-Za-z0-9_-]+$/);
+    const wrapped = parsed(line);
+    expect(wrapped).toMatchObject({ key: undefined, kcv: masterKeyOf(key).kcv, wrapped: { keyId: 'key-1' } });
+    kms.rotate();
+    expect(openedKey(await keyring.unwrap(wrapped)).equals(key)).toBe(true);
+    expect(parsed(await keyring.wrap(key)).wrapped?.keyId).toBe('key-2');
+    expect(await keyring.status()).toEqual({ healthy: true, keyId: 'key-2' });
+    kms.healthz = 'HSM lost';
+    expect(await keyring.status()).toMatchObject({ healthy: false });
+  });
+
+  test.each([
+    ['none', {}],
+    ['one that is empty', { 'a.example/b': Buffer.alloc(0) }],
+    ['32 KiB of them', { 'a.example/b': randomBytes(16_384), 'c.example/d': randomBytes(16_384) }],
+  ])('comes with annotations that the KMS gets back byte for byte: %s', async (_, annotations) => {
+    const kms = await startKms();
+    kms.annotations = annotations;
+    const keyring = keyringAt(kms.socket);
+    expect(openedKey(await keyring.unwrap(parsed(await keyring.wrap(key)))).equals(key)).toBe(true);
+  });
+
+  test.each([
+    ['31 bytes', (plaintext: Buffer) => plaintext.subarray(1), /has opened 31 bytes: a master key has 32$/],
+    ['33 bytes', (plaintext: Buffer) => Buffer.concat([plaintext, Buffer.alloc(1)]), /has opened 33 bytes/],
+    ['nothing', () => Buffer.alloc(0), /has opened 0 bytes/],
+    ['another key', () => randomBytes(32), /has opened another key, KCV [0-9a-f]{10} instead of [0-9a-f]{10}$/],
+  ])('is refused if the KMS has opened %s', async (_, spoil, message) => {
+    const kms = await startKms();
+    kms.spoil = spoil;
+    const keyring = keyringAt(kms.socket);
+    const wrapped = parsed(await keyring.wrap(key));
+    await expect(keyring.unwrap(wrapped)).rejects.toMatchObject({
+      code: 'master_key_wrong',
+      message: expect.stringMatching(message) as string,
+    });
+  });
+
+  test.each([
+    ['kms_refused', [3, 5, 7, 9, 12, 16]],
+    ['kms_unavailable', [1, 2, 4, 6, 8, 10, 11, 13, 14, 15]],
+  ])('is %s by the gRPC statuses %j', async (code, statuses) => {
+    const kms = await startKms();
+    for (const status of statuses) {
+      kms.failure = status;
+      const message = `Encrypt of the KMS at ${kms.socket} failed: no such key (gRPC ${status})`;
+      await expect(keyringAt(kms.socket).wrap(key)).rejects.toMatchObject({ code, message });
+    }
+  });
+});
+
+describe('a line is refused', () => {
+  const content = {
+    key_id: 'k',
+    ciphertext: 'YQ==',
+    annotations: {},
+    kcv: '0123456789',
+    created_at: '2026-11-01T00:00:00Z',
+  };
+  const lineOf = (members: unknown): string => `kms:v1:${Buffer.from(JSON.stringify(members)).toString('base64url')}`;
+
+  test('unless it is whole', () => {
+    expect(parseMasterKeys(lineOf(content))).toMatchObject([{ kcv: '0123456789', wrapped: { keyId: 'k' } }]);
+    expect(parseMasterKeys(`${lineOf(content)}\n${lineOf(content)}`)).toHaveLength(2);
+  });
+
+  test.each([
+    ['nothing in it', 'kms:v1:'],
+    ['base64 with padding', `${lineOf(content)}=`],
+    ['another version', lineOf(content).replace('v1', 'v2')],
+    ['a list', lineOf([])],
+    ['a further member', lineOf({ ...content, more: 1 })],
+    ['a missing member', lineOf({ ...content, kcv: undefined })],
+    ['a KCV in capitals', lineOf({ ...content, kcv: '012345678A' })],
+    ['a ciphertext that is not base64', lineOf({ ...content, ciphertext: '!' })],
+    ['an annotation that is not base64', lineOf({ ...content, annotations: { a: '!' } })],
+  ])('with %s', (_, line) => {
+    expect(parseMasterKeys(line)).toBeUndefined();
+  });
+});
+
+describe('what is on the socket and is no KMS is kms_unavailable', () => {
+  /** A server on a Unix socket, closed when the test is over. */
+  async function listening(server: Pick<Server, 'listen' | 'close'>): Promise<string> {
+    const socket = join(new Folder({}).path, 'kms.sock');
+    await new Promise<void>((resolve) => void server.listen(socket, resolve));
+    onTestFinished(() => void server.close());
+    return socket;
+  }
+
+  const respond = (body: Buffer, trailers?: Record<string, string>) => (stream: ServerHttp2Stream) => {
+    stream.on('error', () => {});
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: trailers !== undefined });
+    stream.on('wantTrailers', () => stream.sendTrailers(trailers ?? {}));
+    stream.end(body);
+  };
+  const framed = (length: number, body = Buffer.alloc(length)): Buffer => {
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(length, 1);
+    return Buffer.concat([prefix, body]);
+  };
+  const http2 = (handle: (stream: ServerHttp2Stream) => void) => () => createHttp2().on('stream', handle);
+  const ok = { 'grpc-status': '0' };
+
+  test.each([
+    ['HTTP/1', () => createHttp1((_req, res) => void res.end('{}')), /\(gRPC 14\)$/],
+    ['a socket that closes at once', () => createServer((socket) => void socket.destroy()), /\(gRPC 14\)$/],
+    ['a socket that hangs', () => createServer(() => {}), /no response within 300 ms \(gRPC 4\)$/],
+    ['HTTP/2 that hangs', http2(() => {}), /no response within 300 ms \(gRPC 4\)$/],
+    ['an HTTP error', http2((stream) => stream.respond({ ':status': 503 }, { endStream: true })), /HTTP status 503/],
+    ['a response without a status', http2(respond(framed(0))), /cut off/],
+    ['a stream that is reset', http2((stream) => stream.on('error', () => {}).close(2)), /\(gRPC 14\)$/],
+    ['a connection that is cut', http2((stream) => void stream.session?.destroy()), /\(gRPC 14\)$/],
+    ['1 MiB', http2(respond(framed(1_048_576), ok)), /more than 131072 bytes/],
+    ['a message that is cut', http2(respond(framed(10, Buffer.alloc(9)), ok)), /not one uncompressed message/],
+    ['a compressed message', http2(respond(Buffer.from([1, 0, 0, 0, 0]), ok)), /not one uncompressed message/],
+    ['two messages', http2(respond(Buffer.concat([framed(0), framed(0)]), ok)), /not one uncompressed message/],
+    ['a message that is none', http2(respond(framed(2, Buffer.from([0x0a, 9])), ok)), /has sent no message/],
+    ['a number without an end', http2(respond(framed(12, Buffer.alloc(12, 0xff)), ok)), /has sent no message/],
+  ])('%s', async (_, server, message) => {
+    const socket = await listening(server() as Pick<Server, 'listen' | 'close'>);
+    const keyring = keyringAt(socket, 300);
+    for (const call of [keyring.wrap(key), keyring.status()]) {
+      await expect(call).rejects.toMatchObject({
+        code: 'kms_unavailable',
+        message: expect.stringMatching(message) as string,
+      });
+    }
+  });
+
+  test('nothing', async () => {
+    const socket = join(new Folder({}).path, 'kms.sock');
+    await expect(keyringAt(socket).status()).rejects.toMatchObject({
+      code: 'kms_unavailable',
+      message: `Status of the KMS at ${socket} failed: ENOENT (gRPC 14)`,
+    });
+  });
+});
