@@ -10,6 +10,7 @@ import { openApi } from '../src/operators/openapi.ts';
 import { Files } from '../src/yaml/files.ts';
 import { valuesIn } from '../src/yaml/values.ts';
 import { configurationPage } from './configuration-page.ts';
+import { cryptographyPage } from './cryptography-page.ts';
 import { merchantsOpenApi } from './merchants-openapi.ts';
 import { withTables, type DemoCredentials } from './merchants-page.ts';
 import type { JsonSchema } from './schema-lists.ts';
@@ -33,6 +34,7 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
       'docs/merchants.openapi.json',
       await formatted('docs/merchants.openapi.json', JSON.stringify(merchantsOpenApi(demo))),
     ],
+    ['docs/cryptography.md', await formatted('docs/cryptography.md', cryptographyPage())],
     ['docs/operators.openapi.json', await formatted('docs/operators.openapi.json', JSON.stringify(openApi()))],
   ]);
 }

@@ -27,6 +27,7 @@ const layers: readonly (readonly string[])[] = [
   ['http1/'],
   [
     'connection-limit.ts',
+    'cryptography.ts',
     'errors.ts',
     'http.ts',
     'linked-list.ts',

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { cryptography } from '../cryptography.ts';
 
 /** The environments of the payment platform, as API keys name them. */
 export const environmentNames = ['test', 'live'] as const;
@@ -63,5 +64,5 @@ export function kindOf(prefix: KeyPrefix): KeyKind {
 
 /** Lower-case hex SHA-256: the form in which keys are stored and found. */
 export function sha256Hex(text: string): string {
-  return hash('sha256', text, 'hex');
+  return hash(cryptography.digest.algorithm, text, 'hex');
 }

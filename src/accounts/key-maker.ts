@@ -1,6 +1,7 @@
 import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { cryptography } from '../cryptography.ts';
 
 /** In the order that secret scanners use for base62. */
 const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -29,7 +30,7 @@ export function makeKeyId(): string {
  * rotate it at the same time.
  */
 export function successorId(keyId: string): string {
-  const bytes = hash('sha256', `successor of ${keyId}`, 'buffer');
+  const bytes = hash(cryptography.digest.algorithm, `successor of ${keyId}`, 'buffer');
   return `key_${Array.from(bytes.subarray(0, 16), (byte) => base62.charAt(byte % base62.length)).join('')}`;
 }
 

@@ -3,6 +3,7 @@ import { decodeBase64 } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
 import { isWrappedLine, parseWrappedKey, type WrappedKey } from './wrapped-key.ts';
+import { cryptography } from '../cryptography.ts';
 
 /** A key that seals credentials before they are stored. */
 export interface MasterKey {
@@ -26,7 +27,7 @@ export function parseMasterKeys(text: string): readonly MasterKey[] | undefined 
   const keys = text
     .trim()
     .split(/\s*\n\s*/)
-    .map((line) => (isWrappedLine(line) ? parseWrappedKey(line) : clearKey(line)));
+    .map((line) => (isWrappedLine(line) ? wrappedKey(line) : clearKey(line)));
   return keys.every((key) => key !== undefined) ? keys : undefined;
 }
 
@@ -60,6 +61,11 @@ export function masterKeyOf(key: KeyObject): MasterKey {
   return { key, kcv: checkValue(key) };
 }
 
+function wrappedKey(line: string): MasterKey | undefined {
+  const parsed = parseWrappedKey(line);
+  return parsed && { key: undefined, ...parsed };
+}
+
 /** The key of 32 bytes, which are overwritten: Node uses their memory again without clearing it. */
 function clearKey(line: string): MasterKey | undefined {
   const bytes = /^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line);
@@ -77,7 +83,7 @@ function checkValue(key: KeyObject): string {
 }
 
 function encrypted(key: KeyObject, block: Buffer): Buffer {
-  return createCipheriv('aes-256-ecb', key, null).setAutoPadding(false).update(block);
+  return createCipheriv(cryptography.checkValue.algorithm, key, null).setAutoPadding(false).update(block);
 }
 
 /** The block multiplied by x in GF(2¹²⁸). */

@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'n
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
 import { keysFor, masterKeyMissing, openedKey, type MasterKey } from './master-key.ts';
+import { cryptography } from '../cryptography.ts';
 
 /**
  * The place of a wrapped text, which can be unwrapped only there. Previous credentials keep the place they had as
@@ -14,7 +15,7 @@ export interface Place {
 }
 
 const marker = 'sealed:v1:';
-const algorithm = 'aes-256-gcm';
+const { algorithm } = cryptography.vault;
 const nonceLength = 12;
 const tagLength = 16;
 

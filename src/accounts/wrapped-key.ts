@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { decodeBase64 } from '../envelope/encoding.ts';
-import type { MasterKey } from './master-key.ts';
 
 const marker = 'kms:v1:';
 
@@ -30,14 +29,14 @@ export function isWrappedLine(line: string): boolean {
   return line.startsWith(marker);
 }
 
-/** The master key of a line, still wrapped; undefined if the line is invalid. */
-export function parseWrappedKey(line: string): MasterKey | undefined {
+/** The wrapped key of a line, and the key check value of what is in it; undefined if the line is invalid. */
+export function parseWrappedKey(line: string): { readonly kcv: string; readonly wrapped: WrappedKey } | undefined {
   const written = line.slice(marker.length);
   const bytes = Buffer.from(written, 'base64url');
   if (bytes.toString('base64url') !== written) return undefined;
   try {
     const { key_id: keyId, ciphertext, annotations, kcv } = content.parse(JSON.parse(bytes.toString()));
-    return { key: undefined, kcv, wrapped: { line, keyId, ciphertext, annotations } };
+    return { kcv, wrapped: { line, keyId, ciphertext, annotations } };
   } catch {
     return undefined;
   }

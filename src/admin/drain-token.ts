@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { open, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { cryptography } from '../cryptography.ts';
 
 /** A new token. `drain` sends it to prove that it runs on the same machine as the same user. */
 export function createDrainToken(): string {
@@ -11,13 +12,13 @@ export function createDrainToken(): string {
 
 /** Whether a token is the expected one; takes the same time for any token. */
 export function isDrainToken(token: string, expected: string): boolean {
-  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+  const digest = (text: string): Buffer => createHash(cryptography.digest.algorithm).update(text).digest();
   return timingSafeEqual(digest(token), digest(expected));
 }
 
 /** The file with the token of the sidecar that runs on this configuration. */
 export function drainTokenFile(configFile: string, env: Readonly<Record<string, string | undefined>>): string {
-  const name = createHash('sha256').update(resolve(configFile)).digest('hex').slice(0, 16);
+  const name = createHash(cryptography.digest.algorithm).update(resolve(configFile)).digest('hex').slice(0, 16);
   return join(env['XDG_RUNTIME_DIR'] || tmpdir(), `envelope-sidecar-${name}.token`);
 }
 

@@ -1,4 +1,5 @@
 import { createHash, createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
+import { cryptography } from '../cryptography.ts';
 
 // A trail is a chain of lines of JSON: each has the hash of the line before it, and a signature if there is a key. What is
 // hashed and signed are the bytes of a line, never JSON that was parsed and written again.
@@ -39,7 +40,7 @@ export function tiesOf(line: Buffer): Ties | undefined {
 
 /** SHA-256 of a line, in lower-case hex. */
 export function hashOf(line: Buffer): string {
-  return createHash('sha256').update(line).digest('hex');
+  return createHash(cryptography.digest.algorithm).update(line).digest('hex');
 }
 
 /** Whether this key made the signature of a line. */

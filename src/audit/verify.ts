@@ -1,5 +1,6 @@
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
 import { beginning, hashOf, isSignedBy, tiesOf, type Link, type Ties } from './chain.ts';
+import { cryptography } from '../cryptography.ts';
 
 /** What is wrong with an event. */
 type Fault = 'changed' | 'missing' | 'moved' | 'unsigned' | 'unchained';
@@ -58,7 +59,7 @@ class Chain {
   #key: KeyObject | undefined;
   #lastIsSigned = false;
   /** Over the lines of the version before at the beginning; undefined once the chain has begun. */
-  #older: ReturnType<typeof createHash> | undefined = createHash('sha256');
+  #older: ReturnType<typeof createHash> | undefined = createHash(cryptography.digest.algorithm);
 
   constructor(options: VerifyOptions) {
     this.#options = options;

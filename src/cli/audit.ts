@@ -11,6 +11,7 @@ import { CommandFailed, printError } from './failures.ts';
 import type { CliIo } from './io.ts';
 import { readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
+import { cryptography } from '../cryptography.ts';
 
 interface ListOptions {
   readonly account?: string;
@@ -111,7 +112,7 @@ async function exportTrail({ store, io }: StoreSession, { after }: { readonly af
 function addKey(file: string, keys: readonly KeyObject[]): readonly KeyObject[] {
   try {
     const key = createPublicKey(readFileSync(file));
-    if (key.asymmetricKeyType === 'ed25519') return [...keys, key];
+    if (key.asymmetricKeyType === cryptography.signature.algorithm) return [...keys, key];
   } catch {
     // Refused below.
   }

@@ -33,12 +33,13 @@ export function openStore(
 ): OpenedStore {
   const keyring = keyringOf(kms);
   let unwrapped: Promise<readonly MasterKey[]> | undefined;
-  const masterKeys = (): Promise<readonly MasterKey[]> =>
-    (unwrapped ??= Promise.all(settings.masterKeys.map((key) => keyring.unwrap(key))));
-  const vault = async (): Promise<Vault> => {
-    if (keyProblem === undefined) return new Vault(await masterKeys());
-    return new Vault(new AccountsError('master_key_missing', formatFileProblem(keyProblem)));
+  const problem = keyProblem && new AccountsError('master_key_missing', formatFileProblem(keyProblem));
+  const masterKeys = async (): Promise<readonly MasterKey[]> => {
+    if (problem !== undefined) throw problem;
+    return (unwrapped ??= Promise.all(settings.masterKeys.map((key) => keyring.unwrap(key))));
   };
+  // Most texts are not sealed: the problem matters once one is.
+  const vault = async (): Promise<Vault> => new Vault(problem ?? (await masterKeys()));
   const opened = { keyring, masterKeys, vault };
   const { auditKeys } = settings;
   if (settings.type === 'postgres') return { store: new PostgresStore(settings.url, { origin, auditKeys }), ...opened };

@@ -117,7 +117,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
     });
     return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
   }
-  warnOfReadableSecrets(file);
+  warnOfReadableSecrets(file, content?.kms !== undefined);
   // Without problems, no member is missing.
   const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: sourcesOf(file.value) };
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
@@ -184,7 +184,8 @@ function keysOf(file: YamlFile, content: Partly<SidecarFile> | undefined, env: E
     checkKeyLines(file, path, found, hasKms ? 'with a KMS' : 'without a KMS');
     return found;
   };
-  if (named !== undefined || file.isWrongWithin(path)) return checked(named ?? []);
+  if (file.isWrongWithin(path)) return [];
+  if (named !== undefined) return checked(named);
   const text = env['SIDECAR_MASTER_KEY'];
   const keys = text === undefined ? [] : masterKeys.read(text);
   if (keys === undefined) {

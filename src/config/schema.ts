@@ -215,7 +215,7 @@ function operatorsSchema(values: Values) {
 function masterKeySchema({ value }: Values) {
   const forms = z.union(
     [
-      value(masterKeys),
+      value(masterKeys, true),
       z.strictObject({
         test: value(masterKeys).optional().describe('For credentials in test.'),
         live: value(masterKeys).optional().describe('For credentials in live.'),

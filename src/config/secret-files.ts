@@ -7,13 +7,18 @@ import type { YamlFile } from '../yaml/yaml-file.ts';
 const secretMember =
   /^(?:operators\.token|operators\.tokens\[\d+\]\.token|accounts\.(?:postgres\.)?masterKey(?:\.(?:test|live))?|accounts\.postgres\.url)$/;
 
+const masterKeyMember = /\.masterKey\b/;
+
 /** The permission of users other than the owner and the group to read a file. */
 const othersRead = 0o004;
 
 /** Warns of secrets in files that every user of the machine can read. The group may: Kubernetes mounts Secrets for one. */
-export function warnOfReadableSecrets(file: YamlFile): void {
+export function warnOfReadableSecrets(file: YamlFile, hasKms: boolean): void {
   for (const { path, written } of filesIn(file.value, [])) {
-    if (secretMember.test(formatPath(path)) && isReadableByOthers(resolve(file.directory, written))) {
+    const member = formatPath(path);
+    // A KMS has wrapped them.
+    if (hasKms && masterKeyMember.test(member)) continue;
+    if (secretMember.test(member) && isReadableByOthers(resolve(file.directory, written))) {
       file.warn(path, 'every user of this machine can read the file: use mode 0600, or 0640');
     }
   }

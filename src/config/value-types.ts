@@ -4,6 +4,7 @@ import { sha256Hex, type EnvironmentName } from '../accounts/api-key.ts';
 import { parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
 import { duration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import type { operatorRoles } from './choices.ts';
+import { cryptography } from '../cryptography.ts';
 
 /** The address of a listener. */
 export const address: ValueType<string> = {
@@ -196,7 +197,9 @@ export const auditKeys: ValueType<readonly KeyObject[]> = {
     if (blocks.length === 0) return undefined;
     const keys: KeyObject[] = [];
     for (const block of blocks) parsed(() => keys.push(createPrivateKey(block)), 'a private key that cannot be read');
-    return keys.every(({ asymmetricKeyType }) => asymmetricKeyType === 'ed25519') ? keys : undefined;
+    return keys.every(({ asymmetricKeyType }) => asymmetricKeyType === cryptography.signature.algorithm)
+      ? keys
+      : undefined;
   },
 };
 

@@ -2,8 +2,9 @@ import { createCipheriv, createDecipheriv, type Cipheriv, type Decipheriv, type 
 
 import { continueWith } from '../promises.ts';
 import { inSlices, sliceLength } from './slices.ts';
+import { cryptography } from '../cryptography.ts';
 
-const algorithm = 'aes-256-cbc';
+const { algorithm } = cryptography.envelope;
 
 /** Bytes in a block of AES. */
 export const blockLength = 16;

@@ -1,4 +1,5 @@
 import { createHash, createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
+import { cryptography } from '../cryptography.ts';
 
 /** The names of the formats as stored with credentials; `formats.ts` defines them. */
 export const formatNames = ['text', 'base64'] as const;
@@ -29,7 +30,11 @@ export class Credentials {
 
   /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV, by which both sides name credentials. */
   get fingerprint(): string {
-    return createHash('sha256').update(this.#key.export()).update(this.#iv).digest('hex').slice(0, 16);
+    return createHash(cryptography.digest.algorithm)
+      .update(this.#key.export())
+      .update(this.#iv)
+      .digest('hex')
+      .slice(0, 16);
   }
 }
 

@@ -14,14 +14,19 @@ export function textValue<T>(type: ValueType<T>) {
     .transform(orIssue((written) => parseAs(type, written)));
 }
 
-/** A step of a schema that reads a value; `WrongValue` becomes an issue. */
-export function orIssue<Written, T>(read: (written: Written) => T) {
+/**
+ * A step of a schema that reads a value; `WrongValue` becomes an issue.
+ *
+ * @param goesOn whether checks of what the value is in still run. In a union only such an issue stands beside those of
+ *   alternatives that ignore unknown members
+ */
+export function orIssue<Written, T>(read: (written: Written) => T, goesOn = false) {
   return (written: Written, context: z.core.$RefinementCtx): T => {
     try {
       return read(written);
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
-      context.addIssue(error.message);
+      context.addIssue({ code: 'custom', message: error.message, continue: goesOn });
       return z.NEVER;
     }
   };

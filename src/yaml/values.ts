@@ -36,11 +36,11 @@ export function valuesIn({ directory, files }: { directory: string; files: Files
     return text;
   }
 
-  /** A value of this type. */
-  function value<T>(type: ValueType<T>) {
+  /** A value of this type. @param goesOn as of `orIssue`: for the short form of a value that may have members */
+  function value<T>(type: ValueType<T>, goesOn = false) {
     return z
       .union(waysToWrite(type), { error: ({ input }) => mismatch(input, type) })
-      .transform(orIssue((written: Written) => parseAs(type, textOf(written))))
+      .transform(orIssue((written: Written) => parseAs(type, textOf(written)), goesOn))
       .meta({ title: type.name });
   }
 

@@ -129,7 +129,7 @@ d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
       [
         'sidecar.yaml:4:1  timeout  unknown member "timeout": did you mean "timeouts"?',
         'sidecar.yaml:5:8  log.lvel  unknown member "lvel": did you mean "level"?',
-        'sidecar.yaml:6:1  colour  unknown member "colour": expected listen, admin, operators, environments, accounts, audit, keys, routes, cipherTest, trustedProxies, limits, timeouts, report, tracing, documentation, log',
+        'sidecar.yaml:6:1  colour  unknown member "colour": expected listen, admin, operators, environments, accounts, kms, audit, keys, routes, cipherTest, trustedProxies, limits, timeouts, report, tracing, documentation, log',
       ],
     ],
     [

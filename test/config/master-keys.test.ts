@@ -57,6 +57,7 @@ describe.each([
     expect(load1('{ test: { file: one }, live: { file: both } }')).toEqual([same]);
     const expected = 'expected 32 bytes in base64 or hex; further lines are older keys that still open';
     expect(load1('{ test: 5ecret }')).toEqual([`3:${column + '{ test: '.length}  ${member}.test  ${expected}`]);
+    expect(load1('{ file: none }')).toEqual([`3:${column}  ${member}  cannot read the file: it does not exist`]);
     expect(load1('{ prod: 5ecret }')).toEqual([expect.stringContaining(`${member}.prod`)]);
     expect(load1('[]')).toEqual([`3:${column}  ${member}  ${expected}; or members "test" and "live"`]);
   });

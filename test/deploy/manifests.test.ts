@@ -11,7 +11,8 @@ import type { IConfigMap } from 'kubernetes-models/v1/ConfigMap';
 import type { IService } from 'kubernetes-models/v1/Service';
 import { describe, expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig, loadKms } from '../../src/config/load.ts';
+import { Folder } from '../support/folder.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
 import { problemsOf, render, type Manifest } from './manifests.ts';
@@ -343,6 +344,29 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     const loaded = loadConfig(join(folder, 'sidecar.yaml'), {});
     rmSync(folder, { recursive: true });
     expect(loaded).toMatchObject({ ok: true, config: { accounts: [{ id: 'acme' }] } });
+  });
+
+  test('the component kms puts the plug-in before the sidecar, and its socket where only the two can open it', async () => {
+    const manifests = manifestsIn('test/deploy/with-kms');
+    expect(await problemsOf(manifests)).toEqual([]);
+    const { pod, sidecar } = podOf(manifests);
+    const [plugin] = pod.initContainers ?? [];
+    expect(pod.initContainers?.map(({ name }) => name)).toEqual(['kms-plugin', 'envelope-sidecar']);
+    expect(plugin).toMatchObject({ restartPolicy: 'Always', image: 'registry.example/kms-plugin:1.2.3' });
+    expect(plugin?.args).toContain('--socket-mode=0660');
+    // The same group, another user: the socket's mode lets both in.
+    expect(plugin?.securityContext).toMatchObject({ runAsUser: 65_531, runAsGroup: pod.securityContext?.fsGroup });
+    const mountsOf = (name: string | undefined): string[] =>
+      [...(pod.initContainers ?? []), ...pod.containers]
+        .filter(({ volumeMounts = [] }) => volumeMounts.some((mount) => mount.name === name))
+        .map((container) => container.name);
+    expect(mountsOf('kms-socket')).toEqual(['kms-plugin', 'envelope-sidecar']);
+    expect(pod.volumes).toContainEqual({ name: 'kms-socket', emptyDir: { medium: 'Memory', sizeLimit: '1Mi' } });
+    // A start waits for the KMS, and says why it ends, before Kubernetes ends it.
+    const { periodSeconds = 0, failureThreshold = 0 } = sidecar.startupProbe ?? {};
+    const folder = new Folder({ 'sidecar.yaml': 'kms: { socket: kms.sock }\n' });
+    expect(loadKms(folder.file('sidecar.yaml'), {})).toMatchObject({ ok: true, value: { wait: 45_000 } });
+    expect(periodSeconds * failureThreshold).toBeGreaterThan(45);
   });
 
   test('the component changes no other workload, and keeps existing fields', () => {

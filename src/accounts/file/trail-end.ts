@@ -4,6 +4,7 @@ import { beginning, hashOf, tiesOf } from '../../audit/chain.ts';
 import type { TrailEnd } from '../chained-events.ts';
 import type { TrailState } from '../store.ts';
 import { copyRights } from './replace.ts';
+import { cryptography } from '../../cryptography.ts';
 
 const newline = 10;
 
@@ -49,7 +50,10 @@ export function endOf(file: number, size: number): FileEnd {
     if (position !== undefined)
       return { position: position + lines.length - 1 - last, hash, chained, older: undefined };
     if (lines.length === 0) return { ...beginning, chained, older: undefined };
-    const older = { events: lines.length, sha256: createHash('sha256').update(data).digest('hex') };
+    const older = {
+      events: lines.length,
+      sha256: createHash(cryptography.digest.algorithm).update(data).digest('hex'),
+    };
     return { position: lines.length, hash, chained, older };
   }
 }

@@ -1,0 +1,20 @@
+import { cryptography, delegated } from '../src/cryptography.ts';
+
+/** docs/cryptography.md: the inventory that PCI DSS 12.3.3 asks for. */
+export function cryptographyPage(): string {
+  const uses = Object.values(cryptography).map(
+    ({ name, bits, purpose, files, standard, fips, quantum }) =>
+      `## ${name}\n\n` +
+      `- Purpose: ${purpose}\n- Bits: ${bits}\n- Standard: ${standard}\n- FIPS 140: ${fips}\n- Quantum computers: ${quantum}\n` +
+      `- Files: ${files.map((file) => `\`${file}\``).join(', ')}\n`,
+  );
+  const others = delegated.map(([what, where, standard]) => `- ${what}: ${where}; ${standard}\n`);
+  return (
+    '# Cryptography\n\n' +
+    'Every algorithm of the sidecar (PCI DSS 12.3.3). Generated from `src/cryptography.ts` by `node scripts/generate-config-docs.ts`: no other ' +
+    'file names an algorithm to use it, which a test holds. Review it once a year, and when NIST or your acquirer withdraws one.\n\n' +
+    uses.join('\n') +
+    `\n## By other software\n\n${others.join('')}\n` +
+    'A FIPS 140 module is not part of the image. With a KMS before a validated HSM, the key that wraps all others is in one.\n'
+  );
+}

@@ -1,0 +1,88 @@
+/** An algorithm of the sidecar: what docs/cryptography.md says of it. */
+interface Use {
+  /** The name by which OpenSSL and Node know it. */
+  readonly algorithm: string;
+  /** As standards write it. */
+  readonly name: string;
+  /** Of the key, or of the digest. */
+  readonly bits: number;
+  readonly purpose: string;
+  /** Where it is used. */
+  readonly files: readonly string[];
+  readonly standard: string;
+  readonly fips: string;
+  readonly quantum: string;
+}
+
+const approved = 'approved; by the OpenSSL that Node is built with, which is not the validated module';
+const symmetric = 'Grover halves the strength: 128 bits remain';
+
+/** Every algorithm that the sidecar uses. No other file names one, except those that try what merchants' programs may have used by mistake. */
+export const cryptography = {
+  envelope: {
+    algorithm: 'aes-256-cbc',
+    name: 'AES-256-CBC, PKCS#7',
+    bits: 256,
+    purpose: "opens and seals merchants' envelopes; not authenticated: [the limits](security.md)",
+    files: ['src/envelope/aes-cbc.ts', 'src/console/envelope.ts'],
+    standard: 'FIPS 197, NIST SP 800-38A',
+    fips: approved,
+    quantum: symmetric,
+  },
+  vault: {
+    algorithm: 'aes-256-gcm',
+    name: 'AES-256-GCM, random nonces of 96 bits',
+    bits: 256,
+    purpose: 'seals stored credentials with the master key',
+    files: ['src/accounts/vault.ts'],
+    standard: 'NIST SP 800-38D',
+    fips: approved,
+    quantum: symmetric,
+  },
+  checkValue: {
+    algorithm: 'aes-256-ecb',
+    name: 'AES-256-CMAC, the first 40 bits',
+    bits: 256,
+    purpose: 'the key check value (KCV) of a master key',
+    files: ['src/accounts/master-key.ts'],
+    standard: 'NIST SP 800-38B, ANSI X9.24-1',
+    fips: approved,
+    quantum: symmetric,
+  },
+  digest: {
+    algorithm: 'sha256',
+    name: 'SHA-256',
+    bits: 256,
+    purpose: "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail",
+    files: [
+      'src/accounts/api-key.ts',
+      'src/accounts/key-maker.ts',
+      'src/accounts/file/trail-end.ts',
+      'src/admin/drain-token.ts',
+      'src/audit/chain.ts',
+      'src/audit/verify.ts',
+      'src/console/envelope.ts',
+      'src/envelope/credentials.ts',
+    ],
+    standard: 'FIPS 180-4',
+    fips: approved,
+    quantum: 'preimages keep 128 bits, collisions 85 and more',
+  },
+  signature: {
+    algorithm: 'ed25519',
+    name: 'Ed25519',
+    bits: 256,
+    purpose: 'signs the audit trail',
+    files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts', 'src/audit/verify.ts'],
+    standard: 'RFC 8032, FIPS 186-5',
+    fips: approved,
+    quantum: "Shor breaks it: then only anchors kept elsewhere prove a trail's age",
+  },
+} as const satisfies Record<string, Use>;
+
+/** What other software does for the sidecar. */
+export const delegated = [
+  ['TLS 1.2 and 1.3', "listeners, upstreams and the database; Node's defaults, OpenSSL", 'RFC 8446, RFC 5246'],
+  ['random numbers', "keys, IVs, nonces, tokens; OpenSSL's generator, seeded by the kernel", 'NIST SP 800-90A'],
+  ['the wrapping of master keys', 'the KMS or HSM, if there is one: [kms.md](kms.md)', "the KMS's own"],
+] as const;
