@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import { decodeBase64 } from '../envelope/encoding.ts';
 
 const marker = 'kms:v1:';
@@ -15,15 +14,38 @@ export interface WrappedKey {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-const base64 = z.string().refine((text) => text === '' || decodeBase64(text) !== undefined);
+/** The members of a line, all of them texts but the annotations. */
+const members = ['annotations', 'ciphertext', 'created_at', 'kcv', 'key_id'];
 
-const content = z.strictObject({
-  key_id: z.string(),
-  ciphertext: base64,
-  annotations: z.record(z.string(), base64),
-  kcv: z.string().regex(/^[0-9a-f]{10}$/),
-  created_at: z.iso.datetime(),
-});
+// By hand, because a running sidecar holds this module in memory, and no parser of configurations.
+function isContent(value: unknown): value is Content {
+  if (typeof value !== 'object' || value === null) return false;
+  const { annotations, ciphertext, created_at: createdAt, kcv, key_id: keyId } = value as Record<string, unknown>;
+  return (
+    Object.keys(value).toSorted().join(' ') === members.join(' ') &&
+    typeof keyId === 'string' &&
+    isBase64(ciphertext) &&
+    typeof annotations === 'object' &&
+    annotations !== null &&
+    Object.values(annotations).every(isBase64) &&
+    typeof kcv === 'string' &&
+    /^[0-9a-f]{10}$/.test(kcv) &&
+    typeof createdAt === 'string' &&
+    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/.test(createdAt)
+  );
+}
+
+interface Content {
+  readonly key_id: string;
+  readonly ciphertext: string;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly kcv: string;
+  readonly created_at: string;
+}
+
+function isBase64(value: unknown): boolean {
+  return typeof value === 'string' && (value === '' || decodeBase64(value) !== undefined);
+}
 
 export function isWrappedLine(line: string): boolean {
   return line.startsWith(marker);
@@ -35,7 +57,9 @@ export function parseWrappedKey(line: string): { readonly kcv: string; readonly 
   const bytes = Buffer.from(written, 'base64url');
   if (bytes.toString('base64url') !== written) return undefined;
   try {
-    const { key_id: keyId, ciphertext, annotations, kcv } = content.parse(JSON.parse(bytes.toString()));
+    const content = JSON.parse(bytes.toString()) as unknown;
+    if (!isContent(content)) return undefined;
+    const { key_id: keyId, ciphertext, annotations, kcv } = content;
     return { kcv, wrapped: { line, keyId, ciphertext, annotations } };
   } catch {
     return undefined;
@@ -45,6 +69,6 @@ export function parseWrappedKey(line: string): { readonly kcv: string; readonly 
 /** The line of a wrapped master key. @param now epoch milliseconds */
 export function formatWrappedKey(wrapped: Omit<WrappedKey, 'line'>, kcv: string, now: number): string {
   const { keyId: key_id, ciphertext, annotations } = wrapped;
-  const members = { key_id, ciphertext, annotations, kcv, created_at: new Date(now).toISOString() };
-  return marker + Buffer.from(JSON.stringify(members)).toString('base64url');
+  const content: Content = { key_id, ciphertext, annotations, kcv, created_at: new Date(now).toISOString() };
+  return marker + Buffer.from(JSON.stringify(content)).toString('base64url');
 }
