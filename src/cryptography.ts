@@ -73,7 +73,7 @@ export const cryptography = {
     name: 'Ed25519',
     bits: 256,
     purpose: 'signs the audit trail',
-    files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts', 'src/audit/verify.ts'],
+    files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts'],
     standard: 'RFC 8032, FIPS 186-5',
     fips: approved,
     quantum: "Shor breaks it: then only anchors kept elsewhere prove a trail's age",

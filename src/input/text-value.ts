@@ -26,7 +26,8 @@ export function orIssue<Written, T>(read: (written: Written) => T, goesOn = fals
       return read(written);
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
-      context.addIssue({ code: 'custom', message: error.message, continue: goesOn });
+      // `continue: false` is not the default: zod would skip the checks that see the rest of the value.
+      context.addIssue({ code: 'custom', message: error.message, ...(goesOn && { continue: true }) });
       return z.NEVER;
     }
   };
