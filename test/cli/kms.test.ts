@@ -230,10 +230,9 @@ describe('a start with a KMS', () => {
     expect(warning).toMatchObject({ level: 'warn', problem: expect.stringContaining('ENOENT') as string });
     await delay(2_500);
     expect(sidecar.log).toHaveLength(1);
-    const came = performance.now();
     await setup.kms.start();
+    await eventually('it is asked', () => setup.kms.calls.includes('Decrypt'), { timeout: 2_000 });
     await sidecar.untilEntries('listening', 2);
-    expect(performance.now() - came).toBeLessThan(2_000);
     expect(sidecar.entries('waiting up to 45s for the KMS')).toHaveLength(1);
   });
 

@@ -43,7 +43,7 @@ describeUnless(missingTools('promtool'), 'the rules, checked by promtool,', () =
     const { stdout } = promtool(['test', 'rules', ...testFiles]);
     expect(stdout).not.toContain('FAILED');
     expect(stdout.match(/SUCCESS/g)).toHaveLength(testFiles.length);
-  }, 120_000);
+  }, 240_000);
 });
 
 function promtool(args: readonly string[]): { stdout: string } {
