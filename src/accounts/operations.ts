@@ -226,13 +226,8 @@ export class Operations extends Queries {
     const configured = new Set(environments.flatMap((environment) => vault.checkValues(environment)));
     configured.delete(kcv);
     const details = { kcv, replaces_kcv: [...configured].join(' ') };
-    const event: AuditEvent = {
-      ...sourceOf(request),
-      at: now,
-      action: 'master_key_changed',
-      account: undefined,
-      details,
-    };
+    const action = 'master_key_changed';
+    const event: AuditEvent = { ...sourceOf(request), at: now, action, account: undefined, details };
     const { accounts, appended } = await this.store.changeAll(
       (account) => changes.rewrap(account, vault, to, environments),
       event,
