@@ -39,7 +39,8 @@ describe("merchants' snippets work in each state of a change of credentials", ()
     expect(uses('/api/s2s/transactions')).toHaveLength(1);
   });
 
-  test.each(Object.keys(states) as State[])('%s', async (state) => {
+  // Each runs a dozen programs.
+  test.each(Object.keys(states) as State[])('%s', { timeout: 120_000 }, async (state) => {
     for (const { language, code } of snippets) {
       const printed = await run(language, code, { ...environmentIn(state), BASE: stage.url });
       expect(printed).toMatch(code.includes('/charge') ? /txn_\d/ : /data|amount/);
