@@ -308,8 +308,8 @@ test.each(['test', 'live'] as const)(
     const url = `http://127.0.0.1:${sidecar.app.addresses.operators?.port}/api/v1/failures`;
     const shown = async (): Promise<number> => {
       const response = await fetch(url, { headers: { Authorization: `Bearer ${'o'.repeat(40)}` } });
-      const { last_hour: minutes } = (await response.json()) as { last_hour: { unopened: number }[] };
-      return minutes.reduce((sum, { unopened }) => sum + unopened, 0);
+      const { failures } = (await response.json()) as { failures: { unopened: number }[] };
+      return failures.reduce((sum, { unopened }) => sum + unopened, 0);
     };
     await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(7));
     expect(await failed()).toBeGreaterThan(0);
