@@ -4,6 +4,7 @@ export type AccountsErrorCode =
   | 'account_unknown'
   | 'account_exists'
   | 'account_differs'
+  | 'account_in_use'
   | 'key_unknown'
   | 'key_exists'
   | 'key_expired'

@@ -1,7 +1,7 @@
 import { generateCredentials, sameCredentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
-import { environmentNames, type EnvironmentName } from './api-key.ts';
+import { environmentNames, isValidKey, type EnvironmentName } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
 import { rfc3339 } from '../input/value-types.ts';
 import { maxGrace } from './value-types.ts';
@@ -28,6 +28,19 @@ export function refuseReuse({ request }: IdempotencyKey, first: string | undefin
 export function newAccount(found: StoredAccount | undefined, id: string, name: string): StoredAccount {
   if (found !== undefined) throw new AccountsError('account_exists', `account ${id} already exists`);
   return { id, name, active: true, keys: [], encryption: {} };
+}
+
+/**
+ * Refuses to remove an account that requests could still use.
+ *
+ * @throws `account_in_use` if it is active or has a valid key
+ */
+export function refuseInUse({ id, active, keys }: StoredAccount, now: number): void {
+  if (active) throw new AccountsError('account_in_use', `account ${id} is active: deactivate it first`);
+  const valid = keys.filter((key) => isValidKey(key, now)).length;
+  if (valid === 0) return;
+  const count = valid === 1 ? 'a valid key: revoke it first' : `${valid} valid keys: revoke them first`;
+  throw new AccountsError('account_in_use', `account ${id} has ${count}`);
 }
 
 export interface EnableOptions {

@@ -12,6 +12,7 @@ import type {
   Store,
   StoredAccount,
 } from './store.ts';
+import { repeated, sourceOf, type Made } from './made.ts';
 import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';
 import { viewAccount, viewEncryption, viewKey } from './views.ts';
@@ -95,6 +96,16 @@ export class Operations extends Queries {
       const account = { ...before, active };
       const changed = before.active === active ? undefined : account;
       return { account: changed, view: viewAccount(account, viewing), details: {} };
+    });
+  }
+
+  /** Removes an account, its keys and its credentials. Its events stay in the trail. */
+  async remove(id: string, request: ChangeRequest): Promise<AccountView> {
+    return this.#change(id, request, 'account_removed', (found, viewing) => {
+      const before = changes.requireAccount(found, id);
+      changes.refuseInUse(before, viewing.now);
+      const view = viewAccount(before, viewing);
+      return { account: undefined, removed: true, view, details: { name: before.name } };
     });
   }
 
@@ -254,16 +265,17 @@ export class Operations extends Queries {
     const viewing = this.viewing();
     const changed = await this.store.change(
       [id],
-      (accounts): Decision<View & Secret> => {
-        const before = accounts.get(id);
-        const { account, view, secret, details } = decide(before, viewing);
+      (existing): Decision<View & Secret> => {
+        const before = existing.get(id);
+        const { account, removed, view, secret, details } = decide(before, viewing);
         if (request.mayAcceptPlaintextInLive === false && account !== undefined)
           changes.refusePlaintextInLive(before, account);
         const event: AuditEvent = { ...sourceOf(request), at: viewing.now, action, account: id, details };
-        const events = account === undefined ? [] : [event];
+        const events = account === undefined && removed === undefined ? [] : [event];
         const receipt = JSON.stringify(view);
         const shown = { ...view, ...secret } as View & Secret;
-        return { accounts: account === undefined ? [] : [account], events, result: shown, receipt };
+        const accounts = account === undefined ? [] : [account];
+        return { accounts, ...(removed && { removed: [id] }), events, result: shown, receipt };
       },
       request.idempotencyKey,
       { urgent: urgentActions.has(action), key },
@@ -272,25 +284,4 @@ export class Operations extends Queries {
     changed.appended.forEach(this.#audit);
     return changed.result;
   }
-}
-
-/** The view of a change that was made before: its secret was shown then. */
-function repeated<View extends object>(view: View): View {
-  return 'secret_shown' in view ? { ...view, secret_shown: false } : view;
-}
-
-/** Who asked for a change, and from where, for its event. */
-function sourceOf({ actor, origin, requestId }: ChangeRequest): Pick<AuditEvent, 'actor' | 'origin' | 'requestId'> {
-  return { actor, origin, requestId };
-}
-
-/** A change that was decided on. */
-interface Made<View, Secret> {
-  /** The new version; undefined if nothing changes. */
-  readonly account: StoredAccount | undefined;
-  /** The result for the caller, also if the request is repeated. */
-  readonly view: View;
-  /** The part of the result that is shown only once. */
-  readonly secret?: Secret;
-  readonly details: AuditEvent['details'];
 }

@@ -5,6 +5,7 @@ const plainOperations = [
   'add',
   'rename',
   'setActive',
+  'remove',
   'issueKey',
   'rotateKey',
   'revokeKey',

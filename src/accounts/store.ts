@@ -133,6 +133,8 @@ export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decisi
 export interface Decision<T> {
   /** Whole accounts, in the order in which new ones are to be added. An empty list changes nothing. */
   readonly accounts: readonly StoredAccount[];
+  /** The ids of accounts that are removed, with their keys and credentials. */
+  readonly removed?: readonly string[];
   /** One for each change made; kept in the store's trail, together with the change. */
   readonly events: readonly AuditEvent[];
   /** For the caller. May contain secrets, which are not stored. */
@@ -233,6 +235,7 @@ export const auditActions = [
   'account_renamed',
   'account_activated',
   'account_deactivated',
+  'account_removed',
   'key_issued',
   'key_rotated',
   'key_revoked',

@@ -16,6 +16,8 @@ const comparisons = 25;
 interface UntilServedDependencies {
   readonly operations: Pick<PlainOperations, 'stored'>;
   readonly vault: Vault;
+  /** The account as requests see it; undefined if they see none. */
+  readonly find: (id: string) => Promise<Account | undefined>;
   /** Called for each comparison, because a reload replaces the directory. */
   readonly directory: () => KeyDirectory;
 }
@@ -44,7 +46,13 @@ export async function untilServed(
 async function served(id: string, dependencies: UntilServedDependencies, ended: AbortSignal): Promise<boolean> {
   while (!ended.aborted) {
     const account = await read(id, dependencies);
-    if (account === undefined) return false;
+    if (account === 'unreadable') return false;
+    if (account === undefined) {
+      // It was removed.
+      if ((await dependencies.find(id)) === undefined) return true;
+      await delay(interval);
+      continue;
+    }
     for (let i = 0; i < comparisons && !ended.aborted; i += 1) {
       if (dependencies.directory().serves(account)) return true;
       await delay(interval);
@@ -53,13 +61,16 @@ async function served(id: string, dependencies: UntilServedDependencies, ended: 
   return false;
 }
 
-/** Undefined: the account does not exist or cannot be read. */
-async function read(id: string, { operations, vault }: UntilServedDependencies): Promise<Account | undefined> {
+/** Undefined: the account does not exist. */
+async function read(
+  id: string,
+  { operations, vault }: UntilServedDependencies,
+): Promise<Account | 'unreadable' | undefined> {
   try {
     const stored = await operations.stored(id);
     return stored && unwrapIfPossible(stored, vault);
   } catch (error) {
-    if (error instanceof AccountsError) return undefined;
+    if (error instanceof AccountsError) return 'unreadable';
     throw error;
   }
 }

@@ -42,6 +42,7 @@ export function addAccountCommands(add: AddStoreCommand): void {
     .run(rename);
   onAccount('activate', 'accept the requests of an account again').run(setActive(true));
   onAccount('deactivate', 'refuse all requests of an account').run(setActive(false));
+  onAccount('remove', 'remove an account that is not active and has no valid key; its trail stays').run(remove);
   addTransferCommands(add);
   add('migrate', 'create or update the tables in PostgreSQL').run(migrateTables);
 }
@@ -77,6 +78,11 @@ function setActive(isActive: boolean) {
     const view = await operations.setActive(id, isActive, { actor });
     await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
   };
+}
+
+async function remove({ operations, actor, show }: StoreSession, id: string): Promise<void> {
+  const removed = await operations.remove(id, { actor });
+  await show(removed, () => `${id} is removed.\n`);
 }
 
 async function migrateTables({ settings, show, actor, origin, clock, audit }: StoreSession): Promise<void> {

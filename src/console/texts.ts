@@ -394,6 +394,7 @@ export const texts = {
       account_renamed: 'Account renamed',
       account_activated: 'Account activated',
       account_deactivated: 'Account deactivated',
+      account_removed: 'Account removed',
       key_issued: 'API key issued',
       key_rotated: 'API key rotated',
       key_revoked: 'API key revoked',

@@ -17,11 +17,11 @@ const servedPatience = 2_000;
 /** Creates the operators' API on the accounts and the configuration in force. */
 export function createOperatorsApi(dependencies: OperatorsApiDependencies): Promise<OperatorsApi> {
   const { config, accounts, recent, sidecar, ...rest } = dependencies;
+  const find = (account: string) => accounts().find(account);
   const isServed = (account: string): Promise<boolean> => {
     const { operations, vault } = accounts();
-    return untilServed(account, { operations, vault, directory: () => accounts().directory }, servedPatience);
+    return untilServed(account, { operations, vault, find, directory: () => accounts().directory }, servedPatience);
   };
-  const find = (account: string) => accounts().find(account);
   const sealing = new ByteBudget(() => {
     const { requestBody, buffered } = config().limits;
     return Math.max(requestBody, buffered / 8);

@@ -21,6 +21,7 @@ const table = {
   key_unknown: { status: 404, title: 'API key unknown' },
   request_timeout: { status: 408, title: 'Request timeout' },
   account_exists: { status: 409, title: 'Account exists' },
+  account_in_use: { status: 409, title: 'Account in use' },
   account_differs: { status: 409, title: 'Account differs' },
   key_exists: { status: 409, title: 'API key exists' },
   key_expired: { status: 409, title: 'API key expired' },

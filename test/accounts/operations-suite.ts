@@ -104,12 +104,32 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       ]);
     });
 
+    test('an account is removed once nothing can use it, and its events stay', async () => {
+      const { operations, trail } = await open();
+      await operations.add('acme', 'Acme', request);
+      await operations.add('globex', 'Globex', request);
+      const { id } = await operations.issueKey('acme', secretKey, request);
+      await operations.enableEncryption('acme', 'test', usual, request);
+      await refused(operations.remove('acme', request), 'account_in_use');
+      await operations.setActive('acme', false, request);
+      await refused(operations.remove('acme', request), 'account_in_use');
+      await operations.revokeKey('acme', id, request);
+      expect(await operations.remove('acme', request)).toMatchObject({ id: 'acme', active: false });
+      await refused(operations.remove('acme', request), 'account_unknown');
+      await refused(operations.show('acme'), 'account_unknown');
+      expect(await operations.show('globex')).toMatchObject({ active: true });
+      expect(trail.at(-1)).toMatchObject({ action: 'account_removed', account: 'acme', details: { name: 'Acme' } });
+      expect((await operations.eventsPage(10, { account: 'acme' })).items).toHaveLength(6);
+      expect((await operations.add('acme', 'Another', request)).keys).toEqual([]);
+    });
+
     test('every operation refuses an unknown account', async () => {
       const { operations, trail } = await open();
       await Promise.all(
         [
           operations.show('acme'),
           operations.setActive('acme', true, request),
+          operations.remove('acme', request),
           operations.issueKey('acme', secretKey, request),
           operations.rotateKey('acme', 'key', 0, request),
           operations.revokeKey('acme', 'key', request),

@@ -148,6 +148,26 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await ids(store, undefined, { anyOf: ['unused'], search: 'IDLE', now: at })).toEqual(['key-idle']);
     });
 
+    test('removes accounts with all that they have, and no others', async () => {
+      const storage = await makeStorage();
+      const store = storage.open();
+      await put(store, withKey(accountOf('a')), { ...off, id: 'b' }, accountOf('c'));
+      const remove = (...removed: readonly string[]): Promise<unknown> =>
+        store.change(removed, () => ({
+          accounts: [],
+          removed,
+          events: [{ ...event, action: 'account_removed' }],
+          result: undefined,
+        }));
+      await remove('b');
+      expect((await all(store)).map(({ id }) => id)).toEqual(['a', 'c']);
+      await remove('a', 'c');
+      expect(await all(storage.open())).toEqual([]);
+      // Nothing of it is left.
+      await put(store, accountOf('b'));
+      expect(await all(storage.open())).toEqual([accountOf('b')]);
+    });
+
     test('passes only the requested accounts to a decision', async () => {
       const store = (await makeStorage()).open();
       await put(store, accountOf('a'), accountOf('b'));

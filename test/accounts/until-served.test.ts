@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
 import { memoryDirectory } from '../../src/accounts/file/directory.ts';
 import { untilServed } from '../../src/accounts/until-served.ts';
@@ -52,8 +52,10 @@ describe('an account in memory', () => {
 describe('waiting until an account is served', () => {
   const stored = (name: string): StoredAccount => ({ id: 'a', name, active: true, keys: [], encryption: {} });
   const directory = memoryDirectory([{ ...stored('now'), encryption: {} }]);
+  let seen: Account | undefined = { ...stored('now'), encryption: {} };
+  const find = async (): Promise<Account | undefined> => seen;
   const waitWith = (stored: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
-    untilServed('a', { operations: { stored }, vault: new Vault([]), directory: () => directory }, patience);
+    untilServed('a', { operations: { stored }, vault: new Vault([]), find, directory: () => directory }, patience);
 
   test('ends when a later version of it is served', async () => {
     let name = 'before';
@@ -63,6 +65,14 @@ describe('waiting until an account is served', () => {
       return account;
     };
     expect(await waitWith(read, 30_000)).toBe(true);
+  });
+
+  test('ends when a removed one is seen no longer', async () => {
+    const before = seen;
+    onTestFinished(() => void (seen = before));
+    const waiting = waitWith(async () => undefined, 30_000);
+    seen = undefined;
+    expect(await waiting).toBe(true);
   });
 
   test.each<[string, () => Promise<StoredAccount | undefined>]>([

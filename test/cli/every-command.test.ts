@@ -40,6 +40,7 @@ const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> =
   'accounts rename': ['accounts rename acme --name New --json'],
   'accounts activate': ['accounts activate acme --json'],
   'accounts deactivate': ['accounts deactivate acme --json'],
+  'accounts remove': ['accounts remove old --json'],
   'accounts import': ['accounts import DIR/lines.ndjson --json'],
   'accounts apply': ['accounts apply DIR/lines.ndjson --json'],
   'accounts export': ['accounts export'],
@@ -72,7 +73,7 @@ function folderOf(accounts: object = { file: 'accounts.yaml', masterKey }): Fold
   return new Folder({
     'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts }),
     'other.yaml': sidecarFile('http://127.0.0.1:1', { accounts: { file: 'other-accounts.yaml' } }),
-    'accounts.yaml': accountsFile(account),
+    'accounts.yaml': accountsFile(account, { id: 'old', name: 'Old', active: false }),
     'other-accounts.yaml': 'accounts: []\n',
     'lines.ndjson': JSON.stringify({ id: 'new', name: 'New' }),
     'master-key': masterKey,

@@ -26,6 +26,10 @@ await done(api.POST('/api/v1/accounts', { body: { id: 'acme', name: 'Acme' } }))
 await done(api.POST('/api/v1/accounts/{account}/rename', { params: { path: account }, body: { name: 'Acme Ltd' } }));
 await done(api.POST('/api/v1/accounts/{account}/deactivate', { params: { path: account } }));
 await done(api.POST('/api/v1/accounts/{account}/activate', { params: { path: account } }));
+const old = { account: 'old' };
+await done(api.POST('/api/v1/accounts', { body: { id: 'old', name: 'Old' } }));
+await done(api.POST('/api/v1/accounts/{account}/deactivate', { params: { path: old } }));
+await done(api.POST('/api/v1/accounts/{account}/remove', { params: { path: old } }));
 
 const issued = await done(
   api.POST('/api/v1/accounts/{account}/keys', {

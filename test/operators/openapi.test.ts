@@ -121,6 +121,9 @@ describeWithPostgres('all operations', () => {
       ['GET /accounts/acme', 'show_account'],
       ['GET /accounts', 'list_accounts'],
       ['POST /accounts/acme/encryption/live/disable', 'disable_encryption'],
+      ['POST /accounts', 'add_account', { id: 'old', name: 'Old' }],
+      ['POST /accounts/old/deactivate', 'deactivate_account'],
+      ['POST /accounts/old/remove', 'remove_account'],
     ];
     let [key, hash] = ['', ''];
     for (const [line, operation, sent] of steps) {

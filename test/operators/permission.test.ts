@@ -72,6 +72,8 @@ const rows: Readonly<Record<string, Row>> = {
   rename_account: { role: 'operator', account: 'none', body: { name: 'Other' } },
   activate_account: { role: 'admin', account: 'none' },
   deactivate_account: { role: 'admin', account: 'none' },
+  // Both are active.
+  remove_account: { role: 'admin', account: 'none' },
   list_due: { role: 'viewer', account: 'own' },
   list_due_keys: { role: 'viewer', account: 'own' },
   // A key of globex, which does not exist for the tokens of another account.

@@ -3,10 +3,10 @@ import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
 import type { StoredAccount } from '../store.ts';
 import { isList, isMembers, itemLines, membersOf, type Members, type Plain } from './members.ts';
 
-const layout = { lineWidth: 0 } as const;
+export const layout = { lineWidth: 0 } as const;
 
 /** An accounts' file after a change. */
-interface ChangedText {
+export interface ChangedText {
   readonly text: string;
   /** A text with the accounts of `text` that have to be checked. All others are unchanged to the byte. */
   readonly part: string;
@@ -137,7 +137,7 @@ function add(list: YAMLSeq, item: Node): void {
   list.add(item);
 }
 
-function hasAliases(document: Document): boolean {
+export function hasAliases(document: Document): boolean {
   let found = false;
   visit(document, {
     Alias: () => {
@@ -186,7 +186,7 @@ interface Span {
  * The position of an item, without the comments before and after it. The parser attaches those after it to a node inside, however
  * deep; they are removed there, because they stay in the text.
  */
-function spanOf(text: string, item: unknown): Span {
+export function spanOf(text: string, item: unknown): Span {
   if (!hasRange(item)) throw new Error('an item that was read stands nowhere');
   item.commentBefore = null;
   item.spaceBefore = false;

@@ -10,7 +10,7 @@ import { AccountsError } from '../accounts-error.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import { isSelected } from '../conditions.ts';
 import { readAccounts } from './read.ts';
-import { changedText } from './edit.ts';
+import { rewrittenText } from './remove.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
 import { membersOf } from './members.ts';
@@ -212,10 +212,10 @@ export class FileStore implements Store {
   #prepare(
     path: string,
     read: Read,
-    { accounts: changed, events, receipts }: Rewrite<unknown>,
+    { accounts: changed, removed = [], events, receipts }: Rewrite<unknown>,
   ): (() => readonly AppendedEvent[] | undefined) | undefined {
     const trail = new Trail(path, this.#trailOptions);
-    if (changed.length === 0 && receipts === undefined) {
+    if (changed.length === 0 && removed.length === 0 && receipts === undefined) {
       return events.length === 0 ? undefined : () => trail.append(events);
     }
     const ids = new Set(changed.map(({ id }) => id));
@@ -224,10 +224,7 @@ export class FileStore implements Store {
       changed,
     );
     refuseInTheClear(read.accounts, changed);
-    const { text, part, accounts } =
-      changed.length === 0
-        ? { text: read.text, part: 'accounts: []', accounts: [] }
-        : changedText(read.text, read.accounts, changed);
+    const { text, part, accounts } = rewrittenText(read, changed, removed);
     const { accounts: rewritten, problems } = this.#parse(path, new Files(), part);
     if (problems.length > 0 || !isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf))) {
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
@@ -245,7 +242,10 @@ export class FileStore implements Store {
       }
       if (!written) trail.appendFailure(appended);
       if (!written) return undefined;
-      if (this.#known !== undefined) this.#known = { text, accounts: replaced(read.accounts, rewritten) };
+      if (this.#known !== undefined) {
+        const left = read.accounts.filter(({ id }) => !removed.includes(id));
+        this.#known = { text, accounts: replaced(left, rewritten) };
+      }
       return appended;
     };
   }

@@ -23,7 +23,7 @@ import { pages } from './pages.ts';
 import { accountIfReadable, accountOf, selectAccounts, versionsOf, type AccountRow } from './rows.ts';
 import { readLines, readTrail, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
-import { writeAccounts, type Versions } from './write.ts';
+import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 
 /**
  * The most connections of one process for each purpose. Work waits only for other work of the same purpose, so that
@@ -103,8 +103,10 @@ export class PostgresStore implements Store {
       const { existing, versions } = await lockAccounts(run, ids, key);
       const decision = decide(existing);
 
-      const written = new Set(decision.accounts.map(({ id }) => id));
+      const { removed = [] } = decision;
+      const written = new Set([...decision.accounts.map(({ id }) => id), ...removed]);
       const before = [...existing.values()].filter(({ id }) => written.has(id));
+      if (removed.length > 0) await removeUnreadKeys(run, removed, before);
       await writeAccounts(run, before, decision.accounts, versions);
       if (idempotencyKey !== undefined) {
         await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [

@@ -151,3 +151,16 @@ function isAsRead({ key }: Table): string {
   const sameKey = key.map((column) => `stored.${column} = given.${column}`).join(' AND ');
   return `${sameKey} AND stored.xmin::text = ($2::text[])[given.ordinality]`;
 }
+
+/** Deletes the keys of accounts that are to be removed which were not read, because there are too many. */
+export async function removeUnreadKeys(
+  query: Query,
+  accounts: readonly string[],
+  read: readonly StoredAccount[],
+): Promise<void> {
+  const keys = read.flatMap((account) => account.keys.map(({ id }) => id));
+  await query('DELETE FROM envelope_sidecar.api_keys WHERE account_id = ANY ($1) AND key_id <> ALL ($2)', [
+    accounts,
+    keys,
+  ]);
+}

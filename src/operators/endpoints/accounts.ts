@@ -100,6 +100,17 @@ export const accountEndpoints: readonly Endpoint[] = [
     response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, input, caller) => operations.setActive(input.account, false, caller),
   }),
+  endpoint({
+    method: 'POST',
+    path: '/accounts/{account}/remove',
+    operation: 'remove_account',
+    summary: 'Remove an account that is not active and has no valid key; its events stay in the trail',
+    role: 'admin',
+    accountToken: 'none',
+    input: z.strictObject({ account }),
+    response: { status: 200, view: 'ChangedAccount' },
+    run: ({ operations }, input, caller) => operations.remove(input.account, caller),
+  }),
 ];
 
 function idsOf({ keys }: AccountView): readonly string[] {
