@@ -87,7 +87,7 @@ export const texts = {
     used: (used: string, limit: string) => `${used} of ${limit}`,
     since: 'started',
     counts: (accounts: number, encrypting: number) =>
-      `${accounts.toLocaleString('en')} accounts, ${encrypting.toLocaleString('en')} encrypting`,
+      `${accounts === 1 ? '1 account' : `${accounts.toLocaleString('en')} accounts`}, ${encrypting.toLocaleString('en')} encrypting`,
     span: 'Period',
     spans: [
       ['1h', '1 h'],
@@ -189,7 +189,7 @@ export const texts = {
 
   use: {
     hours: 'Use, 24 h',
-    line: (count: number) => `${count.toLocaleString('en')} requests in 24 hours at this sidecar`,
+    line: (count: number) => `${requests(count)} in 24 hours at this sidecar`,
     traffic: (count: number, last: string) => `${requests(count)} in the last hour, the last ${last}`,
     none: 'no request seen by this sidecar since its start',
   },

@@ -46,7 +46,7 @@ describeWithChromium('the lists in the console', () => {
     expect((await merchant.charge(leaked)).status).toBe(200);
     const page = await browser.open(`${url}#/accounts/globex`);
     await signIn(page, 'operator');
-    await page.getByRole('img', { name: '1 requests in 24 hours' }).waitFor();
+    await page.getByRole('img', { name: '1 request in 24 hours' }).waitFor();
     await select(page, 'Till 3', 'Revoke');
     await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
     await page.getByText('leaked was revoked.').waitFor();
