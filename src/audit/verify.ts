@@ -57,7 +57,8 @@ class Chain {
   #signed = 0;
   /** The key that signs from here on; undefined before the first signature. */
   #key: KeyObject | undefined;
-  #lastIsSigned = false;
+  /** The key that signed the last line; undefined if it is not signed. */
+  #signer: KeyObject | undefined;
   /** Over the lines of the version before at the beginning; undefined once the chain has begun. */
   #older: ReturnType<typeof createHash> | undefined = createHash(cryptography.digest.algorithm);
 
@@ -87,7 +88,7 @@ class Chain {
     const anchor = this.#options.anchors.get(position);
     if (anchor !== undefined && anchor !== line.hash)
       return this.#fail(position, 'changed', 'is not that of the anchor');
-    this.#lastIsSigned = line.ties?.sig !== undefined;
+    if (line.ties?.sig === undefined) this.#signer = undefined;
     this.#last = { position, hash: line.hash };
     return true;
   }
@@ -99,7 +100,8 @@ class Chain {
     const { keys, anchors } = this.#options;
     if (Math.max(0, ...anchors.keys()) > position)
       this.#fail(position + 1, 'missing', 'was removed: an anchor is behind it');
-    const isTrusted = this.#lastIsSigned && keys.some((key) => this.#key?.equals(key));
+    // A key that the last line only names has signed nothing: anyone can name it.
+    const isTrusted = keys.some((key) => this.#signer?.equals(key));
     const isUnsigned = keys.length > 0 && position > 0 && !isTrusted;
     if (isUnsigned && this.#problems.length === 0)
       this.#fail(position, 'unsigned', 'is the last one and not signed by a given key');
@@ -145,6 +147,7 @@ class Chain {
     const announced = announcedKey(line);
     const key = this.#key ?? announced ?? this.#options.keys.find((each) => isSignedBy(line.bytes, sig, each));
     if (key === undefined || !isSignedBy(line.bytes, sig, key)) return 'changed';
+    this.#signer = key;
     this.#key = announced ?? key;
     this.#signed += 1;
     return undefined;

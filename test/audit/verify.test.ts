@@ -178,6 +178,18 @@ test('a trail without its signatures, or with those of another key, is not the o
   expect(await faults(chained([change(otherKey), ...many(2)], otherKey, signed))).toEqual(['8 changed']);
 });
 
+test('a history in which another key signs, and names the expected one at the end, is not signed by that one', async () => {
+  const keys = [publicHalf(key)];
+  const forged = chained([change(otherKey), ...many(6), change(key)], otherKey);
+  expect(await faults(forged, { keys })).toEqual(['8 unsigned']);
+  const begunUnsigned = chained([change(otherKey), change(key)], otherKey, unsigned);
+  expect(await faults(begunUnsigned, { keys })).toEqual(['9 unsigned']);
+  // The key that hands over has signed: until the new one has, the old one vouches for the trail.
+  const handedOver = chained([change(otherKey)], key, signed);
+  expect(await faults(handedOver, { keys })).toEqual([]);
+  expect(await faults(handedOver, { keys: [publicHalf(otherKey)] })).toEqual(['8 unsigned']);
+});
+
 /** The members of a line without those that tie it to a chain. */
 function members(line: Buffer): object {
   const { position: _, prev: _prev, sig: _sig, ...rest } = JSON.parse(line.toString()) as Record<string, unknown>;

@@ -1,7 +1,9 @@
 import { spawnSync } from 'node:child_process';
+import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
+import { beginning, hashOf, lineAfter, publicText, type Link } from '../../src/audit/chain.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { commandsOn } from '../support/command-line.ts';
 import { describeOnEachStore } from '../support/stores.ts';
@@ -18,6 +20,20 @@ function block(heading: string, info: string): string {
 
 const withoutSidecar = 'Verify it without the sidecar';
 const scripts = { 'verify.py': block(withoutSidecar, 'python'), 'verify.sh': block(withoutSidecar, 'sh') };
+
+/** A trail that another key has signed anew, and that names the genuine key at its end. */
+function forgedBy(trail: readonly string[], genuine: string): readonly string[] {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const change = (key: string): object => ({ action: 'audit_key_changed', details: { key } });
+  const events = trail.map((line) => JSON.parse(line) as Record<string, unknown>);
+  let last: Link = beginning;
+  return [change(publicText(privateKey)), ...events.slice(1), change(genuine)].map((event) => {
+    const { position: _, prev: _prev, sig: _sig, ...members } = event as Record<string, unknown>;
+    const line = lineAfter(last, members, privateKey);
+    last = { position: last.position + 1, hash: hashOf(line) };
+    return line.toString();
+  });
+}
 
 /** The least changes of a trail that an auditor's scripts have to accept. */
 const changes = 1_000;
@@ -62,10 +78,12 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
         });
       }
       const trail = readFileSync(folder.file('trail.jsonl'), 'utf8').split('\n');
+      const genuine = publicText(createPublicKey(readFileSync(folder.file('audit-public.pem'))));
       const forgeries: Readonly<Record<string, readonly string[]>> = {
         changed: trail.with(2, (trail[2] ?? '').replace('account_imported', 'account_removed')),
         removed: trail.toSpliced(3, 1),
         'not signed': trail.with(changes, (trail[changes] ?? '').replace(/,"sig":"[^"]*"/, '')),
+        'signed by another key, which names this one': [...forgedBy(trail.slice(0, -1), genuine), ''],
       };
       for (const [what, forged] of Object.entries(forgeries)) {
         writeFileSync(folder.file('trail.jsonl'), forged.join('\n'));
