@@ -12,7 +12,7 @@ import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
 import type { Config, Settings } from './config/config.ts';
 import { FileStates } from './config/file-states.ts';
-import type { LoadedFiles } from './config/loaded.ts';
+import type { FileDigests, LoadedFiles } from './config/loaded.ts';
 import { inForceOf, needsRestart } from './config/needs-restart.ts';
 import { openStores } from './config/open-stores.ts';
 import { listen } from './http.ts';
@@ -46,7 +46,7 @@ import { listenerOptions } from './tls.ts';
 import type { Env } from './yaml/values.ts';
 
 /** The dependencies that the process passes to the sidecar. */
-interface AppDependencies {
+export interface AppDependencies {
   readonly log: Logger;
   /** Epoch milliseconds. */
   readonly clock: () => number;
@@ -58,6 +58,8 @@ interface AppDependencies {
   /** Loads the configuration again; resolves when it was applied or reported. */
   readonly reload?: () => Promise<void>;
   readonly registry?: Registry;
+  /** Of the files that the configuration comes from. */
+  readonly digests?: FileDigests;
 }
 
 /** The composition root: connects the parts, applies new configurations to them, and closes them in order. */
@@ -85,7 +87,7 @@ export class App {
   readonly #drain: Drain;
 
   constructor(config: Config, dependencies: AppDependencies) {
-    const { log, clock, version, drainToken, reload, registry = new Registry() } = dependencies;
+    const { log, clock, version, drainToken, reload, registry = new Registry(), digests = {} } = dependencies;
     // Without the accounts, because their credentials must not stay in memory after a reload.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;
@@ -98,7 +100,7 @@ export class App {
     processMetrics(registry, version);
     this.#clockWatch = new ClockWatch(registry, log, clock, monotonic);
     this.#trailWatch = new TrailWatch(registry, log, (seen) => this.#accounts.trailState(seen));
-    this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock });
+    this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock, digests });
     this.#accounts = this.#openStores();
     this.#proxy = new Proxy(this.#snapshot(), log, this.#recorder, clock);
     this.#handshakes = new HandshakeFailures(registry, log);

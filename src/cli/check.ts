@@ -20,7 +20,7 @@ export interface CheckOptions {
  * upstreams and the certificates can be used now. Returns the exit code.
  */
 export async function check(io: CheckIo, options: CheckOptions): Promise<number> {
-  const loaded = options.online ? await loadOnline(io, options.config) : loadConfig(options.config, io.env);
+  const loaded = options.online ? await loadOnline(io, options.config) : loadConfig(options.config, io.env, 'problem');
   const problems = loaded.ok ? [] : loaded.problems;
   const isOffline = loaded.ok && loaded.config.kms !== undefined && !options.online;
   const unopened = 'warning: stored credentials were not opened: only "check --online" asks the KMS';

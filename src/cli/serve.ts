@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
-import { App } from '../app.ts';
+import { App, type AppDependencies } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
 import { combine, type LoadedFiles } from '../config/loaded.ts';
@@ -28,10 +28,11 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   if (read === undefined) return exitCodes.done;
   const { config, warnings, files } = valid(combine(read));
   const log = createLogger(config.log.level, io.log);
+  logStart(log, io, configFile, config);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
   const reload = async (): Promise<void> => reloader?.reload();
-  const app = await startApp(io, config, log, { drainToken, reload, registry });
+  const app = await startApp(io, config, log, { drainToken, reload, registry, digests: read.digests });
   const kmsWatch = watchKms(io, app, registry, log);
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
@@ -70,6 +71,14 @@ function watchKms({ keyring }: CliIo, app: App, registry: Registry, log: Logger)
   return watch;
 }
 
+/** The first line of the log: what runs, on what. The number of accounts in a database is not known yet. */
+function logStart(log: Logger, { version }: CliIo, configuration: string, config: Config): void {
+  const { environments, store, accounts } = config;
+  const stored = store.type === 'file' ? { store: store.file, accounts: accounts.length } : { store: 'postgres' };
+  const names = environments.map(({ name }) => name);
+  log.info({ version, node: process.version, configuration, environments: names, ...stored }, 'starting');
+}
+
 /** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */
 export function createReloader({ env, clock, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
   const answerKeys: AnswerKeys = ({ kms, keys }) => answerOnce(keyring(kms), keys);
@@ -89,9 +98,9 @@ export async function startApp(
   { clock, version, env }: CliIo,
   config: Config,
   log: Logger,
-  commands: { readonly drainToken?: string; readonly reload?: () => Promise<void>; readonly registry?: Registry } = {},
+  more: Pick<AppDependencies, 'drainToken' | 'reload' | 'registry' | 'digests'> = {},
 ): Promise<App> {
-  const app = new App(config, { log, clock, version, env, ...commands });
+  const app = new App(config, { log, clock, version, env, ...more });
   try {
     await app.start();
     return app;

@@ -1,8 +1,12 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
-import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
+import { formatFileProblem, problemWithFile, type FileProblem } from '../yaml/file-problem.ts';
 import type { Config } from './config.ts';
-import { configFiles, type ConfigFile, type LoadedFiles } from './loaded.ts';
+import { configFiles, type ConfigFile, type FileDigests, type LoadedFiles } from './loaded.ts';
+
+/** The most problems of accounts that are logged. */
+const maxProblems = 100;
 
 /** Whether the content of a file is in force. */
 export interface FileState {
@@ -17,16 +21,21 @@ interface FileStatesDependencies {
   readonly metrics: ReloadMetrics;
   /** Epoch milliseconds. */
   readonly clock: () => number;
+  /** Of the files that the process starts with. */
+  readonly digests: FileDigests;
 }
 
 /** Records whether the current content of the two files is in force, and if it is not, why. */
 export class FileStates {
   readonly #dependencies: FileStatesDependencies;
   readonly #states = new Map<ConfigFile, FileState>();
+  /** Of the content in force. */
+  #digests: FileDigests;
 
   /** @param config the configuration that the process starts with */
   constructor({ store }: Config, dependencies: FileStatesDependencies) {
     this.#dependencies = dependencies;
+    this.#digests = dependencies.digests;
     const now = dependencies.clock();
     for (const file of configFiles) {
       if (file === 'accounts' && store.type !== 'file') continue;
@@ -45,8 +54,9 @@ export class FileStates {
    *
    * @param apply puts a configuration in force, or throws and leaves the current one
    */
-  take(loaded: LoadedFiles, running: Config, apply: (config: Config) => void): void {
+  take(read: LoadedFiles, running: Config, apply: (config: Config) => void): void {
     const { log, metrics, clock } = this.#dependencies;
+    const loaded = withoutBroken(read, running);
     const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
     for (const file of configFiles) {
       const content = loaded[file];
@@ -68,7 +78,11 @@ export class FileStates {
       this.#states.set(file, { loadedAt: now, problems: [] });
       metrics.reloaded(file, now);
     }
-    log.info({ files: valid.map(({ file }) => file) }, 'configuration reloaded');
+    const changed = valid.map(({ file }) => file).filter((file) => this.#digests[file] !== loaded.digests[file]);
+    for (const file of changed) this.#digests = { ...this.#digests, [file]: loaded.digests[file] };
+    // A file that is refused has its own lines.
+    const isRefused = valid.length < configFiles.filter((file) => loaded[file] !== undefined).length;
+    if (changed.length > 0 || !isRefused) log.info({ files: changed }, 'configuration reloaded');
   }
 
   #failed(file: ConfigFile, problems: readonly string[]): void {
@@ -77,6 +91,26 @@ export class FileStates {
     metrics.reloadFailed(file);
     for (const problem of problems) log.error({ file, problem }, 'configuration is invalid: the current one is kept');
   }
+}
+
+/**
+ * Refuses accounts if one that works would be refused with them, because its sealed credentials no longer open: a wrong master key, or a
+ * file that was put together from two, must not stop merchants. Settings that come with another store are refused with them.
+ */
+function withoutBroken(loaded: LoadedFiles, running: Config): LoadedFiles {
+  const { sidecar, accounts } = loaded;
+  if (accounts?.ok !== true) return loaded;
+  const working = new Set(running.accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
+  const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && working.has(id));
+  if (broken.length === 0) return loaded;
+  const store = sidecar.ok ? sidecar.value.store : running.store;
+  const problems = broken
+    .slice(0, maxProblems)
+    .map(({ unwrapError = '' }) =>
+      problemWithFile(store.type === 'file' ? store.file : '', `${unwrapError}; it works now`),
+    );
+  const refused = { ok: false, problems } as const;
+  return { ...loaded, accounts: refused, sidecar: isDeepStrictEqual(store, running.store) ? sidecar : refused };
 }
 
 /** The new content of valid files, and the current content of the others. */

@@ -29,7 +29,7 @@ export async function loadInThread(
   } catch (error) {
     if (error instanceof AccountsError) throw error;
     const content = { ok: false, problems: [problemWithFile(task.file, messageOf(error))] } as const;
-    return { sidecar: content, accounts: content, files: watched };
+    return { sidecar: content, accounts: content, files: watched, digests: {} };
   }
 }
 

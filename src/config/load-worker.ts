@@ -16,14 +16,19 @@ const messages = messagesOf(workerData as WorkerTask);
 replyWith((answer: KeysAnswer) => messages.next(answer).value);
 
 function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage, void, KeysAnswer> {
-  const { sidecar, accounts, files } = yield* loadSteps(file, env, running);
+  const { sidecar, accounts, files, digests } = yield* loadSteps(file, env, running);
   const all = accounts?.ok === true ? accounts.value : [];
   for (let i = 0; i < all.length; i += batch) {
     yield all.slice(i, i + batch).map((account) => withCodecs(account, (codec) => codec.pack()));
   }
   const rest = accounts?.ok === true ? { ...accounts, value: [] } : accounts;
   const most = running === undefined ? Infinity : maxProblems;
-  yield { sidecar: shortened(withSharedKeys(sidecar, running), most), accounts: rest && shortened(rest, most), files };
+  yield {
+    sidecar: shortened(withSharedKeys(sidecar, running), most),
+    accounts: rest && shortened(rest, most),
+    files,
+    digests,
+  };
 }
 
 /** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */

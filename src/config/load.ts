@@ -24,13 +24,16 @@ import { sourcesOf } from './sources.ts';
 import { masterKeyPath, unwrapKeys, type KeysAnswer, type KeysNeeded } from './unwrap-keys.ts';
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
-export function loadConfig(path: string, env: Env): LoadResult {
-  return combine(loadFiles(path, env));
+export function loadConfig(path: string, env: Env, unopened?: Unopened): LoadResult {
+  return combine(loadFiles(path, env, undefined, unopened));
 }
 
+/** What sealed credentials are that the master key does not open, if it opens others. */
+type Unopened = 'warning' | 'problem';
+
 /** As `loadSteps`, without a keyring: credentials that a wrapped master key has sealed are not opened. */
-export function loadFiles(path: string, env: Env, running?: StoreSettings): LoadedFiles {
-  const steps = loadSteps(path, env, running);
+export function loadFiles(path: string, env: Env, running?: StoreSettings, unopened?: Unopened): LoadedFiles {
+  const steps = loadSteps(path, env, running, unopened);
   const step = steps.next();
   const end = step.done === true ? step : steps.next(step.value.keys);
   if (end.done !== true) throw new Error('loading asks for keys once');
@@ -50,23 +53,30 @@ export function* loadSteps(
   path: string,
   env: Env,
   running?: StoreSettings,
+  unopened?: Unopened,
 ): Generator<KeysNeeded, LoadedFiles, KeysAnswer> {
   const files = new Files();
+  const filesOfAccounts = new Files();
   const read = readSidecar(path, env, files);
   const { problemWith } = read;
   const sidecar = yield* unwrapKeys(read.sidecar, problemWith, running);
   const store = sidecar.ok ? sidecar.value.store : read.store;
+  const loaded = (settings: LoadedFiles['sidecar'], accounts: LoadedFiles['accounts']): LoadedFiles => ({
+    sidecar: settings,
+    accounts,
+    files: [...new Set([...files.seen, ...filesOfAccounts.seen])],
+    digests: { sidecar: files.digest, accounts: filesOfAccounts.digest },
+  });
   let settings = sidecar;
   if (running === undefined || sidecar.ok) {
-    const accounts = readAccountsOf(store, env, files, problemWith);
+    const accounts = readAccountsOf(store, env, filesOfAccounts, { problemWith, unopened });
     if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
-      return { sidecar, accounts, files: [...files.seen] };
+      return loaded(sidecar, accounts);
     }
     const reason = problemWith(['accounts'], 'not applied: the accounts it names are not valid');
     settings = { ok: false, problems: [reason, ...accounts.problems] };
   }
-  const accounts = readAccountsOf(running, env, files);
-  return { sidecar: settings, accounts, files: [...files.seen] };
+  return loaded(settings, readAccountsOf(running, env, filesOfAccounts, { unopened }));
 }
 
 /** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
@@ -123,12 +133,17 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
 }
 
-/** @param problemWith reports a file that cannot be read at the member that names it; by default at the file itself */
+interface Reporting {
+  /** Reports a file that cannot be read at the member that names it. Default: at the file itself. */
+  readonly problemWith?: ProblemWith;
+  readonly unopened: Unopened | undefined;
+}
+
 function readAccountsOf(
   store: StoreSettings | undefined,
   env: Env,
   files: Files,
-  problemWith?: ProblemWith,
+  { problemWith, unopened = 'warning' }: Reporting,
 ): LoadedFiles['accounts'] {
   if (store?.type !== 'file') return undefined;
   const file = open(store.file, files);
@@ -137,7 +152,7 @@ function readAccountsOf(
   }
   const isOpen = store.masterKeys.every(({ key }) => key !== undefined);
   const vault = isOpen ? new Vault(store.masterKeys) : undefined;
-  const stored = readAccounts(file, env, vault);
+  const stored = readAccounts(file, env, vault, unopened);
   if (file.problems.length > 0) return { ok: false, problems: file.problems };
   if (vault === undefined) return { ok: true, value: [], warnings: file.warnings };
   const clear = store.masterKeys.length > 0 ? 0 : stored.filter(hasClearCredentials).length;

@@ -11,8 +11,12 @@ export type FileContent<T> =
   | { readonly ok: true; readonly value: T; readonly warnings: readonly FileProblem[] }
   | { readonly ok: false; readonly problems: readonly FileProblem[] };
 
+/** Differ if the content of a file, or of one that it names, is another. */
+export type FileDigests = Readonly<Partial<Record<ConfigFile, string>>>;
+
 /** The results of the two files. */
 export interface LoadedFiles {
+  readonly digests: FileDigests;
   readonly sidecar: FileContent<Settings>;
   /** Undefined: the accounts are not in a file. */
   readonly accounts: FileContent<readonly Account[]> | undefined;

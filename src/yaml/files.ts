@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { WrongValue } from '../input/value-types.ts';
@@ -20,12 +21,19 @@ const maxSize = 256 * 1_048_576;
 export class Files {
   /** Absolute paths of all files read or tried, for watching. */
   readonly seen = new Set<string>();
+  readonly #hash = createHash('sha256');
+
+  /** Differs if other files were read, or one had another content. */
+  get digest(): string {
+    return this.#hash.copy().digest('base64');
+  }
 
   /** A file's text. Throws `WrongValue` if it cannot be read as UTF-8. */
   read(path: string): string {
     const absolute = resolve(path);
     this.seen.add(absolute);
     const bytes = readBytes(absolute);
+    this.#hash.update(`${absolute}\0${bytes.length}\0`).update(bytes);
     // The target of a symbolic link may be replaced in its own folder, which the folder of the link does not show.
     this.seen.add(realPathOf(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');

@@ -20,7 +20,7 @@ const environmentReference = /^\$\{([^{}]*)\}$/;
 /**
  * @param file the file with the values: its folder, and the reader of the files that it names
  */
-export function valuesIn({ directory, files }: { directory: string; files: Files }, env: Env) {
+export function valuesIn({ directory, files }: { directory: string; files: Pick<Files, 'read'> }, env: Env) {
   function readFile(path: string): string {
     return files.read(resolve(directory, path));
   }

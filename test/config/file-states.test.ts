@@ -15,17 +15,20 @@ const accounts = { ok: true, value: [], warnings: [] } as const;
 /** The states of both files, loaded at 1,000; then time passes. */
 function statesAt(time: number) {
   let now = 1_000;
+  const lines: Record<string, unknown>[] = [];
   const states = new FileStates(config, {
-    log: createLogger('info', { write: () => {} }),
+    log: createLogger('info', { write: (line) => void lines.push(JSON.parse(line) as Record<string, unknown>) }),
     metrics: new ReloadMetrics(new Registry()),
     clock: () => now,
+    digests: { sidecar: 's1', accounts: 'a1' },
   });
   now = time;
   return {
     loaded: (files: unknown, apply = () => {}): Record<ConfigFile, number | undefined> => {
-      states.take(files as LoadedFiles, config, apply);
+      states.take({ digests: {}, ...(files as object) } as LoadedFiles, config, apply);
       return { sidecar: states.of('sidecar')?.loadedAt, accounts: states.of('accounts')?.loadedAt };
     },
+    reloaded: () => lines.filter(({ msg }) => msg === 'configuration reloaded').map(({ files }) => files),
     problems: () => [states.of('sidecar')?.problems.length, states.of('accounts')?.problems.length],
   };
 }
@@ -47,4 +50,28 @@ test('the time of a file is that of the content in force', () => {
     expect(states.loaded(files, apply)).toEqual(times);
     expect(states.problems()).toEqual(problems);
   }
+});
+
+test.each([
+  ['what changed only', { sidecar, accounts, digests: { sidecar: 's2', accounts: 'a1' } }, [['sidecar']]],
+  [
+    'both, if both changed',
+    { sidecar, accounts, digests: { sidecar: 's2', accounts: 'a2' } },
+    [['sidecar', 'accounts']],
+  ],
+  ['that nothing changed', { sidecar, accounts, digests: { sidecar: 's1', accounts: 'a1' } }, [[]]],
+  [
+    'nothing if the changed file is refused',
+    { sidecar, accounts: bad, digests: { sidecar: 's1', accounts: 'a2' } },
+    [],
+  ],
+  [
+    'one that changed beside a refused one',
+    { sidecar, accounts: bad, digests: { sidecar: 's2', accounts: 'a2' } },
+    [['sidecar']],
+  ],
+])('the line of a reload names %s', (_, files, lines) => {
+  const states = statesAt(5_000);
+  states.loaded(files);
+  expect(states.reloaded()).toEqual(lines);
 });

@@ -96,7 +96,7 @@ function follow({ app }: TestSidecar, config: Config, folder: Folder, defer: Def
     const value = accounts.map((account) => unwrapAccount(account, vault));
     // Without a valid sidecar.yaml the current settings stay.
     const sidecar = { ok: false, problems: [] } as const;
-    app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: [] });
+    app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: [], digests: {} });
   });
   defer(() => watcher.close());
 }

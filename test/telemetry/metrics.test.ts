@@ -380,6 +380,7 @@ describe('reloads', () => {
       sidecar: { ok: false, problems },
       accounts: { ok: true, value: [], warnings: [] },
       files: [],
+      digests: {},
     });
     expect([await counted('sidecar'), await counted('accounts')]).toEqual([
       [0, 1, 1_000, 0],
@@ -387,7 +388,12 @@ describe('reloads', () => {
     ]);
 
     const { accounts: _accounts, ...settings } = configOf('http://127.0.0.1:9');
-    sidecar.app.reload({ sidecar: { ok: true, value: settings, warnings: [] }, accounts: undefined, files: [] });
+    sidecar.app.reload({
+      sidecar: { ok: true, value: settings, warnings: [] },
+      accounts: undefined,
+      files: [],
+      digests: {},
+    });
     expect([await counted('sidecar'), await counted('accounts')]).toEqual([
       [1, 1, 2_000, 1],
       [1, 0, undefined, undefined],

@@ -28,12 +28,17 @@ interface Placed {
  * Reads the accounts of their file, in its order. Mistakes are reported to the file, and an account with a mistake is left out.
  * Wrapped texts stay wrapped.
  *
- * If some texts can be unwrapped and others cannot, the latter are warnings, because each affects only its own account.
+ * If some texts can be unwrapped and others cannot, the latter are warnings by default, because each affects only its own account.
  *
  * @param vault unwraps texts to check them; undefined: they are not checked
  */
-export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined): StoredAccount[] {
-  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning');
+export function readAccounts(
+  file: YamlFile,
+  env: Env,
+  vault: Vault | undefined,
+  failures: 'warning' | 'problem' = 'warning',
+): StoredAccount[] {
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures);
 }
 
 /** Reads accounts from any input with the members of their file; see `readAccounts`. @param failures how a text that cannot be unwrapped is reported */

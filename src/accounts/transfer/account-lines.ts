@@ -80,7 +80,6 @@ export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vau
 /** Reads single accounts by the rules of the accounts' file. */
 function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'line'> {
   const files = {
-    seen: new Set<string>(),
     read: (): string => {
       throw new WrongValue('expected the value itself, not a reference to a file');
     },
