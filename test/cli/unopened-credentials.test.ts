@@ -9,6 +9,7 @@ import { acmeTest, keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const masterKey = Buffer.alloc(32, 7).toString('base64');
+const olderKey = Buffer.alloc(32, 6).toString('base64');
 const otherKey = Buffer.alloc(32, 8).toString('base64');
 
 /** An account whose credentials are sealed with a master key. */
@@ -31,7 +32,7 @@ async function folderWith(...accounts: readonly Record<string, unknown>[]) {
   const folder = new Folder({
     'sidecar.yaml': sidecarFile(upstream.origin, { ...settings, routes }),
     'accounts.yaml': accountsFile(...accounts),
-    'master-key': masterKey,
+    'master-key': `${masterKey}\n${olderKey}`,
   });
   return { folder, upstream, config: folder.file('sidecar.yaml') };
 }
@@ -67,9 +68,9 @@ test('a start serves the other accounts, and says loudly which it refuses', asyn
 
 test.each([
   ['the accounts', { 'accounts.yaml': accountsFile(good, entry('globex', otherKey, keys.globex)) }, ['accounts']],
-  ['the settings', { 'master-key': otherKey }, ['sidecar', 'accounts']],
+  ['the master keys', { 'master-key': masterKey }, ['sidecar', 'accounts']],
 ])('a reload of %s that would break an account that works is refused', async (_, change, files) => {
-  const { folder, config } = await folderWith(good, entry('globex', masterKey, keys.globex));
+  const { folder, config } = await folderWith(good, entry('globex', olderKey, keys.globex));
   const sidecar = await startServe(config);
   const post = (key: string) => send(sidecar, 'POST /api/s2s/x', { key, body: envelopeOf(acmeTest, '{}') });
   folder.replace(change);

@@ -54,7 +54,7 @@ describe('loading in another thread', () => {
     const message = 'loading failed (DataCloneError): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
     const loaded = await loadInThread({ file, env }, ['/watched']);
-    expect(loaded).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });
+    expect(loaded).toEqual({ sidecar: content, accounts: content, files: ['/watched'], digests: {} });
     expect(combine(loaded)).toEqual({ ...content, files: ['/watched'] });
   });
 
@@ -72,7 +72,7 @@ describe('loading in another thread', () => {
     expect(ended).toHaveBeenCalledOnce();
     const message = 'loading failed (after 5 minutes): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
-    expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });
+    expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'], digests: {} });
   });
 
   test('is refused after the thread was ended', async () => {

@@ -5,6 +5,9 @@ import { loadConfig } from '../../src/config/load.ts';
 
 interface Service {
   readonly image: string;
+  readonly volumes?: readonly string[];
+  readonly ports?: readonly string[];
+  readonly stop_grace_period?: string;
   readonly [member: string]: unknown;
 }
 
@@ -19,9 +22,10 @@ test('the compose example runs the sidecar as docker run does on the page of the
   const { sidecar } = services;
   expect(command).toContain(sidecar?.image);
   expect(sidecar).toMatchObject({ read_only: true, tmpfs: ['/tmp'], cap_drop: ['ALL'] });
-  const [volume = ''] = sidecar?.['volumes'] as string[];
+  const { volumes: [volume = ''] = [], ports = [] } = sidecar ?? {};
   expect(command).toContain(volume.replace('./', '$PWD/'));
-  for (const port of sidecar?.['ports'] as string[]) expect(command).toContain(`--publish ${port}`);
+  expect(ports).toHaveLength(2);
+  for (const port of ports) expect(command).toContain(`--publish ${port}`);
 });
 
 test('the configuration of the compose example is valid, fits its ports and reaches the core, which others do not', () => {
@@ -29,7 +33,7 @@ test('the configuration of the compose example is valid, fits its ports and reac
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const { listen, admin, environments, timeouts } = loaded.config;
   expect(loaded.warnings).toEqual([]);
-  expect(services['sidecar']?.['ports']).toEqual([
+  expect(services['sidecar']?.ports).toEqual([
     `${listen.port}:${listen.port}`,
     `127.0.0.1:${admin.port}:${admin.port}`,
   ]);
@@ -38,6 +42,6 @@ test('the configuration of the compose example is valid, fits its ports and reac
   const { core } = services;
   expect(core).toMatchObject({ expose: ['3000'] });
   expect(core).not.toHaveProperty('ports');
-  const grace = Number.parseInt(services['sidecar']?.['stop_grace_period'] as string, 10) * 1_000;
+  const grace = Number.parseInt(services['sidecar']?.stop_grace_period ?? '', 10) * 1_000;
   expect(grace).toBeGreaterThan(timeouts.drain);
 });
