@@ -68,6 +68,26 @@ describe.each(kits)('the kit for %s', (kit) => {
   });
 });
 
+test('the metadata of the kits for Python, Java and C# are well-formed, and name files that are there', async () => {
+  const program = `
+import json, os, sys, tomllib, xml.etree.ElementTree as xml
+project = tomllib.load(open("kits/python/pyproject.toml", "rb"))
+modules = project["tool"]["setuptools"]["py-modules"]
+pom = xml.parse("kits/java/pom.xml").getroot()
+maven = {"m": "http://maven.apache.org/POM/4.0.0"}
+csproj = xml.parse("kits/csharp/EnvelopeSidecar.Kit.csproj").getroot()
+compiled = [item.get("Include") for item in csproj.iter("Compile")]
+json.dump({
+  "versions": [project["project"]["version"], pom.find("m:version", maven).text, csproj.find("PropertyGroup/Version").text],
+  "missing": [path for path in [f"kits/python/{name}.py" for name in modules] + [f"kits/csharp/{name}" for name in compiled]
+              if not os.path.exists(path)],
+  "files": len(modules) + len(compiled),
+}, sys.stdout)`;
+  const { stdout } = await run('python3', ['-c', program]);
+  const { version } = manifest;
+  expect(JSON.parse(stdout)).toEqual({ versions: [version, version, version], missing: [], files: 4 });
+});
+
 test('a program with a mistake fails the vectors', async () => {
   const program = `
     const { createDecipheriv } = require('node:crypto');
