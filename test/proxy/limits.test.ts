@@ -51,6 +51,17 @@ describe('a budget', () => {
     expect(budgets.inFlight.take(8, secret(budgets))).toBeUndefined();
   });
 
+  test('gives half of that half to public keys at most, whichever their accounts', () => {
+    const budgets = newBudgets();
+    const inTest = (account: string, tier: 'public' | 'secret'): Claim => budgets.claim('test', account, tier);
+    expect(budgets.inFlight.take(2, inTest('one', 'public'))).toBeUndefined();
+    expect(budgets.inFlight.take(2, inTest('two', 'public'))).toBeUndefined();
+    expect(budgets.inFlight.take(1, inTest('three', 'public'))).toBe('public');
+    expect(budgets.inFlight.take(4, inTest('three', 'secret'))).toBeUndefined();
+    budgets.inFlight.give(2, inTest('two', 'public'));
+    expect(budgets.inFlight.take(2, inTest('three', 'public'))).toBeUndefined();
+  });
+
   test('gives all of it to the test environment if it is the only one', () => {
     const budgets = newBudgets({ account: 1 }, false);
     expect(budgets.inFlight.take(16, budgets.claim('test', acme, 'secret'))).toBeUndefined();

@@ -37,6 +37,8 @@ interface Quotas {
   readonly public: number;
   readonly secret: number;
   readonly test: number;
+  /** For public keys in test, which must not keep out its secret ones. */
+  readonly testPublic: number;
   readonly account: number;
   /** For the public keys of an account: they must not keep out its secret ones. */
   readonly accountPublic: number;
@@ -47,7 +49,8 @@ export class Budget {
   readonly #name: LimitName;
   readonly #used = { anonymous: 0, public: 0, secret: 0 };
   #usedByTest = 0;
-  #quotas: Quotas = { anonymous: 0, public: 0, secret: 0, test: 0, account: 0, accountPublic: 0 };
+  #publicInTest = 0;
+  #quotas: Quotas = { anonymous: 0, public: 0, secret: 0, test: 0, testPublic: 0, account: 0, accountPublic: 0 };
 
   constructor(name: LimitName) {
     this.#name = name;
@@ -87,6 +90,7 @@ export class Budget {
     if (this.used + amount > quotas.secret) return 'total';
     if (tier !== 'secret' && this.#used[tier] + amount > quotas[tier]) return tier;
     if (environment === 'test' && this.#usedByTest + amount > quotas.test) return 'test';
+    if (environment === 'test' && tier === 'public' && this.#publicInTest + amount > quotas.testPublic) return 'public';
     if (account !== undefined && account[name] + amount > quotas.account) return 'account';
     if (publicUse !== undefined && publicUse[name] + amount > quotas.accountPublic) return 'account';
     return undefined;
@@ -95,6 +99,7 @@ export class Budget {
   #add(amount: number, { tier, environment, account, publicUse }: Claim): void {
     this.#used[tier] += amount;
     if (environment === 'test') this.#usedByTest += amount;
+    if (environment === 'test' && tier === 'public') this.#publicInTest += amount;
     if (account !== undefined) account[this.#name] += amount;
     if (publicUse !== undefined) publicUse[this.#name] += amount;
   }
@@ -167,6 +172,7 @@ export class Budgets {
         public: part(publicPart),
         secret: size,
         test: servesBoth ? part(1 / 2) : size,
+        testPublic: servesBoth ? part(publicPart / 2) : part(publicPart),
         account: part(share),
         accountPublic: part(share / 2),
       };
