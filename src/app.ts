@@ -211,6 +211,7 @@ export class App {
       other?.close();
       other?.closeAllConnections();
     }
+    await this.#operators?.flush();
     for (const upstream of this.#upstreams.all()) upstream.close();
     await this.#accounts.close();
     await this.#recorder.stop();

@@ -40,10 +40,11 @@ export function chainEvents(end: TrailEnd, events: readonly AuditEvent[], option
     const origin = older === undefined ? (event.origin ?? options.origin) : undefined;
     const time = new Date(at).toISOString();
     const members = { older, at: time, actor, action, account, details, origin, request_id: requestId };
+    const { hash: prev } = last;
     const line = lineAfter(last, members, signedBy);
     last = { position: last.position + 1, hash: hashOf(line) };
     lines.push(line);
-    appended.push({ ...event, origin, ...last });
+    appended.push({ ...event, origin, prev, ...last });
   };
   if (first !== undefined && key !== undefined && signer !== key) {
     const details = { key: publicText(key) };

@@ -289,4 +289,7 @@ export interface TrailState {
 }
 
 /** An event that was just added to the trail. */
-export type AppendedEvent = AuditEvent & Link;
+export interface AppendedEvent extends AuditEvent, Link {
+  /** The hash of the line before it. */
+  readonly prev: string;
+}

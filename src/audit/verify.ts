@@ -126,7 +126,10 @@ class Chain {
       const olderHash = this.#older.digest('hex');
       this.#older = undefined;
       if (position > 1) {
-        const { action, details } = contentOf(line);
+        const first = contentOf(line);
+        // A key that was set with the upgrade is announced before what was there is taken over.
+        const isBehindKey = first.action === 'audit_key_changed' && next !== undefined;
+        const { action, details } = isBehindKey ? contentOf(next) : first;
         if (action !== 'trail_begun' || details['events'] !== position - 1 || details['sha256'] !== olderHash) {
           this.#note(1, action === 'trail_begun' ? 'changed' : 'unchained', notTakenOver);
         }

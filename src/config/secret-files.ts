@@ -3,9 +3,9 @@ import { resolve } from 'node:path';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';
 
-/** Members with operators' tokens or master keys, or the password of the database. */
+/** Members with operators' tokens, master keys, the audit key or the password of the database. */
 const secretMember =
-  /^(?:operators\.token|operators\.tokens\[\d+\]\.token|accounts\.(?:postgres\.)?masterKey(?:\.(?:test|live))?|accounts\.postgres\.url)$/;
+  /^(?:operators\.token|operators\.tokens\[\d+\]\.token|accounts\.(?:postgres\.)?masterKey(?:\.(?:test|live))?|accounts\.postgres\.url|audit\.key)$/;
 
 const masterKeyMember = /\.masterKey\b/;
 

@@ -18,6 +18,7 @@ export class AccessEvents {
   readonly #log: Logger;
   #refused = 0;
   #last: Source | undefined;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(operations: () => Pick<PlainOperations, 'record'>, log: Logger) {
     this.#operations = operations;
@@ -25,28 +26,41 @@ export class AccessEvents {
   }
 
   signedIn({ name, role }: OperatorsToken, source: Source): void {
-    this.#record('operator_signed_in', { role }, { actor: `token:${name}`, ...source });
+    void this.#record('operator_signed_in', { role }, { actor: `token:${name}`, ...source });
   }
 
   /** Called for each request without a known token. */
   refused(source: Source): void {
-    if (this.#last === undefined) setTimeout(() => this.#flush(), window).unref();
     this.#refused += 1;
     this.#last = source;
+    this.#flushLater();
   }
 
-  /** Adds the event of requests that were refused since the last one. */
-  #flush(): void {
-    if (this.#last === undefined) return;
-    this.#record('operators_refused', { requests: this.#refused }, { actor: 'unknown', ...this.#last });
+  /** Adds the event of requests that were refused since the last one; if that fails, they are in the next one. */
+  async flush(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#refused === 0 || this.#last === undefined) return;
+    const requests = this.#refused;
     this.#refused = 0;
-    this.#last = undefined;
+    if (await this.#record('operators_refused', { requests }, { actor: 'unknown', ...this.#last })) return;
+    this.#refused += requests;
+    this.#flushLater();
   }
 
-  #record(...event: Parameters<PlainOperations['record']>): void {
+  #flushLater(): void {
+    this.#timer ??= setTimeout(() => void this.flush(), window).unref();
+  }
+
+  /** Whether the event was added. */
+  async #record(...event: Parameters<PlainOperations['record']>): Promise<boolean> {
     const [action] = event;
-    this.#operations()
-      .record(...event)
-      .catch((err: unknown) => this.#log.warn({ err, action }, 'an event cannot be added to the audit trail'));
+    try {
+      await this.#operations().record(...event);
+      return true;
+    } catch (err) {
+      this.#log.warn({ err, action }, 'an event cannot be added to the audit trail');
+      return false;
+    }
   }
 }

@@ -83,6 +83,8 @@ export interface OperatorsApi {
   readonly listener: Server;
   /** Called after each change of the configuration. */
   readonly configure: () => void;
+  /** Adds to the audit trail what is not in it yet. */
+  readonly flush: () => Promise<void>;
 }
 
 /** Creates the listener of the operators' API. */
@@ -160,7 +162,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   await app.ready();
   stopAtDestroyed(app.server);
   app.server.setTimeout(idleTimeout);
-  return { listener: app.server, configure: () => console.configure() };
+  return { listener: app.server, configure: () => console.configure(), flush: () => access.flush() };
 }
 
 function serverOf(handle: RequestListener, unparsed: UnparsedRequests, tls: TlsOptions | undefined): Server {

@@ -16,7 +16,7 @@ const batch = 100;
  */
 export function auditTo(log: Logger): (event: AppendedEvent) => void {
   const trail = log.child({}, { level: 'info' });
-  return ({ at: _at, details, requestId, ...event }) =>
+  return ({ at: _at, prev: _prev, details, requestId, ...event }) =>
     trail.info({ ...event, ...details, request_id: requestId }, 'audit');
 }
 

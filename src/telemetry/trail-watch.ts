@@ -64,11 +64,14 @@ export class TrailWatch {
     }
   }
 
-  /** Logs an event that this sidecar has added, and watches it. */
+  /**
+   * Logs an event that this sidecar has added, and watches it if it follows what was seen. Otherwise the next look is for what was
+   * seen: the event may stand where one was removed.
+   */
   readonly audit = (event: AppendedEvent): void => {
     auditTo(this.#log)(event);
-    const { position, hash } = event;
-    if (position > this.#seen.position) this.#seen = { position, hash };
+    const { position, hash, prev } = event;
+    if (this.#seen.position === 0 || prev === this.#seen.hash) this.#seen = { position, hash };
   };
 
   /** Forgets what it has seen, because the accounts are in another store. */

@@ -205,6 +205,14 @@ test('lines of the version before are whole if the first chained one has their n
   expect(await faults(whole.with(0, Buffer.from('{}')))).toEqual(['1 changed']);
   expect(await faults(whole.with(2, Buffer.from('{}')))).toEqual(['3 changed']);
   expect(await faults(whole.toSpliced(1, 1))).toEqual(['3 missing']);
+  // With a key that was set with the upgrade.
+  const withKey = chained([change(key), begin({ events: 3, sha256: hash }), ...many(3)], key, older);
+  const keys = [publicHalf(key)];
+  expect(await faults(withKey, { keys })).toEqual([]);
+  expect(await faults(withKey.with(2, Buffer.from('{}')), { keys })).toEqual(['3 changed']);
+  expect(await faults(chained([change(key), begin({ events: 2, sha256: hash })], key, older))).toEqual(['1 changed']);
+  expect(await faults(chained([change(key), ...many(2)], key, older))).toEqual(['1 unchained']);
+  expect(await faults(chained([change(key)], key, older))).toEqual(['1 unchained']);
   expect(await faults(chained([begin({ events: 2, sha256: hash })], undefined, older))).toEqual(['1 changed']);
   expect(await faults(chained(many(1), undefined, older))).toEqual(['1 unchained']);
   expect(await faults(older)).toEqual(['1 unchained']);

@@ -159,6 +159,27 @@ test('a trail of the version before is taken over with the first change', async 
   });
 });
 
+test('a trail of the version before is taken over also if audit.key is set with the upgrade', async () => {
+  const { folder, run, add, sign, key } = await commands(newFile);
+  const one = key('one');
+  sign(one.pem);
+  const older = JSON.stringify({
+    at: '2026-11-01T00:00:00.000Z',
+    actor: 'user:ana',
+    action: 'account_added',
+    details: {},
+  });
+  folder.write({ 'accounts.audit.jsonl': `${older}\n` });
+  await add('a');
+  expect((await run(`audit verify${one.option}`)).stdout).toBe('OK: 4 events, 3 signed\n');
+  const path = folder.file('accounts.audit.jsonl');
+  writeFileSync(path, readFileSync(path, 'utf8').replace('user:ana', 'user:ann'));
+  expect(await run('audit verify')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('event 1 is changed') as string,
+  });
+});
+
 describeWithPostgres('the trail in PostgreSQL', () => {
   const postgres = usePostgres();
 

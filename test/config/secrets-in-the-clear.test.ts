@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { runCommand } from '../support/cli.ts';
@@ -77,9 +78,11 @@ test.each([
   ],
   ['accounts.masterKey', { masterKey: { file: 'master-key' } }, {}, 'master-key'],
   ['accounts.masterKey.test', { masterKey: { test: { file: 'master-key' } } }, {}, 'master-key'],
+  ['audit.key', {}, { audit: { key: { file: 'audit.pem' } } }, 'audit.pem'],
 ])('check warns if %s is in a file that every user can read', async (member, accounts, more, file) => {
   const folder = folderWith({ ...acmeEntry, encryption: {} }, accounts, more);
-  folder.write({ token: 'a'.repeat(32) });
+  const auditKey = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
+  folder.write({ token: 'a'.repeat(32), 'audit.pem': auditKey });
   for (const [mode, isWarned] of [
     [0o600, false],
     [0o640, false],

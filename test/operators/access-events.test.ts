@@ -51,6 +51,31 @@ test('requests without a known token are one event a minute, with their number a
   expect(record).toHaveBeenCalledTimes(2);
 });
 
+test('refused requests whose event cannot be added are counted in the next one', async () => {
+  vi.useFakeTimers();
+  const record = vi.fn<PlainOperations['record']>(async () => {});
+  record.mockRejectedValueOnce(new Error('no space'));
+  const events = new AccessEvents(() => ({ record }), silent);
+  const source = { origin: '10.0.0.1', requestId: 'r-1' };
+  events.refused(source);
+  await vi.advanceTimersByTimeAsync(60_000);
+  events.refused(source);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(record.mock.calls.map(([, details]) => details)).toEqual([{ requests: 1 }, { requests: 2 }]);
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect(record).toHaveBeenCalledTimes(2);
+});
+
+test('refused requests of the last minute are an event when the sidecar stops', async () => {
+  const { ask, sidecar } = await startApi();
+  for (let i = 0; i < 2; i += 1) expect((await ask('GET /accounts', { token: 'unknown' })).status).toBe(401);
+  await vi.waitFor(() => expect(sidecar.log.filter(({ msg }) => msg === 'operator request')).toHaveLength(2));
+  await sidecar.app.stop();
+  expect(sidecar.log.filter(({ msg }) => msg === 'audit')).toMatchObject([
+    { action: 'operators_refused', actor: 'unknown', requests: 2, origin: '127.0.0.1', position: 1 },
+  ]);
+});
+
 test('an event that cannot be added is a warning', async () => {
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);

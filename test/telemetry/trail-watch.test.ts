@@ -5,7 +5,7 @@ import { Trail } from '../../src/accounts/file/trail.ts';
 import { PostgresStore } from '../../src/accounts/postgres/store.ts';
 import { trailState } from '../../src/accounts/postgres/trail.ts';
 import { changePool } from '../../src/accounts/postgres/clients.ts';
-import type { AuditEvent, Store, TrailState } from '../../src/accounts/store.ts';
+import type { AppendedEvent, AuditEvent, Changed, Store, TrailState } from '../../src/accounts/store.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { TrailWatch } from '../../src/telemetry/trail-watch.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -15,8 +15,10 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 
 const event: AuditEvent = { at: 1, actor: 'user:ana', action: 'accounts_exported', account: undefined, details: {} };
 
-const add = (store: Store): Promise<unknown> =>
-  store.change([], () => ({ accounts: [], events: [event], result: undefined }));
+/** Counts, so that no two events are equal. */
+let time = 0;
+const add = (store: Store): Promise<Changed<undefined>> =>
+  store.change([], () => ({ accounts: [], events: [{ ...event, at: (time += 1) }], result: undefined }));
 
 /** A watch, and what it has told. */
 function watching(look: (seen: number) => Promise<TrailState>) {
@@ -41,6 +43,10 @@ async function noticesWhatWasLost(
   lose: () => Promise<void>,
 ) {
   const { watch, log, told } = watching(look);
+  const appended = async (): Promise<readonly AppendedEvent[]> => {
+    const changed = await add(store);
+    return changed.outcome === 'changed' ? changed.appended : [];
+  };
   await watch.look();
   expect(await told()).toEqual(sample(0, 1));
   for (let i = 0; i < 3; i += 1) await add(store);
@@ -58,6 +64,17 @@ async function noticesWhatWasLost(
   await watch.look();
   // Until a restart.
   expect([await told(), log.length]).toEqual([sample(3, 0), 1]);
+
+  // Events of the sidecar's own that follow the one which was seen, then others in the place of one that is removed.
+  const restarted = watching(look);
+  await restarted.watch.look();
+  for (let i = 0; i < 2; i += 1) (await appended()).forEach(restarted.watch.audit);
+  expect(await restarted.told()).toEqual(sample(5, 1));
+  await lose();
+  for (let i = 0; i < 5; i += 1) (await appended()).forEach(restarted.watch.audit);
+  await restarted.watch.look();
+  expect(await restarted.told()).toEqual(sample(7, 0));
+  expect(restarted.log.filter(({ level }) => level === 'error')).toMatchObject([{ position: 5, last: 7 }]);
 }
 
 test('a trail in a file that has lost events is noticed once, and stays inconsistent', async () => {
@@ -86,7 +103,7 @@ test('an event of its own is seen at once, and logged with its place in the trai
   const { watch, log, told } = watching(async () => {
     throw new Error('not reachable');
   });
-  watch.audit({ ...event, position: 7, hash: 'a'.repeat(64), origin: '10.0.0.1', requestId: 'r-1' });
+  watch.audit({ ...event, position: 7, hash: 'a'.repeat(64), prev: '', origin: '10.0.0.1', requestId: 'r-1' });
   await watch.look();
   expect(await told()).toEqual(sample(7, 1));
   expect(log).toMatchObject([
