@@ -15,7 +15,13 @@ export const identifier: ValueType<string> = {
  */
 const nameCharacters = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]{1,200}$/u;
 
-/** The name of an account, or a text that names are searched for. */
+/**
+ * Nor, in a new name, what is not seen or not known: marks of the direction, joiners, private use. Two names that look the same would
+ * be two.
+ */
+const newNameCharacters = /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u;
+
+/** The name of an account or of a key as it is stored, or a text that names are searched for. */
 export const accountName: ValueType<string> = {
   name: 'text',
   expected: '1 to 200 characters without control characters',
@@ -25,6 +31,13 @@ export const accountName: ValueType<string> = {
     if (/^\$\{.*\}$/s.test(text)) throw new WrongValue('expected a name, not a reference to a variable');
     return nameCharacters.test(text) ? text : undefined;
   },
+};
+
+/** The name that an account or a key gets. */
+export const newName: ValueType<string> = {
+  ...accountName,
+  expected: '1 to 200 characters without control, format or private-use characters',
+  read: (text) => (newNameCharacters.test(text) ? accountName.read(text) : undefined),
 };
 
 export const apiKey: ValueType<string> = {

@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { accountName } from '../accounts/value-types.ts';
+import { accountName, newName } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
 import { chainOlder } from '../accounts/postgres/chain-older.ts';
@@ -14,7 +14,7 @@ import { accountArgument, readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { members, type Layout } from './table.ts';
 
-const nameOption = ['--name <name>', 'name of the merchant, for display', readAs(accountName)] as const;
+const nameOption = ['--name <name>', 'name of the merchant, for display', readAs(newName)] as const;
 
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
 export function addAccountCommands(add: AddStoreCommand): void {

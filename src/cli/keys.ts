@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { accountName, lifetime, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
+import { lifetime, newName, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
 import {
   environmentNames,
   sha256Hex,
@@ -37,7 +37,7 @@ export function addKeyCommands(add: AddStoreCommand): void {
       'how long the key is valid, such as 180d (default: keys.maxAge, or until it is revoked)',
       readAs(lifetime),
     )
-    .option('--name <name>', 'what its owner calls it, such as Till 3', readAs(accountName))
+    .option('--name <name>', 'what its owner calls it, such as Till 3', readAs(newName))
     .run(issue);
 
   onAccount('list', 'list the keys of an account', 'reads').run(list);

@@ -1,12 +1,12 @@
 /** Control characters, tabs and carriage returns among them, byte order marks, other line separators. */
-const unusual = /[^\P{C}\n]|[\u2028\u2029]/u;
+const unusual = /[^\P{Cc}\n]|[\p{Cs}\uFEFF\u2028\u2029]/u;
 
 const blankLine = / *(?:#.*)?\n| *#.*$| +$/y;
 const lineEnd = /(?: +#.*)?(?:\n|$)/y;
 /** The beginning of a line: whether it begins an item of a list, and the name of a member. */
 const head = /( *)(- )?(?:([A-Za-z][A-Za-z0-9]{0,99}):(?=[ \n]|$))?/y;
 const nameInBraces = /(?:([A-Za-z][A-Za-z0-9]{0,99})(?=: )|"([A-Za-z][A-Za-z0-9]{0,99})"(?=:)):/y;
-const quoted = /"([^"\\\n]*)"|'([^'\n]*)'/y;
+const quoted = /"([^"\\\n]*)"|'((?:[^'\n]|'')*)'/y;
 const spaces = / */y;
 const spacesAndNewlines = /[ \n]*/y;
 /** Text to the end of the line or to a comment. */
@@ -14,7 +14,8 @@ const plainInLine = /[^\n# ][^\n#]*(?<! )/y;
 /** Text without what has a meaning within braces and brackets. */
 const plainInBraces = /[^\n:#,[\]{} ](?:[^\n:#,[\]{}]|:(?=[^\s:#,[\]{}]))*(?<! )/y;
 
-const plainScalar = /^[\p{L}0-9/_](?:[^:#\p{C}\u2028\u2029]|:(?=[^\s:#\p{C}]))*$/u;
+const plainScalar =
+  /^(?!\uFEFF)[\p{L}\p{Cf}0-9/_](?:[^:#\p{Cc}\p{Cs}\uFEFF\u2028\u2029]|:(?=[^\s:#\p{Cc}\p{Cs}\uFEFF]))*$/u;
 const keyword = /^(?:null|true|false)$/i;
 /** Without a sign or an exponent, and few enough digits to be exact. */
 const decimal = /^(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?$/;
@@ -148,7 +149,7 @@ class SimpleReader {
     if (this.#takes('{')) return this.#membersInBraces(depth);
     if (this.#takes('[')) return this.#itemsInBrackets(depth);
     const [, double, single] = this.#match(quoted) ?? [];
-    return double ?? single ?? plainValue(this.#match(plain)?.[0] ?? '');
+    return double ?? single?.replaceAll("''", "'") ?? plainValue(this.#match(plain)?.[0] ?? '');
   }
 
   #membersInBraces(depth: number): Record<string, unknown> {

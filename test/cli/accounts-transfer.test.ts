@@ -211,7 +211,7 @@ describe('accounts import', () => {
     expect(stderr.split('\n').filter((line) => line.startsWith(file))).toEqual([
       `${file}:2  .  not JSON: expected one account a line`,
       `${file}:9  encryption.live.key  the same key as encryption.test.key: live needs its own`,
-      `${file}:10  name  missing: expected 1 to 200 characters without control characters`,
+      `${file}:10  name  missing: expected 1 to 200 characters without control, format or private-use characters`,
       `${file}:8  a key of account thief is already in the store: thief-1`,
     ]);
     expect(stderr).not.toContain(aes);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
-import { accountName } from '../../src/accounts/value-types.ts';
+import { accountName, newName } from '../../src/accounts/value-types.ts';
 import { parseAs } from '../../src/input/value-types.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
@@ -65,10 +65,41 @@ describe('a name or a search', () => {
     expect(await problems('${PATH}')).toEqual(await problems('${NOT_SET_AT_ALL}'));
   });
 
-  test.each(['Ünïcödé', '日本', 'متجر', 'חנות\u200F', '🏪', '$5 & more', '$PATH', 'a ${b} c', 'x'.repeat(200)])(
+  test.each(['Ünïcödé', '日本', 'متجر', 'חנות', '🏪', '$5 & more', '$PATH', 'a ${b} c', 'x'.repeat(200)])(
     '%j is accepted',
     (name) => {
-      expect(parseAs(accountName, name)).toBe(name);
+      for (const type of [accountName, newName]) expect(parseAs(type, name)).toBe(name);
+    },
+  );
+
+  // A reader cannot tell the name from another one, and the parser of files is slow with some.
+  test.each([
+    ['a mark of the direction', 'חנות\u200F'],
+    ['an Arabic mark of the direction', 'x\u061C'],
+    ['a space of no width', 'Ti\u200Bll'],
+    ['a joiner', '\u200DTill'],
+    ['a word joiner', 'Till\u2060'],
+    ['a soft hyphen', 'Ti\u00ADll'],
+    ['a byte order mark', '\uFEFFTill'],
+    ['a private character', '\uE000'],
+    ['an unassigned character', '\u0378'],
+  ])(
+    'with %s is refused where it is new, still searched for, and read from a file that has it',
+    async (_name, text) => {
+      const { ask: asked, file } = await start([
+        { id: 'acme', name: text, keys: [{ ...keysOf('acme', 1)[0], name: text }] },
+      ]);
+      const before = file();
+      const found = await asked(`GET /accounts?search=${encodeURIComponent(text)}`);
+      expect(found.body).toMatchObject({ accounts: [{ id: 'acme', name: text, keys: [{ name: text }] }] });
+      for (const [line, more] of [
+        ['POST /accounts', { id: 'b' }],
+        ['POST /accounts/acme/rename', {}],
+        ['POST /accounts/acme/keys', { environment: 'test', kind: 'secret' }],
+      ] as const) {
+        expectProblem(await asked(line, { body: { ...more, name: text } }), 400, 'invalid_request');
+      }
+      expect(file()).toBe(before);
     },
   );
 });

@@ -244,7 +244,7 @@ describe('refusals', () => {
       { id: 'a b', nam: 'A' },
       [
         ['id', 'expected 1 to 64 letters, digits, ".", "_" or "-"'],
-        ['name', 'missing: expected 1 to 200 characters without control characters'],
+        ['name', 'missing: expected 1 to 200 characters without control, format or private-use characters'],
         ['nam', 'unknown member "nam": did you mean "name"?'],
       ],
     ],

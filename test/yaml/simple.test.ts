@@ -64,6 +64,15 @@ test.each([undefined, 2, '\n'.repeat(3)])('reads JSON as the parser does, indent
   expect(parseFully(text)).toMatchObject({ value: simpleYaml(configuration), problems: [] });
 });
 
+test.each(["a: 'b''c'\n", "a: ['''', 'b''', {c: '''d'}]\n", 'a: \u200db\u061c\n', 'a: "\ue000\u0378"\n'])(
+  'reads doubled quotes, and characters that are not seen or not known, as the parser does: %j',
+  (text) => {
+    const value = simpleYaml(text);
+    expect(value).toBeDefined();
+    expect(parseFully(text)).toMatchObject({ value, problems: [] });
+  },
+);
+
 test('reads files written by the sidecar as the parser does', () => {
   const value = simpleYaml(account);
   expect(value).toMatchObject({
@@ -91,7 +100,7 @@ describe('leaves to the parser', () => {
     ['a: ""\na: ""', 'a name that stands twice'],
     ['a: b: c', 'a mapping within a value'],
     ['a: "b\\n"', 'an escape'],
-    ["a: 'b''c'", 'a doubled quote'],
+    ["a: 'b''", 'a doubled quote without an end'],
     ['a: {b: c}}', 'a brace too many'],
     ['a: {b: c', 'a brace too few'],
     ['a: {b: c} d', 'text behind a brace'],
@@ -164,7 +173,7 @@ const flow = fc
 
 function odd(): fc.Arbitrary<string> {
   return fc.string({
-    unit: fc.constantFrom('😀', ...'xY0 .:-_#"\'\\[]{},&*!|>%@`\t\u00a0\u2028é=+~?/'.split('')),
+    unit: fc.constantFrom('😀', ...'xY0 .:-_#"\'\\[]{},&*!|>%@`\t\u00a0\u2028\u200d\ue000\ufeffé=+~?/'.split('')),
     maxLength: 6,
   });
 }

@@ -1,7 +1,8 @@
 import { Document, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
+import { simpleYaml } from '../../yaml/simple.ts';
 import type { StoredAccount } from '../store.ts';
-import { isList, isMembers, itemLines, membersOf, type Members, type Plain } from './members.ts';
+import { isList, isMembers, itemLines, membersOf, styled, type Members, type Plain } from './members.ts';
 
 export const layout = { lineWidth: 0 } as const;
 
@@ -64,7 +65,8 @@ interface Items {
  * item are indented further.
  */
 function itemsOf(text: string, count: number): Items | undefined {
-  const mayHaveAnchors = /[&*][^\s&*]/.test(text);
+  // Where they stand in a text of the simple form, they are part of a name.
+  const mayHaveAnchors = /[&*][^\s&*]/.test(text) && simpleYaml(text) === undefined;
   const [, indent] = /^accounts:[^\n]*\n(?:[ ]*(?:#[^\n]*)?\n)*( *)- /m.exec(text) ?? [];
   if (indent === undefined || mayHaveAnchors || text.includes('\r')) return undefined;
   const starts = [...text.matchAll(new RegExp(`^${indent}- `, 'gm'))].map(({ index }) => index);
@@ -98,7 +100,7 @@ function editText(text: string, before: readonly StoredAccount[], changed: reado
       change(document, list, place, membersOf(old), membersOf(account));
     }
   }
-  if (!isLines) for (const members of added) add(list, document.createNode(members));
+  if (!isLines) for (const members of added) add(list, nodeOf(document, members));
   const result = isLines ? spliced(text, list, spans, touched, added) : document.toString(layout);
   return text.includes('\r\n') ? result.replaceAll(/\r?\n/g, '\r\n') : result;
 }
@@ -122,13 +124,20 @@ function change(
   } else if (isSeq(node) && isList(before) && isList(after)) {
     for (const [i, item] of after.entries()) {
       if (i < before.length) change(document, node, i, before[i], item);
-      else add(node, document.createNode(item));
+      else add(node, nodeOf(document, item));
     }
   } else if (isScalar(node) && !isMembers(after) && !isList(after)) {
     node.value = after;
+    styled(node);
   } else {
-    collection.set(step, document.createNode(after));
+    collection.set(step, nodeOf(document, after));
   }
+}
+
+function nodeOf(document: Document, value: Plain): Node {
+  const node: Node = document.createNode(value);
+  visit(node, { Scalar: (_, scalar) => void styled(scalar) });
+  return node;
 }
 
 /** Items added to an empty list, `[]`, are written as a block. */
@@ -214,7 +223,7 @@ function hasRange(item: unknown): item is Node & { range: Range } {
 function render(item: unknown, indent: number): string {
   return new Document(item)
     .toString(layout)
-    .trimEnd()
+    .replace(/[ \n]+$/, '')
     .replaceAll(/\n(?!\n)/g, `\n${' '.repeat(indent)}`);
 }
 

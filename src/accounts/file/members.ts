@@ -1,4 +1,4 @@
-import { stringify } from 'yaml';
+import { Scalar, stringify } from 'yaml';
 import { isPlainScalar } from '../../yaml/simple.ts';
 import { environmentNames } from '../api-key.ts';
 import { rfc3339 } from '../../input/value-types.ts';
@@ -95,6 +95,19 @@ function linesOf(members: Members, indent: string): string {
 }
 
 function scalarText(value: string | boolean): string {
-  if (typeof value === 'boolean' || isPlainScalar(value)) return String(value);
-  return stringify(value, { lineWidth: 0, blockQuote: false }).trimEnd();
+  if (typeof value === 'boolean') return String(value);
+  return stringify(styled(new Scalar(value)), { lineWidth: 0 }).replace(/\n$/, '');
+}
+
+/**
+ * The scalar in a style that is read without the parser, whatever it contains: one name that needs the parser would make
+ * it read the whole file.
+ */
+export function styled(scalar: Scalar): Scalar {
+  const { value } = scalar;
+  if (typeof value !== 'string') return scalar;
+  // What looks like an anchor has to be looked at, too.
+  const isPlain = isPlainScalar(value) && !/[&*]/.test(value);
+  if (!isPlain) scalar.type = /["\\]/.test(value) ? 'QUOTE_SINGLE' : 'QUOTE_DOUBLE';
+  return scalar;
 }

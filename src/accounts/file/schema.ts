@@ -9,10 +9,11 @@ import { accountName, apiKey, identifier, lastFour, sha256 } from '../value-type
 /** The accounts' file as written. Its documentation is generated from the descriptions. */
 export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
 
-export function accountsSchema({ value }: Values) {
+/** @param name which names accounts and keys may have */
+export function accountsSchema({ value }: Values, name = accountName) {
   const key = z.strictObject({
     id: value(identifier).describe('Names the key in logs and to the upstream. Unique in the file.'),
-    name: value(accountName).optional().describe('What its owner calls the key, for lists.'),
+    name: value(name).optional().describe('What its owner calls the key, for lists.'),
     key: value(apiKey).optional().describe('The key itself. For development: a key in use is better kept as `sha256`.'),
     prefix: value(oneOf(keyPrefixes)).optional().describe('Kind and environment of a key kept as `sha256`.'),
     sha256: value(sha256)
@@ -57,7 +58,7 @@ export function accountsSchema({ value }: Values) {
 
   const account = z.strictObject({
     id: value(identifier).describe('Names the account in logs and to the upstream. Unique in the file.'),
-    name: value(accountName).describe('The display name of the merchant.'),
+    name: value(name).describe('The display name of the merchant.'),
     active: z.boolean().default(true).describe('Requests of an account that is not active are refused.'),
     keys: z.array(key).prefault([]).describe('API keys. Several may be valid at a time, to rotate them.'),
     encryption: z

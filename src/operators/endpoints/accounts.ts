@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { accountFilters } from '../../accounts/conditions.ts';
-import { accountName, identifier } from '../../accounts/value-types.ts';
+import { accountName, identifier, newName } from '../../accounts/value-types.ts';
 import type { AccountView } from '../../accounts/views.ts';
 import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
@@ -49,7 +49,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     role: 'operator',
     input: z.strictObject({
       id: textValue(identifier).describe('The permanent id of the account.'),
-      name: textValue(accountName).describe("The merchant's display name."),
+      name: textValue(newName).describe("The merchant's display name."),
     }),
     response: { status: 201, view: 'ChangedAccount' },
     run: ({ operations }, { id, name }, caller) => operations.add(id, name, caller),
@@ -74,7 +74,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     summary: 'Rename an account; its id stays',
     role: 'operator',
     accountToken: 'none',
-    input: z.strictObject({ account, name: textValue(accountName).describe("The merchant's display name.") }),
+    input: z.strictObject({ account, name: textValue(newName).describe("The merchant's display name.") }),
     response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, { account, name }, caller) => operations.rename(account, name, caller),
   }),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
 import { dueKinds, readPlace, type DuePlace } from '../../accounts/due.ts';
-import { accountName, lifetime, overlap, sha256, usualOverlap } from '../../accounts/value-types.ts';
+import { lifetime, newName, overlap, sha256, usualOverlap } from '../../accounts/value-types.ts';
 import { oneOf, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
@@ -104,7 +104,7 @@ export const keyEndpoints: readonly Endpoint[] = [
       expires_in: textValue(lifetime)
         .optional()
         .describe('Its lifetime, such as 180d. Default: `keys.maxAge`, or without that it does not expire.'),
-      name: textValue(accountName).optional().describe('What its owner calls it, such as Till 3.'),
+      name: textValue(newName).optional().describe('What its owner calls it, such as Till 3.'),
     }),
     response: { status: 201, view: 'IssuedKey' },
     makesSecret: true,

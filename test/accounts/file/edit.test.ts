@@ -9,6 +9,7 @@ import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { Files } from '../../../src/yaml/files.ts';
 import { YamlFile } from '../../../src/yaml/yaml-file.ts';
+import { simpleYaml } from '../../../src/yaml/simple.ts';
 import { Folder } from '../../support/folder.ts';
 import { runs } from '../../support/property.ts';
 
@@ -275,6 +276,46 @@ describe('a long list', () => {
         ? ['+  - id: new', '+    name: Changed', '+    active: true', '+    keys: []']
         : ['+    name: Changed'],
     );
+  });
+
+  const names = [
+    'x &x',
+    '*x',
+    'Tom & Jerry*s',
+    '\u200dTill',
+    'Till\u200f',
+    '\ue000',
+    '(Till)',
+    '🏪',
+    '- a: [b] {c} #d',
+    `Tom's "shop"`,
+    'back\\slash',
+    '!?|>%@`~',
+    '0123',
+    'true',
+    ' x\u3000',
+  ];
+
+  test.each(names)('is read without the parser, and parsed in part, with the name %j in it', (name) => {
+    const [first, ...others] = read(text);
+    if (first === undefined) throw new Error('no account');
+    const issue = { id: 'k', prefix: 'sk_test_', hash: '0'.repeat(64), createdAt: now } as const;
+    const key: StoredAccount['keys'][number] = {
+      ...issue,
+      name,
+      lastFour: undefined,
+      expiresAt: undefined,
+      revokedAt: undefined,
+      lastUsedAt: undefined,
+    };
+    const named = { ...first, name, keys: [key] };
+    const added = newAccount(undefined, 'new', name);
+    const { text: whole } = changedText(text, [first, ...others], [named, added]);
+    expect(simpleYaml(whole)).toBeDefined();
+    const after = read(whole);
+    expect([after[0]?.name, after[0]?.keys[0]?.name, after.at(-1)?.name]).toEqual([name, name, name]);
+    const { part } = changedText(whole, after, [deactivated(others[100] ?? first)]);
+    expect(part.length).toBeLessThan(1_000);
   });
 
   test.each([
