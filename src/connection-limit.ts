@@ -1,13 +1,20 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 
+type Connections = Map<string, Socket>;
+
 /** A limit of a listener's connections: beyond it, the oldest that is not kept is closed for a new one. */
 export class ConnectionLimit {
   /** The connections that are not kept, oldest first, by the addresses of both ends. */
-  readonly #evictable = new Map<string, Socket>();
+  readonly #evictable: Connections = new Map();
+  /** Those that are kept for an owner, by the owner. */
+  readonly #kept = new Map<string, Connections>();
+  /** The most that are kept for one owner, and the least room for those that are not kept. */
+  readonly #share: number;
   #size = 0;
 
   constructor(server: Server, limit: number) {
+    this.#share = Math.max(1, Math.floor(limit / 10));
     server.on('connection', (socket: Socket) => {
       const ends = endsOf(socket);
       this.#size += 1;
@@ -16,16 +23,41 @@ export class ConnectionLimit {
         this.#size -= 1;
         if (this.#evictable.get(ends) === socket) this.#evictable.delete(ends);
       });
-      if (this.#size <= limit) return;
-      // The new one itself, if all others are kept.
-      const [evicted] = this.#evictable.values();
-      evicted?.destroy();
+      if (this.#size > limit) this.#evict();
     });
   }
 
-  /** From now on a connection is not closed for a new one. @param socket of a request that came on it */
-  keep(socket: Socket): void {
-    this.#evictable.delete(endsOf(socket));
+  /**
+   * From now on a connection is not closed for a new one, as long as its owner has no more than a tenth of all: nobody may keep
+   * out the others.
+   *
+   * @param socket of a request that came on it
+   * @param owner  undefined: it is kept whatever others there are
+   */
+  keep(socket: Socket, owner?: string): void {
+    const ends = endsOf(socket);
+    const connection = this.#evictable.get(ends);
+    if (connection === undefined) return;
+    if (owner !== undefined) {
+      const own = this.#kept.get(owner) ?? new Map<string, Socket>();
+      if (own.size >= this.#share) return;
+      this.#kept.set(owner, own.set(ends, connection));
+      connection.once('close', () => {
+        if (own.get(ends) === connection) own.delete(ends);
+        if (own.size === 0 && this.#kept.get(owner) === own) this.#kept.delete(owner);
+      });
+    }
+    this.#evictable.delete(ends);
+  }
+
+  /** Closes the oldest one that is not kept; if few are not, the oldest of the owner with most, so that a new one has time to be kept. */
+  #evict(): void {
+    const [most] = [...this.#kept.values()].toSorted((a, b) => b.size - a.size);
+    const from = most === undefined || most.size === 0 || this.#evictable.size > this.#share ? this.#evictable : most;
+    const [oldest] = from;
+    // At once, because the next one may arrive before it is closed.
+    from.delete(oldest?.[0] ?? '');
+    oldest?.[1].destroy();
   }
 }
 

@@ -4,7 +4,6 @@ import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
 import fastifyCookie from '@fastify/cookie';
 import { fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
-import { AccountsError } from '../accounts/accounts-error.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
@@ -19,12 +18,13 @@ import { SealedBody } from './endpoints/seal.ts';
 import { readBody, readInput, readIdempotencyKey } from './input.ts';
 import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
+import { bodyLimit, problemOf } from './problem-of.ts';
 import { ApiProblem, problemBody, problems, problemsPageOf, type ProblemCode } from './problems.ts';
 import { checkPermission, findToken } from './tokens.ts';
 import { UnparsedRequests } from './unparsed.ts';
 
-/** Bytes of a body; no request of the API needs more. */
-const bodyLimit = 16_384;
+/** The status of a request whose client left, in the log and the metrics. */
+const clientLeft = 499;
 
 /** Limits for clients that have not sent a token yet. Times are milliseconds. */
 const limits = {
@@ -35,7 +35,7 @@ const limits = {
   // By default Node checks the two timeouts above only every 30 s.
   connectionsCheckingInterval: 1_000,
 };
-/** The most connections. Beyond that the oldest one that has not shown a good token is closed for a new one. */
+/** The most connections. Beyond that the oldest one that has not shown a good token, or is one too many of its token, is closed for a new one. */
 const maxConnections = 100;
 /** An idle connection is closed after this time, which is longer than any operation takes. */
 const idleTimeout = 60_000;
@@ -96,7 +96,24 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     metrics.request('none', status);
     log.info({ request_id: requestId, address, operation: 'none', status, code }, 'operator request');
   });
+  const access = new AccessEvents(() => state().operations, log);
+  const ended = (request: FastifyRequest, status: number, elapsed: number): void => {
+    const { operation = 'none' } = request.routeOptions.config;
+    metrics.request(operation, status);
+    const { id, ip: address, token, account, code } = request;
+    const refusal = refusalOf(request, operation);
+    if (refusal !== undefined) metrics.refused(refusal);
+    if (code === 'unauthorized') access.refused({ origin: address, requestId: id });
+    const line = { request_id: id, address, operation, status, token: token?.name, account, code };
+    const level = code === 'unauthorized' ? 'warn' : 'info';
+    log[level]({ ...line, duration_ms: Math.round(elapsed * 1_000) / 1_000 }, 'operator request');
+  };
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
+    // The error of the body itself.
+    if (error !== null && error === request.raw.errored) {
+      ended(request, clientLeft, reply.elapsedTime);
+      return reply.hijack();
+    }
     const problem = problemOf(error);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
     request.code = problem.code;
@@ -122,7 +139,6 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     readBody(text),
   );
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
-  const access = new AccessEvents(() => state().operations, log);
   const console = new Console({ state, log, clock, secure: tls !== undefined, access });
   // Before the hooks that look for the session's cookie.
   await app.register(fastifyCookie);
@@ -137,19 +153,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     if (token === undefined && !isOfConsole(request.routeOptions.url))
       throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     request.token = token;
-    if (token !== undefined) connections.keep(request.raw.socket);
+    if (token !== undefined) connections.keep(request.raw.socket, token.hash);
   });
-  app.addHook('onResponse', async (request, reply) => {
-    const { operation = 'none' } = request.routeOptions.config;
-    metrics.request(operation, reply.statusCode);
-    const { id, ip: address, token, account, code } = request;
-    const refusal = refusalOf(request, operation);
-    if (refusal !== undefined) metrics.refused(refusal);
-    if (code === 'unauthorized') access.refused({ origin: address, requestId: id });
-    const line = { request_id: id, address, operation, status: reply.statusCode, token: token?.name, account, code };
-    const level = code === 'unauthorized' ? 'warn' : 'info';
-    log[level]({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
-  });
+  app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));
 
   for (const endpoint of endpoints.filter(({ rawBody }) => !rawBody)) app.route(routeOf(endpoint, state, clock));
   await app.register(async (raw) => {
@@ -277,24 +283,4 @@ function signedIn({ token }: FastifyRequest): OperatorsToken {
 /** Keeps a client's own id if it is safe in a log. */
 function requestIdOf(sent: unknown): string {
   return typeof sent === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(sent) ? sent : randomUUID();
-}
-
-/** The problem that an operator gets for an error. */
-function problemOf(error: unknown): ApiProblem {
-  if (error instanceof ApiProblem) return error;
-  if (error instanceof AccountsError) return new ApiProblem(error.code, sentence(error.message));
-  const { code = '', statusCode = 500 } = error as { code?: string; statusCode?: number };
-  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new ApiProblem('body_too_large', `A body may have at most ${bodyLimit} bytes.`);
-  }
-  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
-    return new ApiProblem('unsupported_media_type', 'Send the body as application/json.');
-  }
-  if (statusCode < 500) return new ApiProblem('malformed_body', 'The request or its body cannot be read.');
-  return new ApiProblem('internal_error', 'The log has the cause, under the id of this request.');
-}
-
-/** Capitalizes a first word, but not a path or an id. */
-function sentence(text: string): string {
-  return `${text.replace(/^[a-z]+ /, (word) => word.charAt(0).toUpperCase() + word.slice(1))}.`;
 }

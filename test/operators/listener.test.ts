@@ -315,10 +315,14 @@ describe('a stalled connection', () => {
 
   describe.each(['without TLS', 'over TLS'])('%s', (tls) => {
     const { cert, key } = createAuthority().issue('DNS:localhost');
+    const otherToken = 'token-of-another-operator-0123456789';
+    const tenTokens = Array.from({ length: 10 }, (_, i) => `token-${i}-of-ten-operators-0123456789`);
+    const isOpen = ({ destroyed }: Socket): boolean => !destroyed;
 
     async function start() {
       const secured = { tls: { cert, key, clientCa: undefined } };
-      const api = await startApi({ operators: operatorsOf([dashboard], tls === 'over TLS' ? secured : {}) });
+      const tokens = [dashboard, ...[otherToken, ...tenTokens].map((each, i) => admin(`other-${i}`, each))];
+      const api = await startApi({ operators: operatorsOf(tokens, tls === 'over TLS' ? secured : {}) });
       const port = api.sidecar.app.addresses.operators?.port ?? 0;
       const open = (): Socket =>
         tls === 'over TLS'
@@ -351,15 +355,36 @@ describe('a stalled connection', () => {
       next.destroy();
     });
 
-    test('gives way to nobody, and a new one is closed, if a hundred have shown a good token', async () => {
+    test('gives way to another token, however many connections have shown one token', async () => {
       const { open } = await start();
-      const operators = Array.from({ length: 100 }, open);
-      onTestFinished(() => operators.forEach((socket) => socket.destroy()));
-      const statuses = await Promise.all(operators.map((socket) => askOn(socket, `Bearer ${token}`)));
-      expect(new Set(statuses)).toEqual(new Set(['200']));
-      const extra = open().on('error', () => {});
-      await new Promise((resolve) => void extra.resume().once('close', resolve));
-      expect(await askOn(operators[0] ?? extra, `Bearer ${token}`)).toBe('200');
+      const all = Array.from({ length: 100 }, open);
+      onTestFinished(() => all.forEach((socket) => socket.destroy()));
+      for (const socket of all) {
+        socket.on('error', () => {});
+        expect(await askOn(socket, `Bearer ${token}`)).toBe('200');
+      }
+      for (let i = 0; i < 5; i += 1) {
+        const other = open();
+        expect(await askOn(other, `Bearer ${otherToken}`)).toBe('200');
+        all.push(other);
+      }
+      await eventually('the connections beyond the limit are closed', () => all.filter(isOpen).length === 100);
+      expect(all.slice(0, 10).every(isOpen)).toBe(true);
+      expect(all.slice(10, 15).some(isOpen)).toBe(false);
+    });
+
+    test('gives way if ten tokens have as many connections as are kept for one', async () => {
+      const { open } = await start();
+      const all = Array.from({ length: 100 }, open);
+      onTestFinished(() => all.forEach((socket) => socket.destroy()));
+      for (const [i, socket] of all.entries()) {
+        socket.on('error', () => {});
+        expect(await askOn(socket, `Bearer ${tenTokens[i % 10]}`)).toBe('200');
+      }
+      const other = open();
+      onTestFinished(() => void other.destroy());
+      expect(await askOn(other, `Bearer ${token}`)).toBe('200');
+      await eventually('one is closed', () => all.filter(isOpen).length === 99);
     });
   });
 });

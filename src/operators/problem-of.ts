@@ -1,0 +1,25 @@
+import { AccountsError } from '../accounts/accounts-error.ts';
+import { ApiProblem } from './problems.ts';
+
+/** Bytes of a body; no request of the API needs more, except to `seal`. */
+export const bodyLimit = 16_384;
+
+/** The problem that an operator gets for an error. */
+export function problemOf(error: unknown): ApiProblem {
+  if (error instanceof ApiProblem) return error;
+  if (error instanceof AccountsError) return new ApiProblem(error.code, sentence(error.message));
+  const { code = '', statusCode = 500 } = error as { code?: string; statusCode?: number };
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return new ApiProblem('body_too_large', `A body may have at most ${bodyLimit} bytes.`);
+  }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return new ApiProblem('unsupported_media_type', 'Send the body as application/json.');
+  }
+  if (statusCode < 500) return new ApiProblem('malformed_body', 'The request or its body cannot be read.');
+  return new ApiProblem('internal_error', 'The log has the cause, under the id of this request.');
+}
+
+/** Capitalizes a first word, but not a path or an id. */
+function sentence(text: string): string {
+  return `${text.replace(/^[a-z]+ /, (word) => word.charAt(0).toUpperCase() + word.slice(1))}.`;
+}
