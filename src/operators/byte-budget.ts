@@ -1,7 +1,8 @@
-/** Counts the bytes that are held for requests, up to a limit. */
+/** Counts the bytes that are held for requests, up to a limit, of which one owner gets half. */
 export class ByteBudget {
   readonly #limit: () => number;
-  #held = 0;
+  readonly #held = new Map<string, number>();
+  #total = 0;
 
   /** @param limit in bytes; called for each piece, because the configuration may change */
   constructor(limit: () => number) {
@@ -9,13 +10,19 @@ export class ByteBudget {
   }
 
   /** Whether there was room for more bytes, which are then held until they are released. */
-  hold(bytes: number): boolean {
-    if (this.#held + bytes > this.#limit()) return false;
-    this.#held += bytes;
+  hold(bytes: number, owner: string): boolean {
+    const limit = this.#limit();
+    const held = (this.#held.get(owner) ?? 0) + bytes;
+    if (this.#total + bytes > limit || held > limit / 2) return false;
+    this.#total += bytes;
+    this.#held.set(owner, held);
     return true;
   }
 
-  release(bytes: number): void {
-    this.#held -= bytes;
+  release(bytes: number, owner: string): void {
+    const held = (this.#held.get(owner) ?? 0) - bytes;
+    this.#total -= bytes;
+    if (held > 0) this.#held.set(owner, held);
+    else this.#held.delete(owner);
   }
 }

@@ -24,7 +24,8 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
   };
   const sealing = new ByteBudget(() => {
     const { requestBody, buffered } = config().limits;
-    return Math.max(requestBody, buffered / 8);
+    // Each owner's half is at least one body.
+    return Math.max(2 * requestBody, buffered / 8);
   });
   const state = () => {
     const { operators, documentation } = config();

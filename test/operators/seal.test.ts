@@ -1,7 +1,8 @@
 import { createDecipheriv, createHash, randomBytes } from 'node:crypto';
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Config } from '../../src/config/config.ts';
 import { masterKey, openStore, put, storedAccount, storedEncryption } from '../accounts/postgres/fixtures.ts';
@@ -76,7 +77,12 @@ async function start(now: () => number = Date.now, limits: Partial<Config['limit
     base64: { enabled: true, ...current, encoding: 'base64' },
   };
   const accounts = Object.entries(test).map(([id, encryption]) => ({ id, name: id, encryption: { test: encryption } }));
-  api.folder.write({ 'accounts.yaml': { accounts: [...accounts, { id: 'plain', name: 'Plain' }] } });
+  const both = { test: { enabled: true, ...current }, live: { enabled: true, ...previous } };
+  const more = [
+    { id: 'both', name: 'Both', encryption: both },
+    { id: 'plain', name: 'Plain' },
+  ];
+  api.folder.write({ 'accounts.yaml': { accounts: [...accounts, ...more] } });
   await eventually('the accounts are in force', async () => (await seal(api, 'plain test')).status === 409);
   return api;
 }
@@ -160,22 +166,66 @@ test('a body of `requestBody` is sealed, a longer one refused', async () => {
   }
 });
 
-test('bodies beyond an eighth of `buffered` are refused, and those before them give their bytes back', async () => {
-  const api = await start(undefined, { requestBody: 1_000, buffered: 8_000 });
-  // Its end does not come.
-  const unfinished = request(`${api.url}/accounts/acme/encryption/test/seal`, {
+describe('a body whose end does not come', () => {
+  /** Sends 800 of 900 bytes. */
+  function begin({ url }: TestApi, environment: string): ClientRequest {
+    const unfinished = request(`${url}/accounts/acme/encryption/${environment}/seal`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${coreToken}`, 'content-length': 900 },
+    });
+    unfinished.on('error', () => {});
+    unfinished.write(Buffer.alloc(800));
+    onTestFinished(() => void unfinished.destroy());
+    return unfinished;
+  }
+
+  test('leaves the rest of half the bytes to others of its environment, and gives its own back', async () => {
+    const api = await start(undefined, { requestBody: 1_000, buffered: 16_000 });
+    const unfinished = begin(api, 'test');
+    const statusOf = async (length: number): Promise<number> =>
+      (await seal(api, 'acme test', { body: Buffer.alloc(length) })).status;
+    await eventually('its bytes are held', async () => (await statusOf(201)) === 503);
+    expect(await statusOf(200)).toBe(200);
+    unfinished.destroy();
+    await eventually('its bytes are given back', async () => (await statusOf(1_000)) === 200);
+    for (let i = 0; i < 20; i += 1) expect(await statusOf(1_000)).toBe(200);
+  });
+
+  test('in test leaves half the bytes to live', async () => {
+    const api = await start(undefined, { requestBody: 1_000, buffered: 16_000 });
+    begin(api, 'test');
+    const statusOf = async (environment: string, length: number): Promise<number> =>
+      (await seal(api, `both ${environment}`, { body: Buffer.alloc(length) })).status;
+    await eventually('its bytes are held', async () => (await statusOf('test', 201)) === 503);
+    expect(await statusOf('live', 1_000)).toBe(200);
+  });
+
+  test('is refused after five seconds', { timeout: 20_000 }, async () => {
+    const api = await start();
+    const [response] = (await once(begin(api, 'test'), 'response')) as [IncomingMessage];
+    expect([response.statusCode, await text(response)]).toEqual([
+      408,
+      // Of 10 seconds for any request, the detail is another one.
+      expect.stringMatching(/The body took too long.*"code":"request_timeout"/),
+    ]);
+  });
+});
+
+test('a client that leaves before its body is whole is no error', async () => {
+  const api = await start();
+  const leaving = request(`${api.url}/accounts/acme/encryption/test/seal`, {
     method: 'POST',
     headers: { authorization: `Bearer ${coreToken}`, 'content-length': 900 },
   });
-  unfinished.on('error', () => {});
-  unfinished.write(Buffer.alloc(800));
-  const statusOf = async (length: number): Promise<number> =>
-    (await seal(api, 'acme test', { body: Buffer.alloc(length) })).status;
-  await eventually('its bytes are held', async () => (await statusOf(201)) === 503);
-  expect(await statusOf(200)).toBe(200);
-  unfinished.destroy();
-  await eventually('its bytes are given back', async () => (await statusOf(1_000)) === 200);
-  for (let i = 0; i < 20; i += 1) expect(await statusOf(1_000)).toBe(200);
+  leaving.on('error', () => {});
+  leaving.write(Buffer.alloc(800));
+  await eventually('its connection is open', () => leaving.socket?.connecting === false);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  leaving.destroy();
+  const line = { msg: 'operator request', operation: 'seal_body', status: 499, level: 'info' };
+  await eventually('it is logged', () => api.sidecar.log.some(({ status }) => status === 499));
+  expect(api.sidecar.log.find(({ status }) => status === 499)).toMatchObject(line);
+  expect(api.sidecar.log.filter(({ level }) => level === 'error')).toEqual([]);
 });
 
 describeWithPostgres('with accounts in a database', () => {

@@ -8,6 +8,9 @@ import type { EnvelopeCodec, SealStream } from '../../envelope/codec.ts';
 import { account, endpoint, environment, type Parts } from '../endpoint.ts';
 import { ApiProblem } from '../problems.ts';
 
+/** Milliseconds for a whole body: slow ones hold bytes that others need. */
+const bodyTimeout = 5_000;
+
 /** The response of an endpoint with a raw body. */
 export class SealedBody {
   /** The whole envelope. */
@@ -30,14 +33,16 @@ export const sealEndpoint = endpoint({
   input: z.strictObject({ account, environment }),
   rawBody: true,
   response: { status: 200, view: 'Envelope' },
-  run: async (parts, { account: id, environment }, _caller, { now, body, closed }) => {
+  run: async (parts, { account: id, environment }, { token }, { now, body, closed }) => {
     const found = await parts.find(id);
     if (found === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
     if (keysFor(environment, parts.sidecar().settings.store.masterKeys) === undefined)
       throw masterKeyMissing(environment);
     const codec = codecOf(found, environment, now);
     if (body === undefined) throw empty();
-    return new SealedBody(await sealed(body, codec.stream(), parts, closed), codec.fingerprint);
+    // What is sealed for test never keeps out live, nor one token of live another one.
+    const owner = environment === 'live' ? token.hash : environment;
+    return new SealedBody(await sealed(body, codec.stream(), parts, owner, closed), codec.fingerprint);
   },
 });
 
@@ -63,25 +68,33 @@ async function sealed(
   body: Readable,
   stream: SealStream,
   { sealing, sidecar }: Parts,
+  owner: string,
   closed: Promise<unknown>,
 ): Promise<string> {
   const limit = sidecar().settings.limits.requestBody;
   const pieces: string[] = [];
   let length = 0;
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new ApiProblem('request_timeout', 'The body took too long.')), bodyTimeout);
   try {
     // Otherwise a refusal would close the connection before it is sent.
-    for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
+    for (;;) {
+      const { value: chunk } = await Promise.race([chunks.next(), late.promise]);
+      if (chunk === undefined) break;
       if (length + chunk.length > limit) throw new ApiProblem('body_too_large', `At most ${limit} bytes are sealed.`);
-      if (!sealing.hold(chunk.length)) throw new ApiProblem('overloaded', 'Too many bodies are being sealed.');
+      if (!sealing.hold(chunk.length, owner)) throw new ApiProblem('overloaded', 'Too many bodies are being sealed.');
       length += chunk.length;
       pieces.push(stream.update(chunk));
     }
     if (length === 0) throw empty();
   } catch (error) {
-    sealing.release(length);
+    sealing.release(length, owner);
     throw error;
+  } finally {
+    clearTimeout(timer);
   }
-  void closed.then(() => sealing.release(length));
+  void closed.then(() => sealing.release(length, owner));
   pieces.push(stream.end());
   return pieces.join('');
 }
