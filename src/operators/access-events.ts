@@ -2,7 +2,10 @@ import type { OperatorsToken } from '../config/config.ts';
 import type { PlainOperations } from '../accounts/plain-operations.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** Refused requests are one event in this time, so that strangers cannot fill the trail. Milliseconds. */
+/**
+ * Refused requests are one event in this time, and so are the sign-ins of a token, so that neither strangers nor a viewer can fill
+ * the trail. Milliseconds.
+ */
 const window = 60_000;
 
 /** A request, for its event. */
@@ -12,12 +15,19 @@ interface Source {
   readonly requestId: string;
 }
 
+/** Requests since the last event of their kind, if that was added. */
+interface Counted {
+  requests: number;
+  last: Source;
+}
+
 /** Adds sign-ins and refused requests to the audit trail. No request waits for it. */
 export class AccessEvents {
   readonly #operations: () => Pick<PlainOperations, 'record'>;
   readonly #log: Logger;
-  #refused = 0;
-  #last: Source | undefined;
+  /** By the name of the token, of those that have signed in lately. */
+  readonly #signIns = new Map<string, Counted & { readonly role: string }>();
+  readonly #refused: Counted = { requests: 0, last: { origin: undefined, requestId: '' } };
   #timer: NodeJS.Timeout | undefined;
 
   constructor(operations: () => Pick<PlainOperations, 'record'>, log: Logger) {
@@ -25,27 +35,51 @@ export class AccessEvents {
     this.#log = log;
   }
 
-  signedIn({ name, role }: OperatorsToken, source: Source): void {
-    void this.#record('operator_signed_in', { role }, { actor: `token:${name}`, ...source });
+  /** The first sign-in of a token is an event at once; those until the next minute are another one. */
+  signedIn({ name, role }: Pick<OperatorsToken, 'name' | 'role'>, source: Source): void {
+    const lately = this.#signIns.get(name);
+    const signIns = lately ?? { role, requests: 0, last: source };
+    signIns.requests += 1;
+    signIns.last = source;
+    this.#signIns.set(name, signIns);
+    if (lately === undefined) void this.#recordSignIns(name, signIns);
+    this.#flushLater();
   }
 
   /** Called for each request without a known token. */
   refused(source: Source): void {
-    this.#refused += 1;
-    this.#last = source;
+    this.#refused.requests += 1;
+    this.#refused.last = source;
     this.#flushLater();
   }
 
-  /** Adds the event of requests that were refused since the last one; if that fails, they are in the next one. */
+  /** Adds the events of requests since the last ones; those that fail are in the next ones. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (this.#refused === 0 || this.#last === undefined) return;
-    const requests = this.#refused;
-    this.#refused = 0;
-    if (await this.#record('operators_refused', { requests }, { actor: 'unknown', ...this.#last })) return;
-    this.#refused += requests;
+    const recorded = [...this.#signIns].map(async ([name, signIns]) => {
+      if (signIns.requests === 0) this.#signIns.delete(name);
+      else await this.#recordSignIns(name, signIns);
+    });
+    if (this.#signIns.size > 0) this.#flushLater();
+    await Promise.all([...recorded, this.#recordRefused()]);
+  }
+
+  async #recordRefused(): Promise<void> {
+    const { requests, last } = this.#refused;
+    if (requests === 0) return;
+    this.#refused.requests = 0;
+    if (await this.#record('operators_refused', { requests }, { actor: 'unknown', ...last })) return;
+    this.#refused.requests += requests;
     this.#flushLater();
+  }
+
+  async #recordSignIns(name: string, signIns: Counted & { readonly role: string }): Promise<void> {
+    const { role, requests, last } = signIns;
+    signIns.requests = 0;
+    const request = { actor: `token:${name}`, ...last };
+    if (!(await this.#record('operator_signed_in', { role, sign_ins: requests }, request)))
+      signIns.requests += requests;
   }
 
   #flushLater(): void {

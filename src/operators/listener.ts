@@ -3,7 +3,7 @@ import type { RequestListener, Server } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
 import fastifyCookie from '@fastify/cookie';
-import { fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
+import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
@@ -12,15 +12,15 @@ import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-met
 import { https, onHandshakeFailures, type OnHandshakeFailure } from '../tls.ts';
 import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
-import type { Caller, Endpoint, Parts, RawRequest } from './endpoint.ts';
+import type { Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
-import { SealedBody } from './endpoints/seal.ts';
-import { readBody, readInput, readIdempotencyKey } from './input.ts';
+import { readBody } from './input.ts';
 import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
 import { bodyLimit, problemOf } from './problem-of.ts';
 import { ApiProblem, problemBody, problems, problemsPageOf, type ProblemCode } from './problems.ts';
-import { checkPermission, findToken } from './tokens.ts';
+import { Routes } from './routes.ts';
+import { findToken } from './tokens.ts';
 import { UnparsedRequests } from './unparsed.ts';
 
 /** The status of a request whose client left, in the log and the metrics. */
@@ -114,7 +114,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
       ended(request, clientLeft, reply.elapsedTime);
       return reply.hijack();
     }
-    const problem = problemOf(error);
+    const problem = problemOf(error, request.token);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
     request.code = problem.code;
     return sendProblem(reply, problem, page());
@@ -157,11 +157,12 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));
 
-  for (const endpoint of endpoints.filter(({ rawBody }) => !rawBody)) app.route(routeOf(endpoint, state, clock));
+  const routes = new Routes(state, clock);
+  for (const endpoint of endpoints.filter(({ rawBody }) => !rawBody)) app.route(routes.of(endpoint));
   await app.register(async (raw) => {
     raw.removeAllContentTypeParsers();
     raw.addContentTypeParser('*', async (_request: unknown, body: Readable) => body);
-    for (const endpoint of endpoints.filter(({ rawBody }) => rawBody)) raw.route(routeOf(endpoint, state, clock));
+    for (const endpoint of endpoints.filter(({ rawBody }) => rawBody)) raw.route(routes.of(endpoint));
   });
   app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async () => openApi());
   await console.serve(app);
@@ -211,73 +212,6 @@ function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string | un
     .headers(headersOf(reply.request))
     .header('Content-Type', 'application/problem+json')
     .send(Buffer.from(JSON.stringify(problemBody(problem, page, reply.request.id))));
-}
-
-/** The parameters, or the members of a query, that permissions depend on. */
-interface Named {
-  readonly account?: string;
-  readonly environment?: string;
-}
-
-function routeOf(endpoint: Endpoint, parts: () => Parts, clock: () => number): RouteOptions {
-  return {
-    method: endpoint.method,
-    url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-    config: { operation: endpoint.operation },
-    // Before the body is read.
-    onRequest: async (request) => {
-      const { account: accountInPath, environment } = request.params as Named;
-      const { account: accountInQuery } = request.query as Named;
-      checkPermission(endpoint, signedIn(request), { accountInPath, accountInQuery, environment });
-    },
-    handler: async (request, reply) => {
-      const result = await carryOut(endpoint, request, reply, parts(), clock());
-      void reply.code(endpoint.response.status);
-      if (!(result instanceof SealedBody)) return result;
-      void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
-      return result.envelope;
-    },
-  };
-}
-
-async function carryOut(
-  endpoint: Endpoint,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  parts: Parts,
-  now: number,
-): Promise<object> {
-  const { params, query, body, headers } = request;
-  const sent = endpoint.method === 'GET' ? query : endpoint.rawBody ? {} : (body ?? {});
-  const input = readInput(endpoint.input, params as Readonly<Record<string, unknown>>, sent);
-  const account = (input['account'] ?? input['id']) as string | undefined;
-  request.account = account;
-  const token = signedIn(request);
-  const idempotencyKey = endpoint.makesSecret
-    ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input, token.account)
-    : undefined;
-  const caller: Caller = {
-    actor: `token:${token.name}`,
-    origin: request.ip,
-    requestId: request.id,
-    idempotencyKey,
-    mayAcceptPlaintextInLive: token.role === 'admin',
-    token,
-  };
-  const raw: RawRequest = {
-    now,
-    body: endpoint.rawBody ? (body as Readable | undefined) : undefined,
-    closed: new Promise((resolve) => reply.raw.once('close', resolve)),
-  };
-  const result = await endpoint.run(parts, input as never, caller, raw);
-  if (endpoint.role === 'viewer' || endpoint.rawBody) return result;
-  return { ...result, in_force: await parts.isServed(account ?? '') };
-}
-
-/** The token of a request. Requests without one have been refused. */
-function signedIn({ token }: FastifyRequest): OperatorsToken {
-  if (token === undefined) throw new Error('a request without a token');
-  return token;
 }
 
 /** Keeps a client's own id if it is safe in a log. */

@@ -1,12 +1,28 @@
-import { AccountsError } from '../accounts/accounts-error.ts';
+import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
+import type { OperatorsToken } from '../config/config.ts';
 import { ApiProblem } from './problems.ts';
 
 /** Bytes of a body; no request of the API needs more, except to `seal`. */
 export const bodyLimit = 16_384;
 
-/** The problem that an operator gets for an error. */
-export function problemOf(error: unknown): ApiProblem {
+/** Errors of the whole store. Their messages name files, other accounts and variables. */
+const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
+  'store_changed',
+  'store_invalid',
+  'store_locked',
+  'store_read_only',
+  'store_unavailable',
+  'disk_full',
+  'audit_key_missing',
+  'master_key_missing',
+  'master_key_wrong',
+]);
+
+/** The problem that an operator gets for an error. @param token of the request; one of one account learns nothing of others */
+export function problemOf(error: unknown, token: OperatorsToken | undefined): ApiProblem {
   if (error instanceof ApiProblem) return error;
+  if (error instanceof AccountsError && token?.account !== undefined && ofStore.has(error.code))
+    return new ApiProblem(error.code, 'Whoever runs the sidecar sees the cause with "sidecar check".');
   if (error instanceof AccountsError) return new ApiProblem(error.code, sentence(error.message));
   const { code = '', statusCode = 500 } = error as { code?: string; statusCode?: number };
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {

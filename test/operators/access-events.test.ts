@@ -7,6 +7,7 @@ import { dashboard, startApi, token } from './api.ts';
 
 afterEach(() => void vi.useRealTimers());
 
+const otto = { name: 'otto', role: 'admin' } as const;
 const silent = createLogger('silent', { write: () => {} });
 
 test('a change by the API has the address of the client and the id of the request, in the trail and in the log', async () => {
@@ -76,14 +77,42 @@ test('refused requests of the last minute are an event when the sidecar stops', 
   ]);
 });
 
-test('an event that cannot be added is a warning', async () => {
+test('sign-ins of a token are one event a minute, with their number and the last address', async () => {
+  vi.useFakeTimers();
+  const record = vi.fn<PlainOperations['record']>(async () => {});
+  const events = new AccessEvents(() => ({ record }), silent);
+  const source = (i: number) => ({ origin: `10.0.0.${i}`, requestId: `r-${i}` });
+  const event = (actor: string, count: number, last: number) => [
+    'operator_signed_in',
+    { role: 'admin', sign_ins: count },
+    { actor: `token:${actor}`, ...source(last) },
+  ];
+  for (let i = 1; i <= 5; i += 1) events.signedIn(otto, source(i));
+  events.signedIn({ ...otto, name: 'ana' }, source(6));
+  expect(record.mock.calls).toEqual([event('otto', 1, 1), event('ana', 1, 6)]);
+  await vi.advanceTimersByTimeAsync(59_999);
+  expect(record).toHaveBeenCalledTimes(2);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(record.mock.calls.slice(2)).toEqual([event('otto', 4, 5)]);
+  events.signedIn(otto, source(7));
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(record.mock.calls.slice(3)).toEqual([event('otto', 1, 7)]);
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect(record).toHaveBeenCalledTimes(4);
+});
+
+test('an event that cannot be added is a warning, and is tried again each minute until it can', async () => {
+  vi.useFakeTimers();
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);
-  const record = async (): Promise<void> => {
-    throw new Error('no space');
-  };
+  const record = vi.fn<PlainOperations['record']>(async () => {});
+  record.mockRejectedValueOnce(new Error('no space')).mockRejectedValueOnce(new Error('no space'));
   const events = new AccessEvents(() => ({ record }), createLogger('info', { write }));
-  const token = { name: 'otto', role: 'admin', account: undefined, environment: undefined, hash: '' } as const;
-  events.signedIn(token, { origin: '10.0.0.1', requestId: 'r' });
-  await vi.waitFor(() => expect(log).toMatchObject([{ level: 'warn', action: 'operator_signed_in' }]));
+  events.signedIn(otto, { origin: '10.0.0.1', requestId: 'r' });
+  await vi.advanceTimersByTimeAsync(59_999);
+  expect(log).toMatchObject([{ level: 'warn', action: 'operator_signed_in' }]);
+  await vi.advanceTimersByTimeAsync(600_000);
+  expect(log).toHaveLength(2);
+  expect(record).toHaveBeenCalledTimes(3);
+  expect(record.mock.calls[2]).toEqual(record.mock.calls[0]);
 });

@@ -1,5 +1,6 @@
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
+import type { EnableOptions } from '../changes.ts';
 import type { MasterKey } from '../master-key.ts';
 import { remoteOperations, type OperationCall } from '../plain-operations.ts';
 import type { AppendedEvent } from '../store.ts';
@@ -39,14 +40,19 @@ export interface OperationsThreadOptions extends OperationsWorkerData {
 /** Operations that do not wait for others: they end what a leaked key can do. `stored` tells whether they are in force. */
 const urgent: ReadonlySet<OperationCall['name']> = new Set(['revokeKey', 'setActive', 'disableEncryption', 'stored']);
 
+function isUrgent({ name, arguments: [, , option] }: OperationCall): boolean {
+  // The end of a grace, and new credentials for leaked ones.
+  if (name === 'changeGrace') return option === undefined;
+  if (name === 'enableEncryption') return (option as EnableOptions).replace;
+  return urgent.has(name);
+}
+
 /**
  * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second: urgent
  * ones on a thread of their own, each thread one at a time.
  */
 export class OperationsThreads {
-  readonly operations = remoteOperations((call) =>
-    (urgent.has(call.name) ? this.#urgent : this.#others).carryOut(call),
-  );
+  readonly operations = remoteOperations((call) => (isUrgent(call) ? this.#urgent : this.#others).carryOut(call));
   readonly #urgent: OperationsThread;
   readonly #others: OperationsThread;
 

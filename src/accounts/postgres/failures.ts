@@ -67,10 +67,17 @@ export function accountsError(error: unknown): AccountsError {
   return new AccountsError(code, message, error);
 }
 
-/** The system's code of a network failure, such as ECONNREFUSED, or else the driver's message. */
+/** The driver's failures without a code. Its own messages are not for clients. */
+const driverFailures: readonly (readonly [message: RegExp, meaning: string])[] = [
+  [/timeout/i, 'no connection in time'],
+  [/SASL|password/i, 'the password is missing or refused'],
+];
+
+/** The system's code of a network failure, such as ECONNREFUSED, or what the driver means. */
 function reason(error: unknown): string {
   const { code, message } = Object(error) as { code?: unknown; message?: unknown };
-  return String(code ?? message);
+  if (typeof code === 'string') return code;
+  return driverFailures.find(([known]) => known.test(String(message)))?.[1] ?? 'the connection failed';
 }
 
 function violatedConstraint(error: unknown): unknown {

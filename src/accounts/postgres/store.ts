@@ -32,7 +32,7 @@ import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 const poolSizes = {
   /** Changes that take something away. */
   urgent: 2,
-  /** Other changes of one account, and queries for one. */
+  /** Other changes of one account, queries for one, and events of the operators' API. */
   single: 2,
   /** All that concerns many accounts or the trail. */
   bulk: 2,
@@ -95,7 +95,7 @@ export class PostgresStore implements Store {
     idempotencyKey?: IdempotencyKey,
     { urgent = false, key }: Hints = {},
   ): Promise<Changed<T>> {
-    const purpose = urgent ? 'urgent' : ids.length === 1 ? 'single' : 'bulk';
+    const purpose = urgent ? 'urgent' : ids.length <= 1 ? 'single' : 'bulk';
     const work = async (run: Query): Promise<Changed<T> & { readonly events: readonly AuditEvent[] }> => {
       const receipt = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt, events: [] };

@@ -29,6 +29,7 @@ export const accountEndpoints: readonly Endpoint[] = [
             'rotation, after 180 days; that have a key `expiring` within 30 days; that have a valid key `unused` for 30 days.',
         ),
     }),
+    takesTurns: true,
     response: { status: 200, view: 'Accounts' },
     run: async ({ operations, recent }, { after, limit, search, filter }, { token }, { now }) => {
       const { items, ...page } = await operations.listPage(limit, {

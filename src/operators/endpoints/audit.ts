@@ -38,6 +38,7 @@ export const auditEndpoints: readonly Endpoint[] = [
       after: textValue(place).optional().describe('`next` of the previous page.'),
       limit: pageSize,
     }),
+    takesTurns: true,
     response: { status: 200, view: 'Events' },
     run: async ({ operations }, { account, limit, ...filter }, { token }) => {
       const ofAccount = { ...filter, account: token.account ?? account };

@@ -15,6 +15,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({ after, limit: pageSize }),
+    takesTurns: true,
     response: { status: 200, view: 'Graces' },
     run: async ({ operations }, { after, limit }, { token }) => {
       const { items, ...page } = await operations.gracesPage(limit, { after, only: token.account });

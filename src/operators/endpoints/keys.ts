@@ -30,6 +30,7 @@ export const keyEndpoints: readonly Endpoint[] = [
       limit: pageSize,
     }),
     response: { status: 200, view: 'Due' },
+    takesTurns: true,
     run: async ({ operations }, { environment, kind, after, limit }, { token }) => {
       const query = { environment, kind, only: token.account, ...(after && { place: after }) };
       const { items, ...page } = await operations.duePage(limit, query);
@@ -44,6 +45,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({ after, limit: pageSize }),
+    takesTurns: true,
     response: { status: 200, view: 'DueKeys' },
     run: async ({ operations }, { after, limit }, { token }) => {
       const { items, ...page } = await operations.dueKeysPage(limit, { after, only: token.account });

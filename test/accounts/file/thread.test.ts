@@ -94,6 +94,8 @@ test('a revocation, a deactivation and the end of encryption do not wait for the
   const urgent = [
     () => operations.revokeKey('a', 'k', request),
     () => operations.setActive('a', false, request),
+    () => operations.enableEncryption('a', 'test', { replace: true, grace: 60_000, encoding: undefined }, request),
+    () => operations.changeGrace('a', 'test', undefined, request),
     () => operations.disableEncryption('a', 'test', undefined, request),
   ];
   let finished = 0;

@@ -138,3 +138,13 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
   await directory.open();
   return { directory, monitor };
 }
+
+/** With this SQL, and the option in the URL of a store, `ILIKE` takes half a minute, or none after `end`. */
+export const slowSearches = {
+  sql: `CREATE SCHEMA slow;
+    CREATE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(30) IS NULL';
+    CREATE OPERATOR slow.~~* (LEFTARG = text, RIGHTARG = text, FUNCTION = slow.ilike)`,
+  end: `CREATE OR REPLACE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'`,
+  option: `&options=${encodeURIComponent('-c search_path=slow,pg_catalog')}`,
+} as const;

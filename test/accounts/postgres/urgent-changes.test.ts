@@ -5,7 +5,16 @@ import type { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { record } from '../../../src/accounts/postgres/trail.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey, vault } from './fixtures.ts';
+import {
+  keyNamed,
+  openStore,
+  put,
+  slowSearches,
+  storedAccount,
+  storedEncryption,
+  storedKey,
+  vault,
+} from './fixtures.ts';
 
 const request = { actor: 'user:test' };
 const event = { at: 0, actor: 'user:test', action: 'account_renamed', account: 'other', details: {} } as const;
@@ -59,9 +68,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
       for (let i = 0; i < 10; i += 1) void all(store.list('', undefined, { search: 'slow', now: 0 })).catch(() => {});
       await waiting(url, 2);
       // The rest need not sleep.
-      const end = `CREATE OR REPLACE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT false';
-        SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'`;
-      onTestFinished(async () => void (await postgres.psql(url, end)));
+      onTestFinished(async () => void (await postgres.psql(url, slowSearches.end)));
     },
     'readers of the trail': async (_url, store) => {
       for (let i = 0; i < 30; i += 1)
@@ -111,14 +118,8 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
   test.each(Object.entries(others))('do not wait for %s', async (_what, begin) => {
     const url = await postgres.createDatabase();
     await put(openStore(url), acme, storedAccount('other'));
-    // `ILIKE` takes half a minute.
-    await postgres.psql(
-      url,
-      `CREATE SCHEMA slow;
-       CREATE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(30) IS NULL';
-       CREATE OPERATOR slow.~~* (LEFTARG = text, RIGHTARG = text, FUNCTION = slow.ilike)`,
-    );
-    const store = openStore(`${url}&options=${encodeURIComponent('-c search_path=slow,pg_catalog')}`);
+    await postgres.psql(url, slowSearches.sql);
+    const store = openStore(url + slowSearches.option);
     await begin(url, store);
     const operations = operationsOn(store);
     expect(await operations.revokeKey('acme', keyId, request)).toMatchObject({ state: 'revoked' });

@@ -1,0 +1,120 @@
+import type { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
+import type { OperatorsToken } from '../config/config.ts';
+import { ByteBudget } from './byte-budget.ts';
+import type { Caller, Endpoint, Parts, RawRequest } from './endpoint.ts';
+import { apiRoot } from './endpoints.ts';
+import { SealedBody } from './endpoints/seal.ts';
+import { readIdempotencyKey, readInput } from './input.ts';
+import { ApiProblem } from './problems.ts';
+import { checkPermission } from './tokens.ts';
+import { Turns } from './turns.ts';
+
+/** Bytes of long responses that clients have not read yet; one token gets half, which is more than two pages. */
+const maxUnread = 8 * 1_048_576;
+/** A response of this many bytes is not long. Even while many are unread, changes are answered. */
+const maxShort = 65_536;
+
+/** The parameters, or the members of a query, that permissions depend on. */
+interface Named {
+  readonly account?: string;
+  readonly environment?: string;
+}
+
+/** The endpoints as routes of the listener. */
+export class Routes {
+  readonly #parts: () => Parts;
+  readonly #clock: () => number;
+  readonly #turns = new Turns();
+  readonly #unread = new ByteBudget(() => maxUnread);
+
+  /** @param clock epoch milliseconds */
+  constructor(parts: () => Parts, clock: () => number) {
+    this.#parts = parts;
+    this.#clock = clock;
+  }
+
+  of(endpoint: Endpoint): RouteOptions {
+    return {
+      method: endpoint.method,
+      url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      config: { operation: endpoint.operation },
+      // Before the body is read.
+      onRequest: async (request) => {
+        const { account: accountInPath, environment } = request.params as Named;
+        const { account: accountInQuery } = request.query as Named;
+        checkPermission(endpoint, signedIn(request), { accountInPath, accountInQuery, environment });
+      },
+      handler: async (request, reply) => {
+        const { hash } = signedIn(request);
+        const work = (): Promise<object> => carryOut(endpoint, request, reply, this.#parts(), this.#clock());
+        const result = await (endpoint.takesTurns ? this.#turns.take(hash, () => unlessLeft(reply, work)) : work());
+        void reply.code(endpoint.response.status);
+        if (!(result instanceof SealedBody)) return this.#text(result, reply, hash);
+        void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
+        return result.envelope;
+      },
+    };
+  }
+
+  /** A response as JSON. Its bytes are charged until the client has read it. */
+  #text(result: object, reply: FastifyReply, owner: string): string {
+    const text = JSON.stringify(result);
+    const bytes = Buffer.byteLength(text);
+    if (bytes > maxShort && !reply.raw.destroyed) {
+      if (!this.#unread.hold(bytes, owner))
+        throw new ApiProblem('overloaded', 'Read the responses to earlier requests.');
+      void reply.raw.once('close', () => this.#unread.release(bytes, owner));
+    }
+    void reply.header('Content-Type', 'application/json; charset=utf-8');
+    return text;
+  }
+}
+
+/** Nobody waits for the work of a client that left before its turn. */
+async function unlessLeft<T>(reply: FastifyReply, work: () => Promise<T>): Promise<T> {
+  if (reply.raw.destroyed) throw new ApiProblem('request_timeout', 'The client has left.');
+  return work();
+}
+
+async function carryOut(
+  endpoint: Endpoint,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parts: Parts,
+  now: number,
+): Promise<object> {
+  const { params, query, body, headers } = request;
+  const sent = endpoint.method === 'GET' ? query : endpoint.rawBody ? {} : (body ?? {});
+  const input = readInput(endpoint.input, params as Readonly<Record<string, unknown>>, sent);
+  const account = (input['account'] ?? input['id']) as string | undefined;
+  request.account = account;
+  const token = signedIn(request);
+  const idempotencyKey = endpoint.makesSecret
+    ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input, token.account)
+    : undefined;
+  const caller: Caller = {
+    actor: `token:${token.name}`,
+    origin: request.ip,
+    requestId: request.id,
+    idempotencyKey,
+    mayAcceptPlaintextInLive: token.role === 'admin',
+    token,
+  };
+  const raw: RawRequest = {
+    now,
+    body: endpoint.rawBody ? (body as Readable | undefined) : undefined,
+    closed: new Promise((resolve) => reply.raw.once('close', resolve)),
+  };
+  const result = await endpoint.run(parts, input as never, caller, raw);
+  // The rows of other accounts.
+  if ('unreadable' in result && token.account !== undefined) return { ...result, unreadable: [] };
+  if (endpoint.role === 'viewer' || endpoint.rawBody) return result;
+  return { ...result, in_force: await parts.isServed(account ?? '') };
+}
+
+/** The token of a request. Requests without one have been refused. */
+function signedIn({ token }: FastifyRequest): OperatorsToken {
+  if (token === undefined) throw new Error('a request without a token');
+  return token;
+}
