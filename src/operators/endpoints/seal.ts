@@ -75,7 +75,10 @@ async function sealed(
   const pieces: string[] = [];
   let length = 0;
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new ApiProblem('request_timeout', 'The body took too long.')), bodyTimeout);
+  const timer = setTimeout(
+    () => late.reject(new ApiProblem('request_timeout', 'The body took too long.')),
+    bodyTimeout,
+  );
   try {
     // Otherwise a refusal would close the connection before it is sent.
     const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
