@@ -36,13 +36,13 @@ test.each(['base', 'overlays/test', 'overlays/live'])('the third example is depl
   expect(examples[2]?.mebibytes).toBeLessThan(Number(pod));
 });
 
-test('with TLS a fifth of the connections fits the same containers', () => {
-  expect(guide).toContain('connections × (10 KiB + `header`), with TLS × (112 KiB + `header`)');
+test('with TLS a sixth of the connections fits the same containers', () => {
+  expect(guide).toContain('connections × (10 KiB + `header`), with TLS × (128 KiB + `header`)');
   for (const { mebibytes, ...terms } of examples) {
-    const secured = memoryBound({ ...terms, connections: terms.connections / 5, tls: true });
+    const secured = memoryBound({ ...terms, connections: terms.connections / 6, tls: true });
     expect(secured / 1_048_576).toBeLessThan(mebibytes * 1.01);
   }
-  expect(readFileSync('deploy/base/sidecar.yaml', 'utf8')).toContain('with listen.tls only 200 connections');
+  expect(readFileSync('deploy/base/sidecar.yaml', 'utf8')).toContain('with listen.tls only 170 connections');
 });
 
 test('the guide has the size of the queue of log lines', () => {
