@@ -54,6 +54,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   readonly #uses: UseRecorder;
   readonly #tally: TallyKeeper;
   #pool: Promise<Pool> | undefined;
+  #closed = false;
 
   /**
    * @param clock     epoch milliseconds
@@ -67,7 +68,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     monitor: Monitor,
     audit: (event: AppendedEvent) => void,
   ) {
-    const pool = (): Promise<Pool> => (this.#pool ??= changePool(url, 1));
+    const pool = (): Promise<Pool> => this.#openPool();
     this.#uses = new UseRecorder(pool);
     this.#tally = new TallyKeeper(pool, clock, monotonic);
     this.#url = url;
@@ -118,7 +119,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   async trailState(seen: number): Promise<TrailState> {
-    return trailState(await (this.#pool ??= changePool(this.#url, 1)), seen);
+    return trailState(await this.#openPool(), seen);
   }
 
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
@@ -132,9 +133,16 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     if (this.directory.state.connected) {
       await Promise.race([this.#uses.write(), delay(lastWrite, undefined, { ref: false })]);
     }
+    this.#closed = true;
     await Promise.all([this.directory.close(), this.#store.close()]);
     const pool = this.#pool;
     this.#pool = undefined;
     void (await pool)?.end();
+  }
+
+  async #openPool(): Promise<Pool> {
+    // Who was about to ask, as for revocations, would open connections that nobody closes.
+    if (this.#closed) throw new Error('the accounts are closed');
+    return (this.#pool ??= changePool(this.#url, 1));
   }
 }
