@@ -174,9 +174,11 @@ export class Queries {
 
   /** As `keys`, in pages. @param after starts after the key with this id */
   async keysPage(id: string, size: number, after: string | undefined): Promise<Page<KeyView, string>> {
-    const account = requireAccount(await this.store.read(id), id);
     const viewing = this.viewing();
-    const start = after === undefined ? 0 : account.keys.indexOf(requireKey(account, after)) + 1;
+    // With the key before the page, and one behind it.
+    const start = after === undefined ? 0 : 1;
+    const account = requireAccount(await this.store.readKeys(id, start + size + 1, after), id);
+    if (after !== undefined) requireKey(account, after);
     const items = account.keys.slice(start, start + size).map((key) => viewKey(id, key, viewing));
     const next = start + size < account.keys.length ? (items.at(-1)?.id ?? null) : null;
     return { items, next, unreadable: [] };

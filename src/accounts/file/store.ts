@@ -70,6 +70,13 @@ export class FileStore implements Store {
     return this.#read(this.#target()).accounts.find((account) => account.id === id);
   }
 
+  async readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined> {
+    const account = await this.read(id);
+    if (account === undefined) return undefined;
+    const first = from === undefined ? 0 : account.keys.findIndex((key) => key.id === from);
+    return { ...account, keys: first === -1 ? [] : account.keys.slice(first, first + limit) };
+  }
+
   async findByKey(hash: string): Promise<StoredAccount | undefined> {
     return this.#read(this.#target()).accounts.find(({ keys }) => keys.some((key) => key.hash === hash));
   }

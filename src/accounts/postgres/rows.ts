@@ -80,8 +80,20 @@ interface KeyChoice {
 /** Accounts, as `AccountRow`, read in one statement, so that they are consistent. */
 export function selectAccounts({ limit, named }: KeyChoice = { limit: maxKeysRead }): string {
   const first = named === undefined ? '' : `${named} DESC, `;
-  const chosen =
-    limit === undefined ? '' : `ORDER BY ${first}k.revoked_at IS NULL DESC, k.position DESC LIMIT ${limit}`;
+  return selectWithKeys(
+    limit === undefined ? '' : `ORDER BY ${first}k.revoked_at IS NULL DESC, k.position DESC LIMIT ${limit}`,
+  );
+}
+
+/** Accounts with at most $3 of their keys, from the one with the id $2 on, or from the oldest one if $2 is null. */
+export const selectKeysFrom = selectWithKeys(
+  `AND ($2::text IS NULL OR k.position >= (
+    SELECT position FROM envelope_sidecar.api_keys WHERE account_id = a.account_id AND key_id = $2))
+  ORDER BY k.position LIMIT $3`,
+);
+
+/** @param chosen the end of a query of keys `k` */
+function selectWithKeys(chosen: string): string {
   return `
     SELECT a.account_id, a.xmin::text AS version, a.name, a.active, (
       SELECT coalesce(json_agg(${keyJson} ORDER BY k.position), '[]')

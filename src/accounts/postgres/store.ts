@@ -20,7 +20,7 @@ import type {
 } from '../store.ts';
 import { changePool } from './clients.ts';
 import { pages } from './pages.ts';
-import { accountIfReadable, accountOf, selectAccounts, versionsOf, type AccountRow } from './rows.ts';
+import { accountIfReadable, accountOf, selectAccounts, selectKeysFrom, versionsOf, type AccountRow } from './rows.ts';
 import { readLines, readTrail, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
@@ -55,11 +55,16 @@ export class PostgresStore implements Store {
     this.#trail = trail;
   }
 
-  async read(id: string, { urgent = false }: Hints = {}): Promise<StoredAccount | undefined> {
-    const rows = await this.#query(urgent ? 'urgent' : 'single')<AccountRow>(
-      `${selectAccounts()} WHERE a.account_id = $1`,
-      [id],
-    );
+  async read(id: string, { urgent = false, key = '' }: Hints = {}): Promise<StoredAccount | undefined> {
+    const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
+    const run = this.#query(urgent ? 'urgent' : 'single');
+    const rows = await run<AccountRow>(`${select} WHERE a.account_id = $1`, [id, key]);
+    return rows.map(accountOf)[0];
+  }
+
+  async readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined> {
+    const run = this.#query('single');
+    const rows = await run<AccountRow>(`${selectKeysFrom} WHERE a.account_id = $1`, [id, from ?? null, limit]);
     return rows.map(accountOf)[0];
   }
 

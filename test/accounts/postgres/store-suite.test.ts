@@ -32,6 +32,11 @@ class MarkingStore implements Store {
     return account && unmarked(account);
   }
 
+  async readKeys(...query: Parameters<Store['readKeys']>): Promise<StoredAccount | undefined> {
+    const account = await this.#store.readKeys(...query);
+    return account && unmarked(account);
+  }
+
   async findByKey(hash: string): Promise<StoredAccount | undefined> {
     const account = await this.#store.findByKey(hash);
     return account && unmarked(account);

@@ -202,6 +202,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(bounds(await store.read('acme'))).toEqual(newestValid);
     expect(bounds((await all(store.list('', undefined, { now: 0 })))[0])).toEqual(newestValid);
     expect(bounds(await store.findByKey(oldest.hash))).toEqual([2_000, oldest.id, 'k5999']);
+    expect(bounds(await store.read('acme', { key: oldest.id }))).toEqual([2_000, oldest.id, 'k5999']);
     // An export has all.
     expect((await all(store.list()))[0]?.keys).toHaveLength(6_001);
     expect((await all(store.list())).map(({ id }) => id)).toEqual(['acme', 'globex', 'other']);
@@ -209,6 +210,28 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const operations = new Operations({ store, vault: new Vault([masterKey]), clock: Date.now, audit: () => {} });
     const request = { actor: 'user:test' };
     expect(await operations.revokeKey('acme', oldest.id, request)).toMatchObject({ state: 'revoked' });
+    expect(await operations.showKey('acme', oldest.id)).toMatchObject({ state: 'revoked', revoked_by: 'user:test' });
+    // The pages have each key once, also one that is issued between two of them.
+    const listed: string[] = [];
+    for (let after: string | null | undefined; after !== null;) {
+      const page = await operations.keysPage('acme', 1_000, after);
+      listed.push(...page.items.map((key) => key.id));
+      if (after === undefined) {
+        await postgres.psql(
+          url,
+          `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at)
+            VALUES ('late', 'acme', 'sk_test_', sha256('late'), now())`,
+        );
+      }
+      after = page.next;
+    }
+    expect(listed).toEqual([oldest.id, ...Array.from({ length: 6_000 }, (_, i) => `k${i + 1}`), 'late']);
+    expect(await operations.keysPage('acme', 1_000, 'late')).toMatchObject({ items: [], next: null });
+    await expect(operations.keysPage('acme', 10, 'none')).rejects.toMatchObject({ code: 'key_unknown' });
+    await expect(operations.keysPage('none', 10, undefined)).rejects.toMatchObject({ code: 'account_unknown' });
+    // A key of another account is none of this one's.
+    await expect(operations.keysPage('globex', 10, 'late')).rejects.toMatchObject({ code: 'key_unknown' });
+    await postgres.psql(url, `DELETE FROM envelope_sidecar.api_keys WHERE key_id = 'late'`);
     await expect(operations.rotateKey('acme', 'k1', 0, request)).rejects.toMatchObject({ code: 'too_many_keys' });
     const count = 'SELECT count(*), count(*) FILTER (WHERE revoked_at IS NULL) FROM envelope_sidecar.api_keys';
     expect(await postgres.psql(url, `${count} WHERE account_id = 'acme'`)).toBe('6001|3000');
