@@ -22,12 +22,7 @@ export interface Store {
    */
   read(id: string, hints?: Hints): Promise<StoredAccount | undefined>;
 
-  /**
-   * The account with a part of its keys, however many it has: up to `limit` in the order in which they were made, the first of them
-   * `from`. No keys if it has no key with that id; undefined if there is no account.
-   *
-   * @param from undefined: from the oldest one on
-   */
+  /** The account with up to `limit` keys, oldest first, from the one with the id `from` on; without keys if that is unknown. */
   readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */

@@ -242,3 +242,14 @@ class AccountsReader {
     }
   }
 }
+
+/** The account with up to `limit` keys from the one with the id `from` on, or from the first one; none if no key has it. */
+export function withKeysFrom(
+  account: StoredAccount | undefined,
+  limit: number,
+  from: string | undefined,
+): typeof account {
+  const { keys = [] } = account ?? {};
+  const first = from === undefined ? 0 : keys.findIndex((key) => key.id === from);
+  return account && { ...account, keys: first === -1 ? [] : keys.slice(first, first + limit) };
+}

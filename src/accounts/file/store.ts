@@ -9,7 +9,7 @@ import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import { isSelected } from '../conditions.ts';
-import { readAccounts } from './read.ts';
+import { readAccounts, withKeysFrom } from './read.ts';
 import { rewrittenText } from './remove.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
@@ -71,10 +71,7 @@ export class FileStore implements Store {
   }
 
   async readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined> {
-    const account = await this.read(id);
-    if (account === undefined) return undefined;
-    const first = from === undefined ? 0 : account.keys.findIndex((key) => key.id === from);
-    return { ...account, keys: first === -1 ? [] : account.keys.slice(first, first + limit) };
+    return withKeysFrom(await this.read(id), limit, from);
   }
 
   async findByKey(hash: string): Promise<StoredAccount | undefined> {
