@@ -44,8 +44,9 @@ export class AesCbc {
   /** @param credentials a key of 32 bytes and an IV of 16 */
   constructor({ key, iv }: { readonly key: KeyObject; readonly iv: Buffer }) {
     this.#key = key;
-    this.#iv = iv;
-    this.#lastBlock = Buffer.from(iv);
+    // Not from Node's pool, of which a few bytes would keep 64 KiB.
+    this.#iv = Buffer.alloc(iv.length, iv);
+    this.#lastBlock = Buffer.alloc(iv.length, iv);
   }
 
   encrypt(plaintext: Buffer): Buffer {

@@ -57,7 +57,8 @@ export class HeldText {
   #hold(bytes: Buffer, at: number, maxLength: number): void {
     const length = Math.min(maxLength, this.#length + bytes.length - at);
     if (length > this.#held.length) {
-      const larger = Buffer.allocUnsafe(Math.min(maxLength, Math.max(256, 2 * length)));
+      // Not from Node's pool, of which a few bytes would keep 64 KiB.
+      const larger = Buffer.allocUnsafeSlow(Math.min(maxLength, Math.max(256, 2 * length)));
       this.#held.copy(larger, 0, 0, this.#length);
       this.#held = larger;
     }

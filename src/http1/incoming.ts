@@ -165,7 +165,11 @@ export class Incoming {
   }
 
   #hold(bytes: Buffer): void {
-    this.#held = Buffer.concat([this.#held, bytes]);
+    // Not from Node's pool, of which a few bytes would keep 64 KiB.
+    const held = Buffer.allocUnsafeSlow(this.#held.length + bytes.length);
+    held.set(this.#held);
+    held.set(bytes, this.#held.length);
+    this.#held = held;
     if (this.#held.length >= maxHeld) this.#owner.socket.pause();
   }
 

@@ -30,6 +30,8 @@ export async function callUnary(socket: string, path: string, message: Buffer, t
   const connection = connectSocket(socket);
   const session = connect('http://localhost', { createConnection: () => connection });
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  // It may fail before it is awaited.
+  promise.catch(() => {});
   const fail = (error: NodeJS.ErrnoException): void =>
     reject(new GrpcError(status.unavailable, error.code ?? error.message));
   const timer = setTimeout(

@@ -100,12 +100,18 @@ class UpgradeCall implements UpstreamCall {
         if (!isWebSocketSwitch(headers)) return false;
         const passed = this.#onSwitch(headers);
         this.#over = true;
+        let isCoupled = false;
         outgoing?.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
+          isCoupled = true;
           upstreamSocket.off('data', this.#receive);
           client.once('close', () => upstreamSocket.destroy());
           upstreamSocket.once('close', () => client.destroySoon());
           // http-proxy writes these to the client.
           response.headers = { ...grouped(passed), ...upgradeHeaders };
+        });
+        // Node's parser may still refuse the response: then nobody would close the client's connection.
+        outgoing?.once('close', () => {
+          if (!isCoupled) client.destroy();
         });
         for (const couple of couplings) outgoing?.once('upgrade', couple as () => void);
         return true;

@@ -46,6 +46,15 @@ test('new work does not overtake waiting work', async () => {
   expect(turns.tryStart()).toBe(true);
 });
 
+test('after long work nothing of its kind starts for a while', async () => {
+  const turns = new TickQueue(1);
+  await turns.next();
+  const before = performance.now();
+  turns.rest(50);
+  await turns.next();
+  expect(performance.now() - before).toBeGreaterThan(48);
+});
+
 test.each([
   ['a new connection', false],
   ['a connection that has carried its key before', true],

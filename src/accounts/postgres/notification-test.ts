@@ -42,6 +42,7 @@ async function notify(url: string, channel: string): Promise<void> {
     await sender.connect();
     await sender.query(`NOTIFY ${channel}`);
   } finally {
-    await sender.end();
+    // Not awaited: a peer that has become silent would hold up all look-ups.
+    void sender.end().catch(() => {});
   }
 }

@@ -76,7 +76,8 @@ class Collector implements BodySink {
     const doubled = Math.max(minCapacity, length, 2 * this.#bytes.length);
     const capacity = Math.max(length, Math.min(doubled, stated));
     if (!this.#responder.reservation.hold(capacity - this.#bytes.length)) return false;
-    const larger = Buffer.allocUnsafe(capacity);
+    // Not from Node's pool, of which a few bytes would keep 64 KiB.
+    const larger = Buffer.allocUnsafeSlow(capacity);
     this.#bytes.copy(larger, 0, 0, this.#length);
     this.#bytes = larger;
     return true;

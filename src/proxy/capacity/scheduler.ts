@@ -9,6 +9,8 @@ export class TickQueue {
   readonly #waiting: (() => void)[] = [];
   #started = 0;
   #scheduled = false;
+  /** Nothing starts before, on `performance.now()`'s scale. */
+  #restUntil = 0;
 
   /** @param perTick pieces of work that start in one turn of the event loop */
   constructor(perTick: number) {
@@ -34,13 +36,28 @@ export class TickQueue {
     return new Promise((resolve) => this.add(resolve));
   }
 
+  /**
+   * Starts nothing for a while. Connections are accepted one in a turn of the event loop, so that long work in every turn, even if
+   * it is bounded, would keep new clients waiting.
+   */
+  rest(milliseconds: number): void {
+    this.#restUntil = performance.now() + milliseconds;
+  }
+
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(this.#run);
+    const rest = this.#restUntil === 0 ? 0 : this.#restUntil - performance.now();
+    if (rest > 0) setTimeout(this.#run, rest);
+    else setImmediate(this.#run);
   }
 
   readonly #run = (): void => {
+    if (this.#restUntil > performance.now()) {
+      this.#scheduled = false;
+      this.#schedule();
+      return;
+    }
     const ready = this.#waiting.splice(0, this.#perTick);
     this.#started = ready.length;
     this.#scheduled = false;
