@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './body-reader.ts';
 import { requestTrailerForm } from './grammar.ts';
-import { HeldText } from './held-text.ts';
+import { concatUnpooled, HeldText } from './held-text.ts';
 import { faultOf, RequestReader, type HeadLimits, type RequestFault, type RequestHead } from './request-reader.ts';
 
 /** Receives the body of a request. After `onEnd` or `onFault` nothing more is called, nor after the end of the response. */
@@ -165,11 +165,8 @@ export class Incoming {
   }
 
   #hold(bytes: Buffer): void {
-    // Not from Node's pool, of which a few bytes would keep 64 KiB.
-    const held = Buffer.allocUnsafeSlow(this.#held.length + bytes.length);
-    held.set(this.#held);
-    held.set(bytes, this.#held.length);
-    this.#held = held;
+    // `concat` would take it from Node's pool, of which a few bytes keep 64 KiB.
+    this.#held = concatUnpooled(this.#held, bytes);
     if (this.#held.length >= maxHeld) this.#owner.socket.pause();
   }
 
