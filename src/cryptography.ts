@@ -53,7 +53,8 @@ export const cryptography = {
     algorithm: 'sha256',
     name: 'SHA-256',
     bits: 256,
-    purpose: "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail",
+    purpose:
+      "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail, changes of files",
     files: [
       'src/accounts/api-key.ts',
       'src/accounts/key-maker.ts',
@@ -63,6 +64,7 @@ export const cryptography = {
       'src/audit/verify.ts',
       'src/console/envelope.ts',
       'src/envelope/credentials.ts',
+      'src/yaml/files.ts',
     ],
     standard: 'FIPS 180-4',
     fips: approved,

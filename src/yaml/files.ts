@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { WrongValue } from '../input/value-types.ts';
+import { cryptography } from '../cryptography.ts';
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'it does not exist',
@@ -21,7 +22,7 @@ const maxSize = 256 * 1_048_576;
 export class Files {
   /** Absolute paths of all files read or tried, for watching. */
   readonly seen = new Set<string>();
-  readonly #hash = createHash('sha256');
+  readonly #hash = createHash(cryptography.digest.algorithm);
 
   /** Differs if other files were read, or one had another content. */
   get digest(): string {

@@ -4,7 +4,7 @@ import { startServe } from '../support/command.ts';
 import { Folder, globexEntry, accountsFile, sidecarFile } from '../support/folder.ts';
 import { occurrences } from '../support/memory.ts';
 
-test('reloads leave no further copies of secrets in the memory of the process', { timeout: 60_000 }, async () => {
+test('reloads leave no further copies of secrets in the memory of the process', { timeout: 240_000 }, async () => {
   const masterKey = Buffer.from(Array.from({ length: 32 }, (_, i) => (i * 37 + 11) % 256));
   const texts = {
     'master-key': masterKey.toString('base64'),
