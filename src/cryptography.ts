@@ -58,7 +58,6 @@ export const cryptography = {
     files: [
       'src/accounts/api-key.ts',
       'src/accounts/key-maker.ts',
-      'src/accounts/file/trail-end.ts',
       'src/admin/drain-token.ts',
       'src/audit/chain.ts',
       'src/audit/verify.ts',

@@ -17,41 +17,45 @@ export interface TrailEnd extends Link {
   readonly chained: Buffer | undefined;
 }
 
-/** Lines to be appended, without newlines, and their events. */
-export interface ChainedEvents {
-  readonly lines: readonly Buffer[];
-  readonly appended: readonly AppendedEvent[];
+/** A line to be appended, without newline, and its event. */
+export interface ChainedEvent {
+  readonly line: Buffer;
+  readonly appended: AppendedEvent;
 }
 
 /**
- * Chains events to the end of a trail, behind an event of their own if the key that signs is another one from here on.
+ * Chains events to the end of a trail, behind an event of their own if the key that signs is another one from here on. Each is
+ * signed when it is asked for.
  *
  * @throws AccountsError `audit_key_missing` if the trail is signed and none of the keys has signed its last event
  */
-export function chainEvents(end: TrailEnd, events: readonly AuditEvent[], options: TrailOptions): ChainedEvents {
-  const [key] = options.auditKeys ?? [];
-  const signer = signerOf(end.chained, options.auditKeys ?? []);
+export function* chainEvents(
+  end: TrailEnd,
+  events: readonly AuditEvent[],
+  { origin: ownOrigin, auditKeys = [] }: TrailOptions,
+): Generator<ChainedEvent, void> {
+  const [key] = auditKeys;
   const [first] = events;
-  const lines: Buffer[] = [];
-  const appended: AppendedEvent[] = [];
+  const signer = signerOf(end.chained, auditKeys);
   let last: Link = end;
-  const append = (event: AuditEvent, signedBy: KeyObject | undefined): void => {
+  const chain = (event: AuditEvent, signedBy: KeyObject | undefined): ChainedEvent => {
     const { at, actor, action, account, details, older, requestId } = event;
-    const origin = older === undefined ? (event.origin ?? options.origin) : undefined;
+    const origin = older === undefined ? (event.origin ?? ownOrigin) : undefined;
     const time = new Date(at).toISOString();
     const members = { older, at: time, actor, action, account, details, origin, request_id: requestId };
-    const { hash: prev } = last;
+    const { position, hash: prev } = last;
     const line = lineAfter(last, members, signedBy);
-    last = { position: last.position + 1, hash: hashOf(line) };
-    lines.push(line);
-    appended.push({ ...event, origin, prev, ...last });
+    last = { position: position + 1, hash: hashOf(line) };
+    return { line, appended: { ...event, origin, prev, ...last } };
   };
   if (first !== undefined && key !== undefined && signer !== key) {
     const details = { key: publicText(key) };
-    append({ ...first, action: 'audit_key_changed', account: undefined, details, older: undefined }, signer ?? key);
+    yield chain(
+      { ...first, action: 'audit_key_changed', account: undefined, details, older: undefined },
+      signer ?? key,
+    );
   }
-  for (const event of events) append(event, key);
-  return { lines, appended };
+  for (const event of events) yield chain(event, key);
 }
 
 /** The key that signed the last event; undefined: it is not signed. */

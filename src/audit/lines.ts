@@ -1,7 +1,12 @@
+import { fstatSync, readSync } from 'node:fs';
+
 const newline = 10;
 
 /** The longest line of a trail, in bytes. */
 const longest = 1 << 20;
+
+/** Bytes that are read at once from the end of a file. */
+const chunk = 1 << 16;
 
 /**
  * The lines of a stream, without their newlines. Memory stays bounded: a longer line than any writer makes is cut off.
@@ -20,4 +25,25 @@ export async function* linesOf(stream: AsyncIterable<Buffer>, torn: () => void):
     rest = data.subarray(start, start + longest);
   }
   if (rest.length > 0) torn();
+}
+
+/**
+ * The lines of an open file from the last one to the first, without their newlines. Before them comes what stands behind the last
+ * newline: empty, unless a crash has left a line incomplete.
+ */
+export function* linesFromEnd(file: number): Generator<Buffer, void> {
+  let rest: Buffer = Buffer.alloc(0);
+  for (let from = fstatSync(file).size; from > 0;) {
+    const length = Math.min(from, chunk);
+    from -= length;
+    const read = Buffer.alloc(length);
+    // A regular file is read whole, up to its end.
+    readSync(file, read, 0, length, from);
+    rest = Buffer.concat([read, rest]);
+    for (let at = rest.lastIndexOf(newline); at !== -1; at = rest.lastIndexOf(newline)) {
+      yield rest.subarray(at + 1);
+      rest = rest.subarray(0, at);
+    }
+  }
+  yield rest;
 }

@@ -6,16 +6,17 @@ import {
   fsyncSync,
   ftruncateSync,
   openSync,
+  readFileSync,
   statSync,
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { beginning } from '../../audit/chain.ts';
-import { linesOf } from '../../audit/lines.ts';
+import { beginning, hashOf, tiesOf } from '../../audit/chain.ts';
+import { linesFromEnd, linesOf } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { chainEvents, type TrailOptions } from '../chained-events.ts';
+import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
 import { eventOf } from '../event-line.ts';
 import {
   endList,
@@ -26,7 +27,6 @@ import {
   type TrailState,
 } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
-import { endOf, setTornLineAside, stateOf } from './trail-end.ts';
 
 /**
  * The audit trail of an accounts' file, in an append-only file next to it. The caller holds the lock of the accounts'
@@ -56,14 +56,14 @@ export class Trail {
     if (first === undefined) return [];
     const file = this.#open();
     try {
-      setTornLineAside(file, `${this.#path}.torn`, this.#model);
+      this.#setTornLineAside(file);
+      const end = endOf(file);
+      const begun = end.chained === undefined && end.position > 0 ? [this.#begin(first, end.position)] : [];
+      const chained = [...chainEvents(end, [...begun, ...events], this.#options)];
       const { size } = fstatSync(file);
-      const { older, ...end } = endOf(file, size);
-      const begun: AuditEvent = { ...first, action: 'trail_begun', account: undefined, details: older ?? {} };
-      const { lines, appended } = chainEvents(end, older === undefined ? events : [begun, ...events], this.#options);
       try {
         // `writeSync` would return after a part if the disk is almost full.
-        writeFileSync(file, lines.map((line) => `${line.toString()}\n`).join(''));
+        writeFileSync(file, chained.map(({ line }) => `${line.toString()}\n`).join(''));
         fsyncSync(file);
         if (size === 0) syncFolder(dirname(this.#path));
       } catch (error) {
@@ -71,7 +71,7 @@ export class Trail {
         fsyncSync(file);
         throw error;
       }
-      return appended;
+      return chained.map(({ appended }) => appended);
     } finally {
       closeSync(file);
     }
@@ -116,10 +116,35 @@ export class Trail {
     if (!this.#isThere()) return { last: beginning, isSigned: false, seenHash: undefined };
     const file = openSync(this.#path, 'r');
     try {
-      return stateOf(file, fstatSync(file).size, seen);
+      const { position, hash, chained } = endOf(file);
+      const isSigned = chained !== undefined && tiesOf(chained)?.sig !== undefined;
+      const line = seen > 0 && seen <= position ? lineFromEnd(file, position - seen) : undefined;
+      return { last: { position, hash }, isSigned, seenHash: line && hashOf(line) };
     } finally {
       closeSync(file);
     }
+  }
+
+  /** The event that the version before has written what is there. */
+  #begin(first: AuditEvent, events: number): AuditEvent {
+    const details = { events, sha256: hashOf(readFileSync(this.#path)) };
+    return { ...first, action: 'trail_begun', account: undefined, details };
+  }
+
+  /** Moves an incomplete last line, as a crash leaves it, to the end of another file. */
+  #setTornLineAside(file: number): void {
+    const [torn] = linesFromEnd(file);
+    if (torn === undefined || torn.length === 0) return;
+    const aside = openSync(`${this.#path}.torn`, 'a', 0o600);
+    try {
+      copyRights(this.#model, aside);
+      writeFileSync(aside, `${torn.toString()}\n`);
+      fsyncSync(aside);
+    } finally {
+      closeSync(aside);
+    }
+    ftruncateSync(file, fstatSync(file).size - torn.length);
+    fsyncSync(file);
   }
 
   #isThere(): boolean {
@@ -140,6 +165,34 @@ export class Trail {
   #odd(): AccountsError {
     return new AccountsError('store_invalid', `${displayName(this.#path)} is not a regular file: remove it`);
   }
+}
+
+/** The end of a trail: the last line that is chained, and behind it what was added by hand or by the version before. */
+function endOf(file: number): TrailEnd {
+  let last: Buffer | undefined;
+  let events = 0;
+  for (const line of completeLinesFromEnd(file)) {
+    last ??= line;
+    const ties = tiesOf(line);
+    if (ties !== undefined) return { position: ties.position + events, hash: hashOf(last), chained: line };
+    events += 1;
+  }
+  return { position: events, hash: last === undefined ? beginning.hash : hashOf(last), chained: undefined };
+}
+
+function lineFromEnd(file: number, behind: number): Buffer | undefined {
+  let left = behind;
+  for (const line of completeLinesFromEnd(file)) {
+    if (left === 0) return line;
+    left -= 1;
+  }
+  return undefined;
+}
+
+function* completeLinesFromEnd(file: number): Generator<Buffer, void> {
+  const lines = linesFromEnd(file);
+  lines.next();
+  yield* lines;
 }
 
 /** As the SQL in postgres/trail.ts. */

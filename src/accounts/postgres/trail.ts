@@ -1,6 +1,6 @@
 import { AccountsError } from '../accounts-error.ts';
 import { beginning, hashOf } from '../../audit/chain.ts';
-import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
+import { chainEvents, type ChainedEvent, type TrailEnd, type TrailOptions } from '../chained-events.ts';
 import { eventOf } from '../event-line.ts';
 import {
   endList,
@@ -36,18 +36,17 @@ export async function record(
   events: readonly AuditEvent[],
   options: TrailOptions,
 ): Promise<readonly AppendedEvent[]> {
-  if (events.length === 0) return [];
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
     const end = await endOfTrail(run);
-    const first = chainEvents(end, events.slice(0, 1), options);
-    const taken = await insert(run, end.position, first.lines.slice(0, 1), 'ON CONFLICT (position) DO NOTHING');
-    if (taken === 0) continue;
+    const chained = chainEvents(end, events, options);
+    const first = chained.next();
+    if (first.done) return [];
+    const isTaken = await insert(run, end.position, [first.value], 'ON CONFLICT (position) DO NOTHING');
+    if (!isTaken) continue;
     // Nobody can take the positions behind it before this transaction ends.
-    const chained = first.lines.at(-1);
-    const { position, hash } = first.appended.at(-1) ?? end;
-    const rest = chainEvents({ position, hash, chained }, events.slice(1), options);
-    await insert(run, end.position + 1, [...first.lines.slice(1), ...rest.lines]);
-    return [...first.appended, ...rest.appended];
+    const rest = [...chained];
+    if (rest.length > 0) await insert(run, end.position + 1, rest);
+    return [first.value, ...rest].map(({ appended }) => appended);
   }
   throw contended(undefined);
 }
@@ -59,16 +58,15 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
   return { position: Number(last.position), hash: hashOf(chained), chained };
 }
 
-/** Adds lines behind a position. Returns how many. */
-async function insert(run: Query, after: number, lines: readonly Buffer[], conflict = ''): Promise<number> {
-  if (lines.length === 0) return 0;
+/** Adds lines behind a position. Returns whether it did. */
+async function insert(run: Query, after: number, chained: readonly ChainedEvent[], conflict = ''): Promise<boolean> {
   const added = await run(
     `INSERT INTO envelope_sidecar.trail (position, line)
       SELECT $1::bigint + number, line FROM unnest($2::text[]) WITH ORDINALITY AS given (line, number)
       ${conflict} RETURNING true`,
-    [after, lines.map((line) => line.toString())],
+    [after, chained.map(({ line }) => line.toString())],
   );
-  return added.length;
+  return added.length > 0;
 }
 
 /** Where the trail ends, for any role. @param seen a position whose hash is wanted */
