@@ -2,19 +2,19 @@ import type { Account } from './account.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /** An API key together with the account it belongs to. */
-export interface KeyHolder {
+export interface Principal {
   /** Its other keys do not matter to a request. */
   readonly account: Omit<Account, 'keys'>;
   readonly key: ApiKey;
 }
 
-/** `unavailable`: the store does not respond. A wrong 401 might make a merchant's server give up. */
-export type LookupResult = KeyHolder | undefined | 'unavailable';
+/** `unavailable`: the store does not respond. A spurious 401 would stop merchants from retrying. */
+export type LookupResult = Principal | undefined | 'unavailable';
 
 /** Looks up accounts by their API keys. */
 export interface KeyDirectory {
   /**
-   * Finds the holder of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for
+   * Finds the principal of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for
    * known and unknown keys, and compares no key byte by byte, so that its duration reveals nothing. Returns a promise
    * only for a query to the database.
    */

@@ -1,16 +1,16 @@
 import type { Account } from '../account.ts';
 import { differences } from '../differences.ts';
-import type { KeyDirectory, KeyHolder, Uses } from '../key-directory.ts';
+import type { KeyDirectory, Principal, Uses } from '../key-directory.ts';
 
 /** A directory over accounts held in memory. Key hashes are unique: the accounts' file is checked for that. */
 export function memoryDirectory(accounts: readonly Account[], uses?: Uses): KeyDirectory {
   const byId = new Map(accounts.map((account) => [account.id, account]));
-  const holders = new Map<string, KeyHolder | 'unavailable'>();
+  const principals = new Map<string, Principal | 'unavailable'>();
   for (const account of accounts) {
     for (const key of account.keys) {
-      holders.set(key.hash, account.unwrapError === undefined ? { account, key } : 'unavailable');
+      principals.set(key.hash, account.unwrapError === undefined ? { account, key } : 'unavailable');
     }
   }
   const serves = (account: Account): boolean => differences(byId.get(account.id), account).length === 0;
-  return { find: (hash) => holders.get(hash), holds: () => true, serves, ...(uses && { uses }) };
+  return { find: (hash) => principals.get(hash), holds: () => true, serves, ...(uses && { uses }) };
 }

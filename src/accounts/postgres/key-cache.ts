@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Account } from '../account.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
-import type { DirectoryState, KeyHolder } from '../key-directory.ts';
+import type { DirectoryState, Principal } from '../key-directory.ts';
 import { LastKnown } from './last-known.ts';
 
 /**
@@ -30,7 +30,7 @@ const maxAge = 60_000;
 export interface Entry {
   readonly account: string;
   /** `unavailable`: the key exists, but the database's row of its account cannot be used. */
-  readonly found: KeyHolder | 'unavailable';
+  readonly found: Principal | 'unavailable';
   readonly read: Reading;
 }
 

@@ -1,26 +1,26 @@
 import { LRUCache } from 'lru-cache';
 import type { ApiKey } from '../api-key.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
-import type { KeyHolder } from '../key-directory.ts';
+import type { Principal } from '../key-directory.ts';
 
 /** The most accounts that are remembered. Changes of others are applied without a log line. */
 const maxKeys = 1_000;
 
 /** Earlier cached versions of changed accounts, to determine the differences when they are read again. */
 export class LastKnown {
-  readonly #accounts = new LRUCache<string, { account: KeyHolder['account']; readonly keys: Map<string, ApiKey> }>({
+  readonly #accounts = new LRUCache<string, { account: Principal['account']; readonly keys: Map<string, ApiKey> }>({
     max: maxKeys,
   });
 
   /** Remembers a cache entry that is about to be dropped or replaced. */
-  remember({ account, key }: KeyHolder): void {
+  remember({ account, key }: Principal): void {
     const known = this.#accounts.get(account.id);
     if (known === undefined) this.#accounts.set(account.id, { account, keys: new Map([[key.hash, key]]) });
     else known.keys.set(key.hash, key);
   }
 
-  /** The differences between a holder that was just read and the remembered one; each once, whatever the number of keys. */
-  differences({ account, key }: KeyHolder): readonly Difference[] {
+  /** The differences between a principal that was just read and the remembered one; each once, whatever the number of keys. */
+  differences({ account, key }: Principal): readonly Difference[] {
     const known = this.#accounts.get(account.id);
     if (known === undefined) return [];
     const before = known.keys.get(key.hash);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { environmentOf, kindOf } from '../../accounts/api-key.ts';
-import type { KeyHolder as Principal, LookupResult } from '../../accounts/key-directory.ts';
+import type { Principal, LookupResult } from '../../accounts/key-directory.ts';
 import type { ReportableCode, Route } from '../../config/config.ts';
 import { Refusal } from '../../errors.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';

@@ -7,7 +7,7 @@ import {
   type EnvironmentName,
   type KeyPrefix,
 } from '../../accounts/api-key.ts';
-import type { KeyHolder as Principal, LookupResult } from '../../accounts/key-directory.ts';
+import type { Principal, LookupResult } from '../../accounts/key-directory.ts';
 import { Refusal } from '../../errors.ts';
 import { bearerToken } from '../../http.ts';
 

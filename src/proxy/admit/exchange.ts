@@ -1,4 +1,4 @@
-import type { KeyHolder as Principal } from '../../accounts/key-directory.ts';
+import type { Principal } from '../../accounts/key-directory.ts';
 import type { ReportableCode } from '../../config/config.ts';
 import type { Refusal } from '../../errors.ts';
 import type { RequestTrace } from '../../telemetry/tracing.ts';
