@@ -11,7 +11,7 @@ import type { EnvelopeOpener, Outgoing } from './body/open.ts';
 import { anonymous, type Budgets } from './capacity/budgets.ts';
 import { Reservation } from './capacity/reservation.ts';
 import type { ClientConnection } from './connections.ts';
-import type { RequestScheduler, TickQueue } from './capacity/scheduler.ts';
+import { TickQueue } from './capacity/queues.ts';
 import { Refusal } from '../errors.ts';
 import { continueWith } from '../promises.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -26,12 +26,16 @@ import { forwardUpgrade } from './upgrade.ts';
 /** Bytes of a waiting request in memory besides its head (measured). */
 const waitingMemory = 3_000;
 
+/**
+ * Requests of one tier that start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
+ * that a flood of requests without a secret key at most doubles the time of a turn.
+ */
+const perTick = 8;
+
 /** What the steps of a request work with. */
 export interface ExchangeParts {
   readonly admission: Admission;
   readonly budgets: Budgets;
-  readonly scheduler: RequestScheduler;
-  readonly cipherTests: TickQueue;
   readonly longBodies: LongBodies;
   readonly opener: EnvelopeOpener;
   readonly metrics: Metrics;
@@ -43,6 +47,10 @@ export interface ExchangeParts {
 /** The way of every request, from its head to its response. Nothing that need not wait creates a promise. */
 export class ExchangeRunner {
   readonly #parts: ExchangeParts;
+  /** Requests without a secret key. Those with a public one do not wait behind anonymous ones. */
+  readonly #queues = { anonymous: new TickQueue(perTick), public: new TickQueue(perTick) };
+  /** One body of a test endpoint is processed in a turn. */
+  readonly #cipherTests = new TickQueue(1);
 
   constructor(parts: ExchangeParts) {
     this.#parts = parts;
@@ -58,7 +66,7 @@ export class ExchangeRunner {
     attempt(responder, () => {
       // 2. Whose request it is, and whether its key permits it.
       const identified =
-        routed.refusal === undefined ? admission.identify(routed, client, snapshot, startedAt) : routed;
+        routed.refusal === undefined ? admission.identify(routed, client, snapshot, startedAt, responder) : routed;
       return continueWith(identified, (exchange) => {
         if (responder.settled) return;
         responder.exchange = exchange;
@@ -114,8 +122,8 @@ export class ExchangeRunner {
   }
 
   #schedule(responder: Responder, head: HttpHead, { tier }: Exchange, start: () => void): void {
-    const { scheduler } = this.#parts;
-    if (tier === 'secret' || scheduler.tryStart(tier)) {
+    const queue = tier === 'secret' ? undefined : this.#queues[tier];
+    if (queue === undefined || queue.tryStart()) {
       start();
       return;
     }
@@ -125,8 +133,7 @@ export class ExchangeRunner {
       responder.refuse(new Refusal('overloaded'));
       return;
     }
-    scheduler.add(tier, () => {
-      if (responder.settled) return;
+    responder.waitIn(queue, () => {
       reservation.release(held);
       start();
     });
@@ -138,7 +145,7 @@ export class ExchangeRunner {
     // Nothing of a request that is known to be broken is forwarded.
     if (responder.http.fault !== undefined) return responder.bodyFails(refusalCodes[responder.http.fault]);
     if (exchange.test !== undefined) {
-      const refusal = runCipherTest(responder, exchange, exchange.test, this.#parts.cipherTests);
+      const refusal = runCipherTest(responder, exchange, exchange.test, this.#cipherTests);
       return continueWith(refusal, (why) => {
         if (why !== undefined) responder.refuse(why);
       });
@@ -169,9 +176,12 @@ export class ExchangeRunner {
       return;
     }
     responder.setDeadline('overloaded');
-    responder.endWait = reservation.waitForSlot(ready.exchange.environment.name, () => {
+    responder.waitIn(this.#parts.budgets.waiting[ready.exchange.environment.name], () => {
       reservation.release();
-      attempt(responder, () => this.#send(responder, ready, client));
+      attempt(responder, () => {
+        if (reservation.takeSlot()) this.#send(responder, ready, client);
+        else responder.refuse(new Refusal('overloaded'));
+      });
     });
   }
 

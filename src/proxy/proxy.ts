@@ -19,7 +19,6 @@ import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { LongBodies } from './body/long-bodies.ts';
 import { EnvelopeOpener } from './body/open.ts';
 import { Budgets } from './capacity/budgets.ts';
-import { RequestScheduler, TickQueue } from './capacity/scheduler.ts';
 import { ClientConnections, type ClientConnection } from './connections.ts';
 import { ExchangeRunner } from './exchange.ts';
 import { Observer } from './outcome.ts';
@@ -61,9 +60,6 @@ export class Proxy {
     const runner = new ExchangeRunner({
       admission: this.#admission,
       budgets: this.#budgets,
-      scheduler: new RequestScheduler(),
-      // One body of a test endpoint is processed in a turn.
-      cipherTests: new TickQueue(1),
       longBodies,
       opener: new EnvelopeOpener(recorder.metrics, longBodies),
       metrics: recorder.metrics,

@@ -1,9 +1,11 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
 import { anonymous, Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
+import type { Waiter } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
 import { configOf } from '../support/sidecar.ts';
+import { waiter } from '../support/turns.ts';
 
 const { limits } = configOf('http://127.0.0.1:1');
 
@@ -147,10 +149,26 @@ test('a bounded number of guesses wait for their look-up', async () => {
   const { promise, resolve } = Promise.withResolvers<LookupResult>();
   const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
   // One is looked up, and two wait.
-  const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true));
-  expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');
+  const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
+  expect(await lookUps.find(directory, 'guess', () => true, waiter)).toBe('unavailable');
   resolve(undefined);
   expect(await Promise.all(waiting)).toEqual([undefined, undefined, undefined]);
+});
+
+test('a guess whose client leaves while it waits makes room for another one', async () => {
+  const lookUps = new LookUps(8);
+  const { promise, resolve } = Promise.withResolvers<LookupResult>();
+  const directory: KeyDirectory = { find: vi.fn(() => promise), holds: () => false, serves: () => false };
+  const leave: (() => void)[] = [];
+  const leaving: Waiter = { wait: (queue) => new Promise((turn) => void leave.push(queue.add(turn))) };
+  const first = lookUps.find(directory, 'first', () => true, waiter);
+  for (const hash of ['left', 'left too']) void lookUps.find(directory, hash, () => true, leaving);
+  expect(await lookUps.find(directory, 'one more', () => true, waiter)).toBe('unavailable');
+  for (const each of leave) each();
+  const next = lookUps.find(directory, 'next', () => true, waiter);
+  resolve(undefined);
+  expect(await Promise.all([first, next])).toEqual([undefined, undefined]);
+  expect(vi.mocked(directory.find).mock.calls).toEqual([['first'], ['next']]);
 });
 
 describe('look-ups of keys that are not cached', () => {
@@ -174,8 +192,8 @@ describe('look-ups of keys that are not cached', () => {
   test('of suspects are open one at a time, and each end lets the next one begin', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(32);
-    const found = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true));
-    expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');
+    const found = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true, waiter));
+    expect(await lookUps.find(directory, 'guess', () => true, waiter)).toBe('unavailable');
     for (let i = 0; i < 9; i += 1) {
       expect(open).toHaveLength(1);
       await answerOne();
@@ -183,7 +201,7 @@ describe('look-ups of keys that are not cached', () => {
     expect(await Promise.all(found)).toEqual(Array(9).fill(undefined));
     expect(most()).toBe(1);
     // All places are free again.
-    const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true));
+    const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true, waiter));
     for (let i = 0; i < 9; i += 1) await answerOne();
     expect(await Promise.all(again)).toEqual(Array(9).fill(undefined));
   });
@@ -191,13 +209,13 @@ describe('look-ups of keys that are not cached', () => {
   test('are never more than a quarter of inFlight, those of suspects that have waited among them', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(16);
-    const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', () => true));
-    const others = Array.from({ length: 3 }, async () => lookUps.find(directory, 'key', () => false));
+    const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', () => true, waiter));
+    const others = Array.from({ length: 3 }, async () => lookUps.find(directory, 'key', () => false, waiter));
     expect(open).toHaveLength(4);
-    expect(await lookUps.find(directory, 'key', () => false)).toBe('unavailable');
+    expect(await lookUps.find(directory, 'key', () => false, waiter)).toBe('unavailable');
     // The place that the first suspect leaves is taken before the next suspect may have it, or after: never both.
     await answerOne();
-    void lookUps.find(directory, 'key', () => false);
+    void lookUps.find(directory, 'key', () => false, waiter);
     expect(open.length).toBeLessThanOrEqual(4);
     while (open.length > 0) await answerOne();
     await Promise.all([...suspects, ...others]);
@@ -213,7 +231,7 @@ describe('look-ups of keys that are not cached', () => {
     const lookUps = new LookUps(8);
     for (let i = 0; i < 10; i += 1) {
       for (const isSuspect of [true, false]) {
-        await expect(async () => lookUps.find(failing, 'key', () => isSuspect)).rejects.toThrow('gone');
+        await expect(async () => lookUps.find(failing, 'key', () => isSuspect, waiter)).rejects.toThrow('gone');
       }
     }
   });

@@ -1,14 +1,20 @@
 import { describe, expect, test } from 'vitest';
 import { sliceLength } from '../../src/envelope/slices.ts';
 import { LongBodies } from '../../src/proxy/body/long-bodies.ts';
+import type { WaitQueue } from '../../src/proxy/capacity/queues.ts';
 import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { settle } from '../support/turns.ts';
 
 const long = Buffer.alloc(sliceLength + 1);
 
 /** A request in progress in this environment, as far as its body needs it. */
-function requestIn(name: 'test' | 'live'): Responder {
-  return { exchange: { environment: { name } }, endWait: undefined } as unknown as Responder;
+function requestIn(name: 'test' | 'live') {
+  const request = {
+    exchange: { environment: { name } } as Responder['exchange'],
+    end: (): void => {},
+    wait: (queue: Pick<WaitQueue, 'add'>) => new Promise<void>((resolve) => void (request.end = queue.add(resolve))),
+  };
+  return request;
 }
 
 /** Work that goes on until `finish` is called. */
@@ -46,11 +52,10 @@ describe('bodies that take several slices', () => {
     void bodies.run(requestIn('live'), long, first.work);
     void bodies.run(ended, long, () => void order.push('ended'));
     const result = bodies.run(next, long, () => order.push('next'));
-    ended.endWait?.();
+    ended.end();
     first.finish();
     expect(await result).toBe(1);
     expect(order).toEqual(['next']);
-    expect(next.endWait).toBeUndefined();
   });
 
   test('do not hold up others if the work on one fails', async () => {

@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.ts';
 import { inFlight, limitUsed } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
 import { acme, apiKey, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
-import { settle } from '../support/turns.ts';
+import { settle, waiter } from '../support/turns.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const routes = [route('/open', { keys: ['public', 'secret'] }), route('/api/s2s/*', { envelope: true })];
@@ -51,6 +51,18 @@ describe('slots', () => {
     expect(await limitUsed(sidecar, 'in_flight')).toBe(2);
     expect(clients.map(({ received }) => received)).toEqual(Array(5).fill(''));
     await expectServed(sidecar);
+  });
+
+  test('a reload with more of them lets waiting preflights begin', async () => {
+    const upstream = await startUpstream(() => {});
+    const config = (inFlight: number) => configOf(upstream.origin, { routes, limits: { inFlight } });
+    const sidecar = await startSidecar(config(16));
+    await Promise.all(Array.from({ length: 5 }, () => sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors)));
+    await eventually('two of them are sent', () => upstream.seen.length === 2);
+    sidecar.app.apply(config(32));
+    await eventually('four of them are sent', () => upstream.seen.length === 4);
+    await settle();
+    expect(upstream.seen).toHaveLength(4);
   });
 
   test('half of them are for public keys', async () => {
@@ -169,13 +181,13 @@ describe('look-ups', () => {
   test('are bounded, and a key that the directory holds is found beyond the bound', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(40);
-    const waiting = Array.from({ length: 10 }, async (_, i) => lookUps.find(directory, String(i), () => false));
-    expect(await lookUps.find(directory, 'one more', () => false)).toBe('unavailable');
+    const waiting = Array.from({ length: 10 }, async (_, i) => lookUps.find(directory, String(i), () => false, waiter));
+    expect(await lookUps.find(directory, 'one more', () => false, waiter)).toBe('unavailable');
     expect(directory.asked).toBe(10);
-    expect(lookUps.find(directory, 'held', () => true)).toMatchObject({ account: globex });
+    expect(lookUps.find(directory, 'held', () => true, waiter)).toMatchObject({ account: globex });
     directory.release();
     expect(await Promise.all(waiting)).toEqual(Array.from({ length: 10 }, () => undefined));
-    const again = lookUps.find(directory, 'again', () => false);
+    const again = lookUps.find(directory, 'again', () => false, waiter);
     directory.release();
     expect(await again).toBeUndefined();
   });
@@ -185,20 +197,20 @@ describe('look-ups', () => {
     const lookUps = new LookUps(64);
     let finished = 0;
     const suspects = Array.from({ length: 16 }, async (_, i) => {
-      await lookUps.find(directory, `suspect-${i}`, () => true);
+      await lookUps.find(directory, `suspect-${i}`, () => true, waiter);
       finished += 1;
     });
     expect(directory.asked).toBe(2);
     // Suspects do not delay other look-ups.
-    void lookUps.find(directory, 'other', () => false);
+    void lookUps.find(directory, 'other', () => false, waiter);
     expect(directory.asked).toBe(3);
     while (finished < suspects.length) {
       directory.release();
       await turn();
     }
     expect(directory.asked).toBe(17);
-    const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => true));
-    void lookUps.find(directory, 'c', () => true);
+    const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => true, waiter));
+    void lookUps.find(directory, 'c', () => true, waiter);
     expect(directory.asked).toBe(19);
     directory.release();
     await Promise.all(two);

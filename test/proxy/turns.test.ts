@@ -1,11 +1,12 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
-import { TickQueue } from '../../src/proxy/capacity/scheduler.ts';
+import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { limitUsed } from '../support/metrics.ts';
 import { authorization, request, start } from '../support/refused.ts';
 import { configOf, globex, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
-import { onEachResponse, turnsOfResponses } from '../support/turns.ts';
+import { onEachResponse, turnsOfResponses, waiter } from '../support/turns.ts';
 
 const keyless = request('GET / HTTP/1.1', 'Host: localhost');
 
@@ -40,18 +41,30 @@ test('few requests of strangers begin in a turn of the event loop, however many 
 
 test('new work does not overtake waiting work', async () => {
   const turns = new TickQueue(8);
-  const waiting = turns.next();
+  const waiting = waiter.wait(turns);
   expect(turns.tryStart()).toBe(false);
   await waiting;
   expect(turns.tryStart()).toBe(true);
 });
 
+test('work that is withdrawn does not take a turn from other work', async () => {
+  const turns = new TickQueue(1);
+  const started: string[] = [];
+  turns.add(() => started.push('first'));
+  const withdraw = turns.add(() => started.push('withdrawn'));
+  turns.add(() => started.push('last'));
+  withdraw();
+  await nextTurn();
+  await nextTurn();
+  expect(started).toEqual(['first', 'last']);
+});
+
 test('after long work nothing of its kind starts for a while', async () => {
   const turns = new TickQueue(1);
-  await turns.next();
+  await waiter.wait(turns);
   const before = performance.now();
   turns.rest(50);
-  await turns.next();
+  await waiter.wait(turns);
   expect(performance.now() - before).toBeGreaterThan(48);
 });
 

@@ -1,6 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { onTestFinished, vi } from 'vitest';
 import { ServerExchange } from '../../src/http1/exchange.ts';
+import type { Waiter } from '../../src/proxy/capacity/queues.ts';
 
 /**
  * Waits until a sidecar in this process has read what clients of this process have sent, and they have what it sent:
@@ -9,6 +10,9 @@ import { ServerExchange } from '../../src/http1/exchange.ts';
 export async function settle(): Promise<void> {
   for (let i = 0; i < 50; i += 1) await turn();
 }
+
+/** A request that never ends, and waits. */
+export const waiter: Waiter = { wait: (queue) => new Promise((resolve) => void queue.add(resolve)) };
 
 /** The turn of the event loop in which each response of this process has ended, until the test is over. */
 export function turnsOfResponses(): readonly number[] {

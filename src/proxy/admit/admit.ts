@@ -11,6 +11,7 @@ import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { RequestTrace } from '../../telemetry/tracing.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import { LookUps } from '../capacity/look-ups.ts';
+import type { Waiter } from '../capacity/queues.ts';
 import { authenticate, keyFault, readApiKey, type PresentedKey } from './api-key.ts';
 import { clientAddress } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
@@ -119,6 +120,7 @@ export class Admission {
     client: Client,
     snapshot: GatewaySnapshot,
     startedAt: number,
+    waiter: Waiter,
   ): Exchange | Promise<Exchange> {
     const { head, environment } = exchange;
     const needsNoKey = exchange.test === undefined ? isOpenPreflight(head, snapshot) : head.authorization === undefined;
@@ -134,7 +136,7 @@ export class Admission {
     const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
     const retryAfter = (): number | undefined => this.#failedKeys.limited(address(), attempts, startedAt);
     const isThrottled = (): boolean => retryAfter() !== undefined;
-    return continueWith(this.#lookUps.find(snapshot.directory, key.hash, isThrottled), (found) => {
+    return continueWith(this.#lookUps.find(snapshot.directory, key.hash, isThrottled, waiter), (found) => {
       const now = this.#clock();
       const principal = authenticate(key, found, now);
       if (!(principal instanceof Refusal)) return permitted(exchange, principal, snapshot, now);

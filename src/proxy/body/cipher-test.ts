@@ -9,7 +9,7 @@ import type { ServerExchange } from '../../http1/exchange.ts';
 import { ambiguousBecause } from '../admit/ambiguity.ts';
 import type { Admitted, CipherTest } from '../admit/exchange.ts';
 import { anonymous } from '../capacity/budgets.ts';
-import type { TickQueue } from '../capacity/scheduler.ts';
+import type { TickQueue } from '../capacity/queues.ts';
 import type { Responder } from '../respond/responder.ts';
 import { isEncoded, readBody } from './read.ts';
 
@@ -47,8 +47,7 @@ export async function runCipherTest(
   if (read instanceof Refusal) return read;
   // Always billed as anonymous, because no key is needed here.
   if (!reservation.takeSlot(anonymous[environment.name])) return new Refusal('overloaded');
-  await queue.next();
-  if (responder.settled) return undefined;
+  await responder.wait(queue);
   const before = performance.now();
   try {
     if (!isJson(read)) return new Refusal('invalid_cipher_test', { hint: hintForTestBody(read, test) });

@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
-import { LinkedList, type Linked } from '../../linked-list.ts';
+import { WaitQueue } from './queues.ts';
 
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
@@ -67,7 +67,7 @@ export class Budget {
 
   /** Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim. */
   take(amount: number, claim: Claim): Shortage | undefined {
-    const shortage = this.#shortage(amount, claim);
+    const shortage = this.shortage(amount, claim);
     if (shortage === undefined) this.#add(amount, claim);
     return shortage;
   }
@@ -79,12 +79,13 @@ export class Budget {
   /** Bills to another claim what was taken; if it is not available there, it stays where it is, even beyond a lowered limit. */
   move(amount: number, from: Claim, to: Claim): Shortage | undefined {
     this.#add(-amount, from);
-    const shortage = this.#shortage(amount, to);
+    const shortage = this.shortage(amount, to);
     this.#add(amount, shortage === undefined ? to : from);
     return shortage;
   }
 
-  #shortage(amount: number, { tier, environment, account, publicUse }: Claim): Shortage | undefined {
+  /** Why `amount` is not available to a claim; undefined if it is. */
+  shortage(amount: number, { tier, environment, account, publicUse }: Claim): Shortage | undefined {
     const quotas = this.#quotas;
     const name = this.#name;
     if (this.used + amount > quotas.secret) return 'total';
@@ -115,29 +116,6 @@ interface AccountClaims {
 /** Milliseconds between two removals of accounts that use nothing. */
 const sweepInterval = 60_000;
 
-/** A request that waits for a place in flight. */
-class WaitingRequest implements Linked<WaitingRequest> {
-  previous: WaitingRequest | undefined;
-  next: WaitingRequest | undefined;
-  /** Takes a place; false if there is none. */
-  readonly takeSlot: () => boolean;
-  readonly start: () => void;
-
-  constructor(takeSlot: () => boolean, start: () => void) {
-    this.takeSlot = takeSlot;
-    this.start = start;
-  }
-}
-
-/** Starts the request that has waited longest, if there is a place for it; it must not throw. */
-function startFirst(list: LinkedList<WaitingRequest>): boolean {
-  const { first } = list;
-  if (first?.takeSlot() !== true) return false;
-  list.remove(first);
-  first.start();
-  return true;
-}
-
 /** The budgets of all requests, and what each account uses of them. */
 export class Budgets {
   readonly connections = new Budget('connections');
@@ -145,11 +123,8 @@ export class Budgets {
   readonly inFlight = new Budget('inFlight');
   /** Bytes of requests and responses in memory. */
   readonly buffered = new Budget('buffered');
-  /** In the order in which they came; live ones do not wait behind test ones. The caller charges the memory of each. */
-  readonly #waiting: Readonly<Record<EnvironmentName, LinkedList<WaitingRequest>>> = {
-    test: new LinkedList(),
-    live: new LinkedList(),
-  };
+  /** The requests that wait for a place in flight; each must take it when it starts. Live ones do not wait behind test ones. */
+  readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
   #isStarting = false;
   readonly #accounts: Readonly<Record<EnvironmentName, Map<string, AccountClaims>>> = {
     test: new Map(),
@@ -182,35 +157,33 @@ export class Budgets {
     this.inFlight.resize(quotas(inFlight, 1, 1 / 8, 1 / 2));
     // At least enough for one body.
     this.buffered.resize(quotas(buffered, requestBody, 1 / 8, 1 / 2));
+    this.#startWaiting();
   }
 
   stop(): void {
     clearInterval(this.#sweep);
   }
 
-  /**
-   * Has a request wait for a place in flight.
-   *
-   * @param takeSlot takes a place; false if there is none
-   * @param start    called once it is taken
-   * @returns a function that ends the wait
-   */
-  waitForSlot(environment: EnvironmentName, takeSlot: () => boolean, start: () => void): () => void {
-    const waiting = new WaitingRequest(takeSlot, start);
-    const list = this.#waiting[environment];
-    list.add(waiting);
-    return () => list.remove(waiting);
-  }
-
   /** Gives a place in flight back, which the first request that waits may take. */
   giveSlot(claim: Claim): void {
     this.inFlight.give(1, claim);
+    this.#startWaiting();
+  }
+
+  #startWaiting(): void {
     // One that starts may end at once, and call this: its place is for the next turn of the loop.
     if (this.#isStarting) return;
     this.#isStarting = true;
-    let hasStarted = true;
-    while (hasStarted) hasStarted = startFirst(this.#waiting.live) || startFirst(this.#waiting.test);
+    while (this.#startFirst('live') || this.#startFirst('test'));
     this.#isStarting = false;
+  }
+
+  /** Starts the request that has waited longest, if there is a place for it. Only those without a key wait. */
+  #startFirst(environment: EnvironmentName): boolean {
+    if (this.inFlight.shortage(1, anonymous[environment]) !== undefined) return false;
+    const start = this.waiting[environment].shift();
+    start?.();
+    return start !== undefined;
   }
 
   /** The claim of an account in an environment; the same object each time. */

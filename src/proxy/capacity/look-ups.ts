@@ -1,4 +1,5 @@
 import type { KeyDirectory, LookupResult } from '../../accounts/key-directory.ts';
+import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
 
 /**
  * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from
@@ -6,11 +7,10 @@ import type { KeyDirectory, LookupResult } from '../../accounts/key-directory.ts
  */
 export class LookUps {
   #limit = 0;
-  #suspectLimit = 0;
   #pending = 0;
-  #suspectPending = 0;
-  /** Look-ups of suspects that wait for their turn. */
-  readonly #queue: (() => void)[] = [];
+  /** Look-ups of throttled clients that wait for their turn. */
+  readonly #queue = new WaitQueue();
+  readonly #throttled = new Semaphore(this.#queue);
 
   constructor(inFlight: number) {
     this.resize(inFlight);
@@ -18,33 +18,24 @@ export class LookUps {
 
   /**
    * Look-ups may be pending for a quarter of the requests that may be in flight, at least two; an eighth of them, at least one,
-   * may be those of suspects.
+   * may be those of throttled clients.
    */
   resize(inFlight: number): void {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
-    this.#suspectLimit = Math.max(1, Math.floor(this.#limit / 8));
   }
 
-  /** @param isSuspect called only if the key is not cached */
-  find(directory: KeyDirectory, hash: string, isSuspect: () => boolean): LookupResult | Promise<LookupResult> {
+  /** @param isThrottled called only if the key is not cached */
+  find(
+    directory: KeyDirectory,
+    hash: string,
+    isThrottled: () => boolean,
+    waiter: Waiter,
+  ): LookupResult | Promise<LookupResult> {
     if (directory.holds(hash)) return directory.find(hash);
-    return isSuspect() ? this.#findForSuspect(directory, hash) : this.#ask(directory, hash);
-  }
-
-  async #findForSuspect(directory: KeyDirectory, hash: string): Promise<LookupResult> {
-    if (this.#suspectPending >= this.#suspectLimit) {
-      if (this.#queue.length >= this.#limit) return 'unavailable';
-      await new Promise<void>((resolve) => void this.#queue.push(resolve));
-    } else {
-      this.#suspectPending += 1;
-    }
-    try {
-      return await this.#ask(directory, hash);
-    } finally {
-      const next = this.#queue.shift();
-      if (next === undefined) this.#suspectPending -= 1;
-      else next();
-    }
+    if (!isThrottled()) return this.#ask(directory, hash);
+    if (this.#queue.length >= this.#limit) return 'unavailable';
+    const limit = Math.max(1, Math.floor(this.#limit / 8));
+    return this.#throttled.run(limit, this.#queue, waiter, () => this.#ask(directory, hash));
   }
 
   async #ask(directory: KeyDirectory, hash: string): Promise<LookupResult> {

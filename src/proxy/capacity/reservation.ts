@@ -1,4 +1,3 @@
-import type { EnvironmentName } from '../../accounts/api-key.ts';
 import { anonymous, type Budgets, type Claim, type LimitName, type Shortage } from './budgets.ts';
 
 /** What one request has taken of the budgets. */
@@ -31,15 +30,6 @@ export class Reservation {
     if (!this.#take('inFlight', 1, claim)) return false;
     this.#slot = claim;
     return true;
-  }
-
-  /**
-   * Has the request wait for a place in flight.
-   *
-   * @returns a function that ends the wait
-   */
-  waitForSlot(environment: EnvironmentName, start: () => void): () => void {
-    return this.#budgets.waitForSlot(environment, () => this.takeSlot(), start);
   }
 
   leaveSlot(): void {

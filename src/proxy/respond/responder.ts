@@ -10,6 +10,7 @@ import { cipherTestAt } from '../admit/cipher-paths.ts';
 import type { Exchange } from '../admit/exchange.ts';
 import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
+import type { Waiter, WaitQueue } from '../capacity/queues.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import { problemDocument, refusalFields } from './problem.ts';
 import { Timing } from './timing.ts';
@@ -43,7 +44,7 @@ interface ResponderParts {
 }
 
 /** The one writer of the response to a request. It also has the deadline of what the request waits for. */
-export class Responder implements ExchangeHandler, Linked<Responder> {
+export class Responder implements ExchangeHandler, Waiter, Linked<Responder> {
   /** Its neighbours among the requests in progress. */
   previous: Responder | undefined;
   next: Responder | undefined;
@@ -75,11 +76,10 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   outcome: ExchangeOutcome | undefined;
   /** Called once when the client has read what was written, if `write` returned false. */
   whenDrained: (() => void) | undefined;
-  /** Ends the wait for a turn or for a place in flight. */
-  endWait: (() => void) | undefined;
   /** Called at the end of the exchange. */
   whenOver: (() => void) | undefined;
   readonly #onOver: (responder: Responder) => void;
+  #leaveQueue: (() => void) | undefined;
   #keptBody: Buffer | undefined;
   #bodyTaken = false;
   #wait: Wait = 'request_timeout';
@@ -135,6 +135,24 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     else this.#keptBody = body;
   }
 
+  /** Waits in a queue, until `start` is called or the request ends. */
+  waitIn(queue: Pick<WaitQueue, 'add'>, start: () => void): void {
+    this.#leaveQueue = queue.add(() => {
+      this.#leaveQueue = undefined;
+      start();
+    });
+  }
+
+  /** @see Waiter */
+  wait(queue: Pick<WaitQueue, 'add'>): Promise<void> {
+    return new Promise((resolve) => this.waitIn(queue, resolve));
+  }
+
+  #endWait(): void {
+    this.#leaveQueue?.();
+    this.#leaveQueue = undefined;
+  }
+
   /** Whether a response with this status has a body. */
   mayHaveBody(status: number): boolean {
     return mayHaveBody(this.http.head?.method ?? '', status);
@@ -163,7 +181,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   onOver(outcome: ExchangeOutcome): void {
     this.outcome = outcome;
-    this.endWait?.();
+    this.#endWait();
     this.reservation.release();
     this.reservation.leaveSlot();
     // After a complete response the upstream is done: its last bytes may be in the middle of being read.
@@ -217,7 +235,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
-    this.endWait?.();
+    this.#endWait();
     this.reservation.release();
     const row = refusalOf(refusal.code);
     const fields = refusalFields(refusal, exchange.allowsCors);

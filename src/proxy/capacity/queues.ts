@@ -1,0 +1,129 @@
+import { LinkedList, type Linked } from '../../linked-list.ts';
+
+class WaitingWork implements Linked<WaitingWork> {
+  previous: WaitingWork | undefined;
+  next: WaitingWork | undefined;
+  readonly start: () => void;
+
+  constructor(start: () => void) {
+    this.start = start;
+  }
+}
+
+/** Work that waits in order. The caller must bound it, and withdraw what belongs to a request that has ended. */
+export class WaitQueue {
+  readonly #waiting = new LinkedList<WaitingWork>();
+
+  get length(): number {
+    return this.#waiting.size;
+  }
+
+  /** @param start must not throw. @returns a function that withdraws the work */
+  add(start: () => void): () => void {
+    const work = new WaitingWork(start);
+    this.#waiting.add(work);
+    return () => this.#waiting.remove(work);
+  }
+
+  /** Removes the work that has waited longest, for the caller to start. */
+  shift(): (() => void) | undefined {
+    const { first } = this.#waiting;
+    if (first === undefined) return undefined;
+    this.#waiting.remove(first);
+    return first.start;
+  }
+}
+
+/** A request, as far as it can wait. */
+export interface Waiter {
+  /** Waits in a queue. The promise never settles if the request ends before its turn. */
+  wait(queue: Pick<WaitQueue, 'add'>): Promise<void>;
+}
+
+/** Limits the work that goes on at a time. Work that ends hands its place to that which waits, in the first queue that is not empty. */
+export class Semaphore {
+  readonly #queues: readonly WaitQueue[];
+  #pending = 0;
+
+  constructor(...queues: readonly WaitQueue[]) {
+    this.#queues = queues;
+  }
+
+  /** Runs `work`: at once if fewer than `limit` pieces go on, otherwise after a wait in `queue`, one of this semaphore's. */
+  async run<T>(limit: number, queue: WaitQueue, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
+    if (this.#pending < limit) this.#pending += 1;
+    else await waiter.wait(queue);
+    try {
+      return await work();
+    } finally {
+      const next = this.#queues.find(({ length }) => length > 0)?.shift();
+      if (next === undefined) this.#pending -= 1;
+      else next();
+    }
+  }
+}
+
+/**
+ * Spreads work over turns of the event loop, so that other requests are served in between. For work that clients can
+ * request in any amount.
+ */
+export class TickQueue {
+  readonly #perTick: number;
+  readonly #waiting = new WaitQueue();
+  #started = 0;
+  #scheduled = false;
+  /** Nothing starts before, on `performance.now()`'s scale. */
+  #restUntil = 0;
+
+  /** @param perTick pieces of work that start in one turn of the event loop */
+  constructor(perTick: number) {
+    this.#perTick = perTick;
+  }
+
+  /** Whether a piece of work may start in this turn, because none waits and there is room. If so, it is counted. */
+  tryStart(): boolean {
+    if (this.#waiting.length > 0 || this.#started >= this.#perTick) return false;
+    this.#started += 1;
+    this.#schedule();
+    return true;
+  }
+
+  /** Runs a piece of work in a later turn. @see WaitQueue.add */
+  add(start: () => void): () => void {
+    this.#schedule();
+    return this.#waiting.add(start);
+  }
+
+  /**
+   * Starts nothing for a while. Connections are accepted one in a turn of the event loop, so that long work in every turn, even if
+   * it is bounded, would keep new clients waiting.
+   */
+  rest(milliseconds: number): void {
+    this.#restUntil = performance.now() + milliseconds;
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    const rest = this.#restUntil === 0 ? 0 : this.#restUntil - performance.now();
+    if (rest > 0) setTimeout(this.#run, rest);
+    else setImmediate(this.#run);
+  }
+
+  readonly #run = (): void => {
+    this.#scheduled = false;
+    this.#started = 0;
+    if (this.#restUntil > performance.now()) {
+      this.#schedule();
+      return;
+    }
+    while (this.#started < this.#perTick) {
+      const start = this.#waiting.shift();
+      if (start === undefined) break;
+      this.#started += 1;
+      // Also without waiting work, once: only a new turn resets the count.
+      this.#schedule();
+      start();
+    }
+  };
+}
