@@ -20,7 +20,6 @@ import { refusalCodes } from './respond/faults.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { Responder } from './respond/responder.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
-import { Timing } from './respond/timing.ts';
 import { forwardUpgrade } from './upgrade.ts';
 
 /** Bytes of a waiting request in memory besides its head (measured). */
@@ -66,7 +65,9 @@ export class ExchangeRunner {
     attempt(responder, () => {
       // 2. Whose request it is, and whether its key permits it.
       const identified =
-        routed.refusal === undefined ? admission.identify(routed, client, snapshot, startedAt, responder) : routed;
+        routed.refusal === undefined
+          ? admission.identify(routed, client, snapshot, startedAt, responder.reservation)
+          : routed;
       return continueWith(identified, (exchange) => {
         if (responder.settled) return;
         responder.exchange = exchange;
@@ -103,7 +104,7 @@ export class ExchangeRunner {
       exchange,
       snapshot,
       reservation,
-      timing: new Timing(startedAt),
+      startedAt,
       onOver,
     });
     client.current = responder;
@@ -133,7 +134,7 @@ export class ExchangeRunner {
       responder.refuse(new Refusal('overloaded'));
       return;
     }
-    responder.waitIn(queue, () => {
+    reservation.waitIn(queue, () => {
       reservation.release(held);
       start();
     });
@@ -176,7 +177,7 @@ export class ExchangeRunner {
       return;
     }
     responder.setDeadline('overloaded');
-    responder.waitIn(this.#parts.budgets.waiting[ready.exchange.environment.name], () => {
+    reservation.waitIn(this.#parts.budgets.waiting[ready.exchange.environment.name], () => {
       reservation.release();
       attempt(responder, () => {
         if (reservation.takeSlot()) this.#send(responder, ready, client);

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { sliceLength } from '../../src/envelope/slices.ts';
 import { LongBodies } from '../../src/proxy/body/long-bodies.ts';
-import type { WaitQueue } from '../../src/proxy/capacity/queues.ts';
+import { anonymous, type Budgets } from '../../src/proxy/capacity/budgets.ts';
+import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { settle } from '../support/turns.ts';
 
@@ -9,12 +10,8 @@ const long = Buffer.alloc(sliceLength + 1);
 
 /** A request in progress in this environment, as far as its body needs it. */
 function requestIn(name: 'test' | 'live') {
-  const request = {
-    exchange: { environment: { name } } as Responder['exchange'],
-    end: (): void => {},
-    wait: (queue: Pick<WaitQueue, 'add'>) => new Promise<void>((resolve) => void (request.end = queue.add(resolve))),
-  };
-  return request;
+  const exchange = { environment: { name } } as Responder['exchange'];
+  return { exchange, reservation: new Reservation({} as Budgets, anonymous[name]) };
 }
 
 /** Work that goes on until `finish` is called. */
@@ -52,7 +49,7 @@ describe('bodies that take several slices', () => {
     void bodies.run(requestIn('live'), long, first.work);
     void bodies.run(ended, long, () => void order.push('ended'));
     const result = bodies.run(next, long, () => order.push('next'));
-    ended.end();
+    ended.reservation.abandon();
     first.finish();
     expect(await result).toBe(1);
     expect(order).toEqual(['next']);

@@ -11,7 +11,6 @@ import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { anonymous, Budgets } from '../../src/proxy/capacity/budgets.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { Responder } from '../../src/proxy/respond/responder.ts';
-import { Timing } from '../../src/proxy/respond/timing.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
 import { accepted, bodies, ciphertexts, headers, strings } from '../envelope/slip-list.ts';
 import { encrypt, iv, key } from '../envelope/slips.ts';
@@ -62,7 +61,7 @@ async function bodiesOf(
         client,
         snapshot,
         reservation: new Reservation(new Budgets(config.limits, false), anonymous.test),
-        timing: new Timing(0),
+        startedAt: 0,
         exchange: { ...refused(refusal, 'id-1'), sealing },
         onOver() {},
       }).refuse(refusal);

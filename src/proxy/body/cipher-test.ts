@@ -47,7 +47,7 @@ export async function runCipherTest(
   if (read instanceof Refusal) return read;
   // Always billed as anonymous, because no key is needed here.
   if (!reservation.takeSlot(anonymous[environment.name])) return new Refusal('overloaded');
-  await responder.wait(queue);
+  await reservation.wait(queue);
   const before = performance.now();
   try {
     if (!isJson(read)) return new Refusal('invalid_cipher_test', { hint: hintForTestBody(read, test) });

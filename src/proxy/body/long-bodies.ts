@@ -17,12 +17,12 @@ export class LongBodies {
    *   settles, and nothing refers to the body any more
    */
   run<T>(
-    responder: Pick<Responder, 'exchange' | 'wait'>,
+    responder: Pick<Responder, 'exchange' | 'reservation'>,
     body: Buffer,
     work: (body: Buffer) => T | Promise<T>,
   ): T | Promise<T> {
     if (body.length <= sliceLength) return work(body);
     const queue = this.#queues[responder.exchange.environment?.name ?? 'test'];
-    return this.#semaphore.run(1, queue, responder, () => work(body));
+    return this.#semaphore.run(1, queue, responder.reservation, () => work(body));
   }
 }

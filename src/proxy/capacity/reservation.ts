@@ -1,12 +1,14 @@
 import { anonymous, type Budgets, type Claim, type LimitName, type Shortage } from './budgets.ts';
+import type { Waiter, WaitQueue } from './queues.ts';
 
-/** What one request has taken of the budgets. */
-export class Reservation {
+/** What one request has taken of the budgets, and the queue in which it waits. */
+export class Reservation implements Waiter {
   readonly #budgets: Budgets;
   #claim: Claim;
   #slot: Claim | undefined;
   #bytes = 0;
   #bytesClaim: Claim = anonymous.none;
+  #leaveQueue: (() => void) | undefined;
   /** The limit that the request exceeded, and why. */
   exceeded: { readonly limit: LimitName; readonly shortage: Shortage } | undefined;
 
@@ -30,6 +32,31 @@ export class Reservation {
     if (!this.#take('inFlight', 1, claim)) return false;
     this.#slot = claim;
     return true;
+  }
+
+  /** Waits in a queue, until `start` is called or the request ends. */
+  waitIn(queue: Pick<WaitQueue, 'add'>, start: () => void): void {
+    this.#leaveQueue = queue.add(() => {
+      this.#leaveQueue = undefined;
+      start();
+    });
+  }
+
+  wait(queue: Pick<WaitQueue, 'add'>): Promise<void> {
+    return new Promise((resolve) => this.waitIn(queue, resolve));
+  }
+
+  /** The request will do nothing more than be answered: it leaves its queue, and gives all bytes back. */
+  abandon(): void {
+    this.#leaveQueue?.();
+    this.#leaveQueue = undefined;
+    this.release();
+  }
+
+  /** The request is over. */
+  end(): void {
+    this.abandon();
+    this.leaveSlot();
   }
 
   leaveSlot(): void {

@@ -10,7 +10,6 @@ import { cipherTestAt } from '../admit/cipher-paths.ts';
 import type { Exchange } from '../admit/exchange.ts';
 import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
-import type { Waiter, WaitQueue } from '../capacity/queues.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import { problemDocument, refusalFields } from './problem.ts';
 import { Timing } from './timing.ts';
@@ -37,14 +36,15 @@ interface ResponderParts {
   /** The configuration at the time the request began. */
   readonly snapshot: GatewaySnapshot;
   readonly reservation: Reservation;
-  readonly timing: Timing;
   readonly exchange: Exchange;
+  /** On `performance.now()`'s scale. */
+  readonly startedAt: number;
   /** Called once, when the response is complete, the client has left, or the connection was closed. */
   readonly onOver: (responder: Responder) => void;
 }
 
 /** The one writer of the response to a request. It also has the deadline of what the request waits for. */
-export class Responder implements ExchangeHandler, Waiter, Linked<Responder> {
+export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Its neighbours among the requests in progress. */
   previous: Responder | undefined;
   next: Responder | undefined;
@@ -79,17 +79,16 @@ export class Responder implements ExchangeHandler, Waiter, Linked<Responder> {
   /** Called at the end of the exchange. */
   whenOver: (() => void) | undefined;
   readonly #onOver: (responder: Responder) => void;
-  #leaveQueue: (() => void) | undefined;
   #keptBody: Buffer | undefined;
   #bodyTaken = false;
   #wait: Wait = 'request_timeout';
 
-  constructor({ http, client, snapshot, reservation, timing, exchange, onOver }: ResponderParts) {
+  constructor({ http, client, snapshot, reservation, exchange, startedAt, onOver }: ResponderParts) {
     this.http = http;
     this.client = client;
     this.snapshot = snapshot;
     this.reservation = reservation;
-    this.timing = timing;
+    this.timing = new Timing(startedAt);
     this.exchange = exchange;
     this.#onOver = onOver;
     http.handler = this;
@@ -135,24 +134,6 @@ export class Responder implements ExchangeHandler, Waiter, Linked<Responder> {
     else this.#keptBody = body;
   }
 
-  /** Waits in a queue, until `start` is called or the request ends. */
-  waitIn(queue: Pick<WaitQueue, 'add'>, start: () => void): void {
-    this.#leaveQueue = queue.add(() => {
-      this.#leaveQueue = undefined;
-      start();
-    });
-  }
-
-  /** @see Waiter */
-  wait(queue: Pick<WaitQueue, 'add'>): Promise<void> {
-    return new Promise((resolve) => this.waitIn(queue, resolve));
-  }
-
-  #endWait(): void {
-    this.#leaveQueue?.();
-    this.#leaveQueue = undefined;
-  }
-
   /** Whether a response with this status has a body. */
   mayHaveBody(status: number): boolean {
     return mayHaveBody(this.http.head?.method ?? '', status);
@@ -181,9 +162,7 @@ export class Responder implements ExchangeHandler, Waiter, Linked<Responder> {
 
   onOver(outcome: ExchangeOutcome): void {
     this.outcome = outcome;
-    this.#endWait();
-    this.reservation.release();
-    this.reservation.leaveSlot();
+    this.reservation.end();
     // After a complete response the upstream is done: its last bytes may be in the middle of being read.
     if (outcome !== 'complete') this.call?.abort();
     this.whenOver?.();
@@ -235,8 +214,7 @@ export class Responder implements ExchangeHandler, Waiter, Linked<Responder> {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
-    this.#endWait();
-    this.reservation.release();
+    this.reservation.abandon();
     const row = refusalOf(refusal.code);
     const fields = refusalFields(refusal, exchange.allowsCors);
     const body = problemDocument(refusal, {
