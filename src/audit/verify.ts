@@ -2,8 +2,15 @@ import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
 import { beginning, hashOf, isSignedBy, tiesOf, type Link, type Ties } from './chain.ts';
 import { cryptography } from '../cryptography.ts';
 
-/** What is wrong with an event. */
-type Fault = 'changed' | 'missing' | 'moved' | 'unsigned' | 'unchained';
+/** What is wrong with an event: the first part of a message about it, and the rest. */
+const messages = {
+  changed: 'is not as it was written',
+  missing: 'was removed',
+  moved: 'is missing here, and stands elsewhere',
+  unsigned: 'has no signature, and events before it have one',
+  unchained: 'does not belong to the chain',
+};
+type Fault = keyof typeof messages;
 
 /** The first event that is concerned. */
 export interface Problem {
@@ -26,34 +33,30 @@ export interface Report {
   readonly problems: readonly Problem[];
 }
 
-interface Line {
+interface Line extends Link {
   readonly bytes: Buffer;
-  readonly hash: string;
   readonly ties: Ties | undefined;
+  readonly action: unknown;
+  readonly details: Readonly<Record<string, unknown>>;
 }
 
 /** Verifies a trail in constant memory, up to the first event that something is wrong with. */
 export async function verifyTrail(lines: AsyncIterable<Buffer>, options: VerifyOptions): Promise<Report> {
   const chain = new Chain(options);
-  const window: Line[] = [];
+  let line: Line | undefined;
   for await (const bytes of lines) {
-    window.push({ bytes, hash: hashOf(bytes), ties: tiesOf(bytes) });
-    if (window.length < 3) continue;
-    if (!chain.take(window)) return chain.report;
-    window.shift();
+    const next = readLine(bytes, (line?.position ?? 0) + 1);
+    if (line !== undefined && !chain.take(line, next)) return chain.report;
+    line = next;
   }
-  while (window.length > 0) {
-    if (!chain.take(window)) return chain.report;
-    window.shift();
-  }
-  chain.end();
+  if (line === undefined || chain.take(line, undefined)) chain.end();
   return chain.report;
 }
 
 class Chain {
   readonly #options: VerifyOptions;
   readonly #problems: Problem[] = [];
-  #last: Link = beginning;
+  #last: Link & { readonly ties?: Ties | undefined } = beginning;
   #signed = 0;
   /** The key that signs from here on; undefined before the first signature. */
   #key: KeyObject | undefined;
@@ -70,26 +73,14 @@ class Chain {
     return { events: this.#last.position, signed: this.#signed, problems: this.#problems };
   }
 
-  /** Takes the first of up to three lines; false if a fault ends the verification. */
-  take([line, next, third]: readonly Line[]): boolean {
-    if (line === undefined) return true;
-    const position = this.#last.position + 1;
-    if (line.ties === undefined) {
-      if (next?.ties !== undefined && next.ties.prev !== line.hash) {
-        if (next.ties.prev === this.#last.hash) return this.#fail(position, 'unchained');
-        if (next.ties.position === position + 1) return this.#fail(position, 'changed');
-      }
-      if (this.#older === undefined) this.#note(position, 'unchained', messages.unchained);
-      else this.#older.update(line.bytes).update('\n');
-    } else {
-      const fault = this.#faultOf(line, line.ties, position, next, third);
-      if (fault !== undefined) return this.#fail(position, fault);
-    }
+  /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
+  take(line: Line, next: Line | undefined): boolean {
+    const { position, hash, ties } = line;
+    if (!(ties === undefined ? this.#takeUnchained(line, next?.ties) : this.#takeChained(line, ties, next)))
+      return false;
     const anchor = this.#options.anchors.get(position);
-    if (anchor !== undefined && anchor !== line.hash)
-      return this.#fail(position, 'changed', 'is not that of the anchor');
-    if (line.ties?.sig === undefined) this.#signer = undefined;
-    this.#last = { position, hash: line.hash };
+    if (anchor !== undefined && anchor !== hash) return this.#fail(position, 'changed', 'is not that of the anchor');
+    this.#last = line;
     return true;
   }
 
@@ -107,100 +98,94 @@ class Chain {
       this.#fail(position, 'unsigned', 'is the last one and not signed by a given key');
   }
 
-  #faultOf(
-    line: Line,
-    ties: Ties,
-    position: number,
-    next: Line | undefined,
-    third: Line | undefined,
-  ): Fault | undefined {
-    const before = this.#last.hash;
-    if (ties.position !== position) {
-      const isOlderMissing = this.#older !== undefined && position > 1;
-      if (ties.prev === before && !isOlderMissing) return 'changed';
-      const goesOn = next?.ties === undefined || next.ties.position === ties.position + 1;
-      return ties.position > position && goesOn ? 'missing' : 'moved';
+  /** A line that is of no chain may be covered by the one behind it, inserted, or a damaged one. */
+  #takeUnchained({ position, hash, bytes }: Line, next: Ties | undefined): boolean {
+    this.#signer = undefined;
+    if (next !== undefined && next.prev !== hash) {
+      if (next.prev === this.#last.hash) return this.#fail(position, 'unchained');
+      if (next.position === position + 1) return this.#fail(position, 'changed');
     }
-    if (ties.prev !== before) return 'changed';
-    if (this.#older !== undefined) {
-      const olderHash = this.#older.digest('hex');
-      this.#older = undefined;
-      if (position > 1) {
-        const first = contentOf(line);
-        // A key that was set with the upgrade is announced before what was there is taken over.
-        const isBehindKey = first.action === 'audit_key_changed' && next !== undefined;
-        const { action, details } = isBehindKey ? contentOf(next) : first;
-        if (action !== 'trail_begun' || details['events'] !== position - 1 || details['sha256'] !== olderHash) {
-          this.#note(1, action === 'trail_begun' ? 'changed' : 'unchained', notTakenOver);
-        }
-      }
-    }
-    const fault = this.#signatureFault(line, ties.sig);
-    if (fault !== undefined || ties.sig !== undefined || next?.ties === undefined) return fault;
-    if (next.ties.prev === line.hash) return undefined;
-    // Without signatures, the line behind tells which of two is as it was written.
-    const isInserted = next.ties.position === position && next.ties.prev === before && next.hash !== line.hash;
-    if (isInserted) return 'unchained';
-    const nextIsWhole = third?.ties === undefined || third.ties.prev === next.hash;
-    return next.ties.position === position + 1 && nextIsWhole ? 'changed' : undefined;
+    if (this.#older === undefined) this.#note(position, 'unchained');
+    else this.#older.update(bytes).update('\n');
+    return true;
   }
 
-  #signatureFault(line: Line, sig: string | undefined): Fault | undefined {
-    if (sig === undefined) return this.#key === undefined ? undefined : 'unsigned';
+  #takeChained(line: Line, ties: Ties, next: Line | undefined): boolean {
+    const { position } = line;
+    const { hash: before, position: lastPosition, ties: lastTies } = this.#last;
+    const isNextWhole = next?.ties === undefined || next.ties.prev === line.hash;
+    if (ties.position !== position) {
+      const isOlderMissing = this.#older !== undefined && position > 1;
+      if (ties.prev === before && !isOlderMissing) return this.#fail(position, 'changed');
+      const isCopy = line.hash === before;
+      // Both follow the same line: the one that is chained to is the original.
+      const isInserted = ties.position === lastPosition && ties.prev === lastTies?.prev && !isCopy;
+      if (isInserted && this.#signer === undefined) return this.#fail(lastPosition, 'unchained');
+      const goesOn = next?.ties === undefined || next.ties.position === ties.position + 1;
+      return this.#fail(position, ties.position > position && goesOn ? 'missing' : 'moved');
+    }
+    if (ties.prev !== before) {
+      // If the line behind it is chained to this one, it was the last one that was changed, unless its signature was good.
+      const isLastChanged = isNextWhole && this.#signer === undefined && position > 1;
+      return this.#fail(isLastChanged ? position - 1 : position, 'changed');
+    }
+    this.#takeOver(line, next);
+    return this.#takeSignature(line, ties.sig);
+  }
+
+  /** Compares the lines of the version before with what the first chained line has of them. */
+  #takeOver(line: Line, next: Line | undefined): void {
+    const sha256 = this.#older?.digest('hex');
+    this.#older = undefined;
+    if (sha256 === undefined || line.position === 1) return;
+    // A key that was set with the upgrade is announced before what was there is taken over.
+    const { action, details } = line.action === 'audit_key_changed' && next !== undefined ? next : line;
+    if (action !== 'trail_begun') this.#note(1, 'unchained', notTakenOver);
+    else if (details['events'] !== line.position - 1 || details['sha256'] !== sha256)
+      this.#note(1, 'changed', notTakenOver);
+  }
+
+  #takeSignature(line: Line, sig: string | undefined): boolean {
+    this.#signer = undefined;
+    if (sig === undefined) return this.#key === undefined || this.#fail(line.position, 'unsigned');
     const announced = announcedKey(line);
     const key = this.#key ?? announced ?? this.#options.keys.find((each) => isSignedBy(line.bytes, sig, each));
-    if (key === undefined || !isSignedBy(line.bytes, sig, key)) return 'changed';
+    if (key === undefined || !isSignedBy(line.bytes, sig, key)) return this.#fail(line.position, 'changed');
     this.#signer = key;
     this.#key = announced ?? key;
     this.#signed += 1;
-    return undefined;
+    return true;
   }
 
-  #fail(position: number, fault: Fault, message = messages[fault]): false {
+  #fail(position: number, fault: Fault, message?: string): false {
     this.#note(position, fault, message);
     return false;
   }
 
   /** Notes the first problem of each kind. */
-  #note(position: number, fault: Fault, message: string): void {
+  #note(position: number, fault: Fault, message = messages[fault]): void {
     if (!this.#problems.some((known) => known.fault === fault)) this.#problems.push({ position, fault, message });
   }
 }
 
 const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 
-const messages: Readonly<Record<Fault, string>> = {
-  changed: 'is not as it was written',
-  missing: 'was removed',
-  moved: 'is missing here, and stands elsewhere',
-  unsigned: 'has no signature, and events before it have one',
-  unchained: 'does not belong to the chain',
-};
-
 /** The public key that signs from the next line on; undefined if this is not such an event. */
-function announcedKey(line: Line): KeyObject | undefined {
-  const { action, details } = contentOf(line);
-  const key = details['key'];
-  if (action !== 'audit_key_changed' || typeof key !== 'string') return undefined;
+function announcedKey({ action, details }: Line): KeyObject | undefined {
+  if (action !== 'audit_key_changed') return undefined;
   try {
-    return createPublicKey({ key: Buffer.from(key, 'base64'), type: 'spki', format: 'der' });
+    return createPublicKey({ key: Buffer.from(String(details['key']), 'base64'), type: 'spki', format: 'der' });
   } catch {
     return undefined;
   }
 }
 
-interface Content {
-  readonly action?: unknown;
-  readonly details: Readonly<Record<string, unknown>>;
-}
-
-/** The action and the details of the few events that the chain itself depends on. */
-function contentOf({ bytes }: Line): Content {
-  const isOfChain = bytes.includes('"action":"audit_key_changed"') || bytes.includes('"action":"trail_begun"');
+function readLine(bytes: Buffer, position: number): Line {
+  const line = { bytes, position, hash: hashOf(bytes), ties: tiesOf(bytes) };
   try {
-    const { action, details } = isOfChain ? (JSON.parse(bytes.toString()) as Content) : { details: undefined };
-    return { action, details: Object(details) as Content['details'] };
+    const { action, details } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+    return { ...line, action, details: Object(details) as Line['details'] };
   } catch {
-    return { details: {} };
+    return { ...line, action: undefined, details: {} };
   }
 }

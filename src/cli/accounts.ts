@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { accountName, newName } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
-import { chainOlder } from '../accounts/postgres/chain-older.ts';
+import { chainOlder } from '../accounts/postgres/older-events.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';
 import type { AuditEvent } from '../accounts/store.ts';
 import type { AccountView } from '../accounts/views.ts';

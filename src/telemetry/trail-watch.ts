@@ -21,18 +21,14 @@ export class TrailWatch {
   constructor(registry: Registry, log: Logger, look: (seen: number) => Promise<TrailState>) {
     this.#log = log;
     this.#look = look;
-    const state = (): { readonly events: number; readonly signed: string } => {
-      return { events: this.#seen.position, signed: String(this.#isSigned) };
-    };
-    void new Gauge({
+    const events = new Gauge({
       name: 'envelope_sidecar_audit_events',
       help: 'Events of the audit trail, and whether the last one is signed.',
       labelNames: ['signed'],
       registers: [registry],
-      collect() {
-        const { events, signed } = state();
-        this.reset();
-        this.set({ signed }, events);
+      collect: () => {
+        events.reset();
+        events.set({ signed: String(this.#isSigned) }, this.#seen.position);
       },
     });
     this.#consistent = new Gauge({

@@ -149,7 +149,9 @@ export class Trail {
 
   #isThere(): boolean {
     const stats = statSync(this.#path, { throwIfNoEntry: false });
-    if (stats?.isFile() === false) throw this.#odd();
+    if (stats?.isFile() === false) {
+      throw new AccountsError('store_invalid', `${displayName(this.#path)} is not a regular file: remove it`);
+    }
     return stats !== undefined;
   }
 
@@ -160,10 +162,6 @@ export class Trail {
     const file = openSync(this.#path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
     if (!isThere) copyRights(this.#model, file);
     return file;
-  }
-
-  #odd(): AccountsError {
-    return new AccountsError('store_invalid', `${displayName(this.#path)} is not a regular file: remove it`);
   }
 }
 

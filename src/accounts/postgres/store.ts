@@ -19,6 +19,7 @@ import type {
   Unreadable,
 } from '../store.ts';
 import { changePool } from './clients.ts';
+import { olderLines } from './older-events.ts';
 import { pages } from './pages.ts';
 import { accountIfReadable, accountOf, selectAccounts, selectKeysFrom, versionsOf, type AccountRow } from './rows.ts';
 import { readLines, readTrail, record } from './trail.ts';
@@ -151,6 +152,7 @@ export class PostgresStore implements Store {
 
   async *trail(_torn?: () => void): AsyncIterable<Buffer> {
     yield* readLines(this.#query('bulk'));
+    yield* olderLines(this.#query('bulk'));
   }
 
   async close(): Promise<void> {

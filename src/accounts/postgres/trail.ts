@@ -104,10 +104,9 @@ export async function* readTrail(
   }
 }
 
-/** All lines, then those of the version before that are not chained. */
+/** All lines. */
 export async function* readLines(run: Query): AsyncIterable<Buffer> {
   for await (const { line } of rows(run)) yield Buffer.from(line);
-  for await (const { older: _, ...event } of olderEvents(run)) yield Buffer.from(JSON.stringify(event));
 }
 
 async function* rows(run: Query, after = 0, condition = '', values: readonly unknown[] = []): AsyncIterable<LineRow> {
@@ -117,45 +116,6 @@ async function* rows(run: Query, after = 0, condition = '', values: readonly unk
       [last, ...values],
     );
     yield* found;
-    if (found.length < page) return;
-    last = found.at(-1)?.position ?? last;
-  }
-}
-
-/** An event of the version before, in the form of a line. */
-interface OlderEvent {
-  readonly older: number;
-  readonly at: string;
-  readonly actor: string;
-  readonly action: AuditEvent['action'];
-  readonly account: string | undefined;
-  readonly details: AuditEvent['details'];
-}
-
-/** The events of the version before that are not chained, in the order of writing. */
-export async function* olderEvents(run: Query): AsyncIterable<OlderEvent> {
-  for (let last = '0'; ;) {
-    const found = await run<{
-      readonly position: string;
-      readonly at: number;
-      readonly actor: string;
-      readonly action: AuditEvent['action'];
-      readonly account_id: string | null;
-      readonly details: AuditEvent['details'];
-    }>(
-      `SELECT position, (extract(epoch FROM at) * 1000)::float8 AS at, actor, action, account_id, details
-        FROM envelope_sidecar.audit AS older
-        WHERE position > $1 AND NOT EXISTS (
-          SELECT FROM envelope_sidecar.trail
-          WHERE line::jsonb ? 'older' AND (line::jsonb ->> 'older')::bigint = older.position)
-        ORDER BY position LIMIT ${page}`,
-      [last],
-    );
-    for (const { position, at, actor, action, account_id: account, details } of found) {
-      // A time that no clock has is the earliest.
-      const time = new Date(Number.isFinite(at) ? Math.round(at) : 0).toISOString();
-      yield { older: Number(position), at: time, actor, action, account: account ?? undefined, details };
-    }
     if (found.length < page) return;
     last = found.at(-1)?.position ?? last;
   }
