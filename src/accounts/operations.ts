@@ -143,7 +143,8 @@ export class Operations extends Queries {
         );
         const replaces = { id: keyId, expires_at: rfc3339(oldEndsAt) };
         const view = { ...viewKey(id, key, viewing), replaces, secret_shown: true };
-        const details = { key: key.id, replaces: keyId, replaced_expires_at: replaces.expires_at };
+        const { environment } = view;
+        const details = { key: key.id, replaces: keyId, environment, replaced_expires_at: replaces.expires_at };
         return { account, view, secret: { key: secret }, details };
       },
       keyId,
@@ -157,7 +158,9 @@ export class Operations extends Queries {
       'key_revoked',
       (found, viewing) => {
         const account = keyChanges.revokeKey(changes.requireAccount(found, id), keyId, viewing.now);
-        return { account, view: viewKey(id, keyChanges.requireKey(account, keyId), viewing), details: { key: keyId } };
+        const view = viewKey(id, keyChanges.requireKey(account, keyId), viewing);
+        const { environment, last_used_at: used = null } = view;
+        return { account, view, details: { key: keyId, environment, ...(used !== null && { last_used_at: used }) } };
       },
       keyId,
     );

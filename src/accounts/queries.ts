@@ -190,7 +190,7 @@ export class Queries {
     return viewShownEncryption(encryption[environment], unexpectedAt);
   }
 
-  /** The audit trail in the order of writing. @param unreadable as of a store's events */
+  /** The audit trail, as a store's events. */
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEventView> {
     for await (const event of this.store.events(filter, unreadable)) yield viewEvent(event);
   }

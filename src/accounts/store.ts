@@ -66,7 +66,7 @@ export interface Store {
   changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten>;
 
   /**
-   * The audit trail in the order of writing. Memory stays bounded.
+   * The audit trail, newest first; with `after` in the order of writing. Memory stays bounded.
    *
    * @param unreadable as of `list`, for each event that cannot be read
    */
@@ -100,11 +100,13 @@ export interface EventFilter {
   /** Only events of this actor: whole, such as `token:otto`, or the name behind the colon. */
   readonly actor?: string | undefined;
   readonly action?: AuditAction | undefined;
-  /** Only events from this time on, epoch milliseconds. */
+  /** Only events in this environment. */
+  readonly environment?: EnvironmentName | undefined;
+  /** Only events from the first time on and before the second one, epoch milliseconds. */
   readonly since?: number | undefined;
-  /** Only events before this time, epoch milliseconds. */
   readonly until?: number | undefined;
-  /** Only events behind this position. */
+  /** Only events before the first position and behind the second one. */
+  readonly before?: number | undefined;
   readonly after?: number | undefined;
 }
 

@@ -12,7 +12,13 @@ import {
 } from './api-key.ts';
 import { isInGrace, keyWarnings, warningsOf } from './conditions.ts';
 import { rfc3339 } from '../input/value-types.ts';
-import { auditActions, type AuditEvent, type StoredAccount, type StoredEncryption, type StoredKey } from './store.ts';
+import {
+  auditActions,
+  type RecordedEvent,
+  type StoredAccount,
+  type StoredEncryption,
+  type StoredKey,
+} from './store.ts';
 
 // Accounts as `--json` and the operators' API show them. Dates are RFC 3339 or null. These are schemas, because the
 // API's description is generated from them.
@@ -90,11 +96,18 @@ export type AccountView = z.output<typeof accountView>;
 
 export const auditEventView = z
   .object({
+    position: z.int().describe('Its place in the trail, ascending in the order of writing.'),
     at: date,
     actor: z.string().describe('`user:<name>` on the command line, `token:<name>` for the API.'),
     action: z.enum(auditActions),
     account: z.string().nullable().describe('Null if all accounts are concerned.'),
     details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+    origin: z
+      .string()
+      .nullable()
+      .describe(
+        'Where it came from: the address of a client of the API, `OSUSER@HOST` of a command; null: not known, or not shown to a token of one account.',
+      ),
   })
   .describe('A change that was made. Never a secret.');
 export type AuditEventView = z.output<typeof auditEventView>;
@@ -195,8 +208,8 @@ export function viewEncryption(
   };
 }
 
-export function viewEvent({ at, actor, action, account, details }: AuditEvent): AuditEventView {
-  return { at: rfc3339(at), account: account ?? null, actor, action, details };
+export function viewEvent({ position, at, actor, action, account, details, origin }: RecordedEvent): AuditEventView {
+  return { position, at: rfc3339(at), actor, action, account: account ?? null, details, origin: origin ?? null };
 }
 
 /** @param unexpectedAt when the account last sent an envelope although it does not encrypt, epoch milliseconds */

@@ -30,10 +30,12 @@ export async function* linesOf(stream: AsyncIterable<Buffer>, torn: () => void):
 /**
  * The lines of an open file from the last one to the first, without their newlines. Before them comes what stands behind the last
  * newline: empty, unless a crash has left a line incomplete.
+ *
+ * @param size of the part to be read, from the beginning of the file
  */
-export function* linesFromEnd(file: number): Generator<Buffer, void> {
+export function* linesFromEnd(file: number, size = fstatSync(file).size): Generator<Buffer, void> {
   let rest: Buffer = Buffer.alloc(0);
-  for (let from = fstatSync(file).size; from > 0;) {
+  for (let from = size; from > 0;) {
     const length = Math.min(from, chunk);
     from -= length;
     const read = Buffer.alloc(length);

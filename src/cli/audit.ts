@@ -4,7 +4,8 @@ import { InvalidArgumentError, Option } from 'commander';
 import { publicHalf, tiesOf } from '../audit/chain.ts';
 import { linesOf } from '../audit/lines.ts';
 import { verifyTrail } from '../audit/verify.ts';
-import { auditActions, type AuditAction } from '../accounts/store.ts';
+import { auditActions, type EventFilter } from '../accounts/store.ts';
+import { environmentNames } from '../accounts/api-key.ts';
 import { identifier } from '../accounts/value-types.ts';
 import { instant } from '../input/value-types.ts';
 import { CommandFailed, printError } from './failures.ts';
@@ -13,17 +14,9 @@ import { readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { cryptography } from '../cryptography.ts';
 
-interface ListOptions {
-  readonly account?: string;
-  readonly actor?: string;
-  readonly action?: AuditAction;
-  readonly since?: number;
-  readonly until?: number;
-}
-
 /** Adds `audit list|verify|export`. */
 export function addAuditCommands(add: AddStoreCommand): void {
-  add('list', 'list changes to accounts, oldest first', 'reads')
+  add('list', 'list changes to accounts, newest first', 'reads')
     .option('--account <id>', 'only changes to this account', readAs(identifier))
     .option(
       '--since <time>',
@@ -33,12 +26,15 @@ export function addAuditCommands(add: AddStoreCommand): void {
     .option('--until <time>', 'only changes before this time', readAs(instant))
     .option('--actor <name>', 'only changes by this actor: token:otto, user:otto, or otto for either')
     .addOption(new Option('--action <action>', 'only changes of this kind').choices(auditActions))
-    .run(({ operations, unreadable, showList }, { account, actor, action, since, until }: ListOptions) =>
-      showList(operations.events({ account, actor, action, since, until }, unreadable), {
-        head: ['TIME', 'ACTOR', 'ACTION', 'ACCOUNT', 'DETAILS'],
-        row: ({ at, actor, action, account, details }) => {
+    .addOption(new Option('--environment <environment>', 'only changes in this environment').choices(environmentNames))
+    .option('--before <position>', 'only changes before this position', positionOf)
+    .option('--after <position>', 'only changes behind this position, oldest first', positionOf)
+    .run(({ operations, unreadable, showList }, filter: EventFilter) =>
+      showList(operations.events(filter, unreadable), {
+        head: ['POSITION', 'TIME', 'ACTOR', 'ACTION', 'ACCOUNT', 'DETAILS'],
+        row: ({ position, at, actor, action, account, details }) => {
           const pairs = Object.entries(details).map(([name, value]) => `${name}=${value}`);
-          return [at, actor, action, account ?? '-', pairs.join(' ')];
+          return [String(position), at, actor, action, account ?? '-', pairs.join(' ')];
         },
         empty: 'No changes.',
       }),

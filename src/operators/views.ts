@@ -183,7 +183,16 @@ export const views = {
   Envelope: z
     .object({ data: z.string() })
     .describe('The envelope of the body. `Envelope-Credentials` is the fingerprint of its credentials.'),
-  Events: z.object({ events: z.array(auditEventView), ...page }).describe('Changes, oldest first.'),
+  Events: z
+    .object({
+      events: z.array(auditEventView),
+      ...page,
+      next: z
+        .string()
+        .nullable()
+        .describe('`before` of the next page, or `after` of it with `after`; null on the last one.'),
+    })
+    .describe('Changes, sign-ins and refused requests, newest first; with `after` oldest first.'),
   Activity: z
     .object({
       refusals: z.array(

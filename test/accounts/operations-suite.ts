@@ -3,9 +3,11 @@ import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Operations, type OperationsOptions } from '../../src/accounts/operations.ts';
+import type { Page } from '../../src/accounts/pages.ts';
 import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
 import type { AuditEvent, Store } from '../../src/accounts/store.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
+import type { AuditEventView } from '../../src/accounts/views.ts';
 import { Vault } from '../../src/accounts/vault.ts';
 import type { Storage } from './store-suite.ts';
 
@@ -51,7 +53,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
   }
 
   describe(`operations ${name}`, () => {
-    test('the pages of the audit trail have each event once, in the order of writing, after the clock was set back', async () => {
+    test('the pages of the audit trail have each event once, newest first or in the order of writing, after the clock was set back', async () => {
       const fixture = await withAcme();
       const names = ['1', '2', '3', '4', '5'];
       for (const [i, each] of names.entries()) {
@@ -59,14 +61,20 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
         await fixture.operations.rename('acme', each, request);
       }
       for (let size = 1; size <= names.length + 2; size += 1) {
-        const seen: unknown[] = [];
-        for (let after: number | undefined | null; after !== null;) {
-          const { items, next } = await fixture.operations.eventsPage(size, { after });
-          expect(items.length).toBeLessThanOrEqual(size);
-          seen.push(...items.map(({ details }) => details['name']));
-          after = next;
-        }
-        expect(seen).toEqual(['Acme Stores', ...names]);
+        const read = async (begin: number, place: 'before' | 'after'): Promise<unknown[]> => {
+          const seen: unknown[] = [];
+          for (let from: number | null = begin; from !== null;) {
+            const { items, next }: Page<AuditEventView, number> = await fixture.operations.eventsPage(size, {
+              [place]: from,
+            });
+            expect(items.length).toBeLessThanOrEqual(size);
+            seen.push(...items.map(({ details }) => details['name']));
+            from = next;
+          }
+          return seen;
+        };
+        expect(await read(0, 'after')).toEqual(['Acme Stores', ...names]);
+        expect(await read(1_000, 'before')).toEqual(['Acme Stores', ...names].toReversed());
       }
     });
 

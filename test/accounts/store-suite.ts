@@ -3,6 +3,7 @@ import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { requireAccount, newAccount } from '../../src/accounts/changes.ts';
 import { issueKey } from '../../src/accounts/key-changes.ts';
 import type {
+  EventFilter,
   AuditEvent,
   Condition,
   Decision,
@@ -289,7 +290,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
     });
 
     describe('the trail', () => {
-      const events = async (store: Store, filter = {}): Promise<AuditEvent[]> => {
+      const events = async (store: Store, filter: EventFilter = { after: 0 }): Promise<AuditEvent[]> => {
         const found: AuditEvent[] = [];
         for await (const { at: time, actor, action, account, details } of store.events(filter)) {
           found.push({ at: time, actor, action, account, details });
@@ -308,30 +309,35 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       const write = (store: Store, id: string, ...made: readonly AuditEvent[]): Promise<unknown> =>
         store.change([id], () => ({ accounts: [accountOf(id)], events: made, result: undefined }));
 
-      test('contains every change, the oldest first, through any connection', async () => {
+      test('contains every change, in both orders, through any connection', async () => {
         const storage = await makeStorage();
         const store = storage.open();
         expect(await events(store)).toEqual([]);
         const made = [eventAt(at + 1_234, 'a'), eventAt(at, 'b'), eventAt(at + 2_000, 'a')];
         for (const each of made) await write(store, each.account ?? '', each);
         expect(await events(storage.open())).toEqual(made);
-        expect(await events(store, { account: 'a' })).toEqual([made[0], made[2]]);
-        expect(await events(store, { since: at + 1_234 })).toEqual([made[0], made[2]]);
+        expect(await events(storage.open(), {})).toEqual(made.toReversed());
+        expect(await events(store, { account: 'a' })).toEqual([made[2], made[0]]);
+        expect(await events(store, { after: 0, since: at + 1_234 })).toEqual([made[0], made[2]]);
         expect(await events(store, { since: at + 1_235 })).toEqual([made[2]]);
         expect(await events(store, { account: 'b', since: at + 1 })).toEqual([]);
       });
 
-      test('continues behind the position of any event, in the order of writing, whatever their times are', async () => {
+      test('continues behind or before the position of any event, whatever their times are', async () => {
         const store = (await makeStorage()).open();
         const made = [3, 1, 2, 2, 0].map((second) => eventAt(at + 1_000 * second, 'a'));
         for (const each of made) await write(store, 'a', each);
         const positions: number[] = [];
-        for await (const { position } of store.events({})) positions.push(position);
+        for await (const { position } of store.events({ after: 0 })) positions.push(position);
         expect(positions).toHaveLength(made.length);
         for (const [i, after] of positions.entries()) {
           expect(await events(store, { after })).toEqual(made.slice(i + 1));
           const late = made.slice(i + 1).filter(({ at: time }) => time >= at + 2_000);
           expect(await events(store, { after, since: at + 2_000 })).toEqual(late);
+          expect(await events(store, { before: after })).toEqual(made.slice(0, i).toReversed());
+          expect(await events(store, { after: positions[0] ?? 0, before: after })).toEqual(
+            made.slice(1, Math.max(1, i)),
+          );
         }
       });
 

@@ -67,7 +67,7 @@ describeOnEachStore('two operators', (newStore) => {
     const { key } = JSON.parse(enabling?.stdout ?? '') as EnabledView;
     const changes = await json<{ readonly action: string }[]>('audit list');
     const { enabled, key: wrapped = '' } = (await exported('acme'))?.encryption?.test ?? {};
-    expect(changes.at(-1)?.action).toBe(enabled === true ? 'encryption_enabled' : 'encryption_disabled');
+    expect(changes[0]?.action).toBe(enabled === true ? 'encryption_enabled' : 'encryption_disabled');
     const place = { account: 'acme', environment: 'test', member: 'key' } as const;
     if (enabled === true) expect(vault.unwrap(wrapped, place)).toBe(key);
     else expect(wrapped).toBe('');

@@ -415,8 +415,13 @@ test('each change writes an audit line to stderr with actor, action and time, wi
   expect(audit).toEqual([
     line('account_added', { name: 'Acme' }),
     line('key_issued', { key: id, environment: 'test', kind: 'secret' }),
-    line('key_rotated', { key: rotated.id, replaces: id, replaced_expires_at: '2026-11-28T10:00:59Z' }),
-    line('key_revoked', { key: id }),
+    line('key_rotated', {
+      key: rotated.id,
+      replaces: id,
+      environment: 'test',
+      replaced_expires_at: '2026-11-28T10:00:59Z',
+    }),
+    line('key_revoked', { key: id, environment: 'test' }),
     line('encryption_enabled', { environment: 'test', replaced: false }),
     line('encryption_disabled', { environment: 'test' }),
     line('account_deactivated'),

@@ -1,3 +1,4 @@
+import { hostname, userInfo } from 'node:os';
 import { expect, test } from 'vitest';
 import type { AuditEventView } from '../../src/accounts/views.ts';
 import { commandsOn } from '../support/command-line.ts';
@@ -29,37 +30,31 @@ describeOnEachStore('audit list', (newStore) => {
     await run('accounts deactivate acme --actor ben');
     // Refused: nothing was changed.
     await run('accounts add acme --name Acme --actor eve');
-    const [added, other, off] = [
-      {
-        at: '2026-11-21T10:00:00Z',
-        actor: 'user:ana',
-        action: 'account_added',
-        account: 'acme',
-        details: { name: 'Acme' },
-      },
-      {
-        at: '2026-11-22T10:00:00Z',
-        actor: 'user:ben',
-        action: 'account_added',
-        account: 'globex',
-        details: { name: 'Globex' },
-      },
-      { at: '2026-11-22T10:00:00Z', actor: 'user:ben', action: 'account_deactivated', account: 'acme', details: {} },
-    ];
-    expect(await list()).toEqual([added, other, off]);
-    expect(await list(' --account acme')).toEqual([added, off]);
-    expect(await list(' --since 2026-11-22')).toEqual([other, off]);
+    const event = (position: number, at: string, actor: string, action: string, account: string, details = {}) => {
+      return { position, at, actor, action, account, details, origin: `${userInfo().username}@${hostname()}` };
+    };
+    const added = event(1, '2026-11-21T10:00:00Z', 'user:ana', 'account_added', 'acme', { name: 'Acme' });
+    const other = event(2, '2026-11-22T10:00:00Z', 'user:ben', 'account_added', 'globex', { name: 'Globex' });
+    const off = event(3, '2026-11-22T10:00:00Z', 'user:ben', 'account_deactivated', 'acme');
+    expect(await list()).toEqual([off, other, added]);
+    expect(await list(' --before 3')).toEqual([other, added]);
+    expect(await list(' --after 1')).toEqual([other, off]);
+    expect(await list(' --account acme')).toEqual([off, added]);
+    expect(await list(' --since 2026-11-22')).toEqual([off, other]);
     expect(await list(' --since 2026-11-22T10:00:01Z')).toEqual([]);
     expect(await list(' --until 2026-11-22T10:00:00Z')).toEqual([added]);
-    expect(await list(' --actor ben')).toEqual([other, off]);
+    expect(await list(' --actor ben')).toEqual([off, other]);
     expect(await list(' --actor user:ben --account acme')).toEqual([off]);
     expect(await list(' --actor token:ben')).toEqual([]);
     expect(await list(' --actor en')).toEqual([]);
-    expect(await list(' --action account_added')).toEqual([added, other]);
+    expect(await list(' --action account_added')).toEqual([other, added]);
+    await run('encryption enable acme --environment live');
+    expect((await list(' --environment live')).map(({ action }) => action)).toEqual(['encryption_enabled']);
+    expect(await list(' --environment test')).toEqual([]);
     expect(await run('audit list --action deleted')).toMatchObject({ code: 2 });
     expect((await run('audit list --account globex')).stdout.split('\n')).toEqual([
-      expect.stringMatching(/^TIME +ACTOR +ACTION +ACCOUNT +DETAILS$/),
-      expect.stringMatching(/^2026-11-22T10:00:00Z +user:ben +account_added +globex +name=/),
+      expect.stringMatching(/^POSITION +TIME +ACTOR +ACTION +ACCOUNT +DETAILS$/),
+      expect.stringMatching(/^2 +2026-11-22T10:00:00Z +user:ben +account_added +globex +name=/),
       '',
     ]);
     expect(await run('audit list --since 2026-02-30')).toMatchObject({
@@ -72,7 +67,7 @@ describeOnEachStore('audit list', (newStore) => {
     const { run, list } = await commands({ SIDECAR_ACTOR: 'pipeline' });
     await run('accounts add acme --name Acme');
     await run('accounts add globex --name Globex --actor ana');
-    expect((await list()).map(({ actor }) => actor)).toEqual(['user:pipeline', 'user:ana']);
+    expect((await list()).map(({ actor }) => actor)).toEqual(['user:ana', 'user:pipeline']);
     // It is not the filter of a list.
     expect(await list()).toHaveLength(2);
     const odd = await commands({ SIDECAR_ACTOR: 'two words' });

@@ -95,7 +95,7 @@ await done(api.POST('/api/v1/diagnosis', { body: { key: 'k'.repeat(32), iv: 'i'.
 await done(api.GET('/api/v1/activity', { params: { query: account } }));
 await done(api.GET('/api/v1/failures'));
 const { events } = await done(api.GET('/api/v1/audit', { params: { query: account } }));
-if (events[0]?.action !== 'account_added') throw new Error('no trail');
+if (events.at(-1)?.action !== 'account_added') throw new Error('no trail');
 
 const { error } = await api.GET('/api/v1/accounts/{account}', { params: { path: { account: 'nobody' } } });
 if (error?.code !== 'account_unknown') throw new Error('a problem without its code');

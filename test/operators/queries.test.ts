@@ -207,8 +207,12 @@ test('the audit trail is listed page by page, for the account of the token alone
   };
   // All have the same time.
   const [first, next] = await page('limit=2');
-  expect(first).toEqual(['1', '2']);
-  expect(await page(`limit=2&after=${next}`)).toEqual([['3', 'globex'], null]);
+  expect(first).toEqual(['globex', '3']);
+  expect(await page(`limit=2&before=${next}`)).toEqual([['2', '1'], null]);
+  const [oldest, behind] = await page('limit=3&after=0');
+  expect(oldest).toEqual(['1', '2', '3']);
+  expect(await page(`limit=3&after=${behind}`)).toEqual([['globex'], null]);
+  expect(await page(`after=1&before=${Number(behind) + 1}`)).toEqual([['2', '3'], null]);
   expect(await page('account=globex')).toEqual([['globex'], null]);
   expect(await page('since=2026-11-21T10:00:01Z')).toEqual([[], null]);
   expect(await page('until=2026-11-21T10:00:00Z')).toEqual([[], null]);
@@ -216,9 +220,18 @@ test('the audit trail is listed page by page, for the account of the token alone
   expect((await page('actor=dashboard'))[0]).toHaveLength(4);
   expect((await page('actor=token:dashboard'))[0]).toHaveLength(4);
   expect(await page('actor=user:dashboard')).toEqual([[], null]);
-  expect(await page('', own)).toEqual([['1', '2', '3'], null]);
+  expect(await page('', own)).toEqual([['3', '2', '1'], null]);
+  await ask('POST /accounts/acme/encryption/live/enable', { body: {} });
+  expect((await page('environment=live'))[0]).toEqual(['acme']);
+  expect((await page('environment=test'))[0]).toEqual([]);
+  const origins = async (asked = {}): Promise<unknown[]> => {
+    const { events } = (await ask('GET /audit?account=acme&limit=1', asked)).body as { events: { origin: unknown }[] };
+    return events.map(({ origin }) => origin);
+  };
+  expect(await origins()).toEqual(['127.0.0.1']);
+  expect(await origins(own)).toEqual([null]);
   expectProblem(await ask('GET /audit?account=globex', own), 403, 'forbidden');
-  for (const query of ['after=x', 'action=other', 'actor=two%20words']) {
+  for (const query of ['after=x', 'before=-1', 'environment=other', 'action=other', 'actor=two%20words']) {
     expectProblem(await ask(`GET /audit?${query}`), 400, 'invalid_request');
   }
 });

@@ -11,7 +11,6 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { beginning, hashOf, tiesOf } from '../../audit/chain.ts';
 import { linesFromEnd, linesOf } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
@@ -94,20 +93,35 @@ export class Trail {
     if (this.#isThere()) yield* linesOf(createReadStream(this.#path), torn);
   }
 
-  /** The events in the order of writing, their lines as positions. @param unreadable gets an error for each line that is not an event */
+  /** The events, their lines as positions. @param unreadable gets an error for each line that is not an event */
   async *read(filter: EventFilter, unreadable = endList): AsyncIterable<RecordedEvent> {
-    const { after = 0 } = filter;
-    if (!this.#isThere()) return;
-    let position = 0;
-    for await (const line of createInterface({ input: createReadStream(this.#path), crlfDelay: Infinity })) {
-      position += 1;
-      if (position <= after || line === '') continue;
-      const event = eventOf(line, position);
+    const { before = Infinity, after } = filter;
+    for await (const [position, line] of after === undefined ? this.#newestFirst() : this.#oldestFirst()) {
+      if (position >= before || position <= (after ?? 0) || line.length === 0) continue;
+      const event = eventOf(line.toString(), position);
       if (event === undefined) {
         unreadable(new AccountsError('store_invalid', `${displayName(this.#path)}:${position} is not an audit event`));
       } else if (isWanted(event, filter)) {
         yield event;
       }
+    }
+  }
+
+  async *#oldestFirst(): AsyncIterable<readonly [number, Buffer]> {
+    let position = 0;
+    for await (const line of this.lines(() => {})) yield [(position += 1), line];
+  }
+
+  *#newestFirst(): Iterable<readonly [number, Buffer]> {
+    if (!this.#isThere()) return;
+    const file = openSync(this.#path, 'r');
+    try {
+      // Others may write meanwhile.
+      const { size } = fstatSync(file);
+      let { position } = endOf(file, size);
+      for (const line of completeLinesFromEnd(file, size)) yield [position--, line];
+    } finally {
+      closeSync(file);
     }
   }
 
@@ -166,10 +180,10 @@ export class Trail {
 }
 
 /** The end of a trail: the last line that is chained, and behind it what was added by hand or by the version before. */
-function endOf(file: number): TrailEnd {
+function endOf(file: number, size?: number): TrailEnd {
   let last: Buffer | undefined;
   let events = 0;
-  for (const line of completeLinesFromEnd(file)) {
+  for (const line of completeLinesFromEnd(file, size)) {
     last ??= line;
     const ties = tiesOf(line);
     if (ties !== undefined) return { position: ties.position + events, hash: hashOf(last), chained: line };
@@ -187,17 +201,18 @@ function lineFromEnd(file: number, behind: number): Buffer | undefined {
   return undefined;
 }
 
-function* completeLinesFromEnd(file: number): Generator<Buffer, void> {
-  const lines = linesFromEnd(file);
+function* completeLinesFromEnd(file: number, size?: number): Generator<Buffer, void> {
+  const lines = linesFromEnd(file, size);
   lines.next();
   yield* lines;
 }
 
 /** As the SQL in postgres/trail.ts. */
 function isWanted(event: RecordedEvent, filter: EventFilter): boolean {
-  const { account, actor, action, since = -Infinity, until = Infinity } = filter;
+  const { account, actor, action, environment, since = -Infinity, until = Infinity } = filter;
   if (event.at < since || event.at >= until) return false;
   if (account !== undefined && event.account !== account) return false;
   if (action !== undefined && event.action !== action) return false;
+  if (environment !== undefined && event.details['environment'] !== environment) return false;
   return actor === undefined || event.actor === actor || event.actor.replace(/^[^:]*:/, '') === actor;
 }

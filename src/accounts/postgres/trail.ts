@@ -84,20 +84,22 @@ export async function trailState(pool: Pool, seen: number): Promise<TrailState> 
   };
 }
 
-/** The events in the order of writing. @param unreadable gets an error for each row that is not an event */
+/** The events, as of a store. @param unreadable gets an error for each row that is not an event */
 export async function* readTrail(
   run: Query,
-  { account, actor, action, since = 0, until, after = 0 }: EventFilter,
+  { account, actor, action, environment, since = 0, until, ...range }: EventFilter,
   unreadable = endList,
 ): AsyncIterable<RecordedEvent> {
   const member = (name: string): string => `line::jsonb ->> '${name}'`;
-  const condition = `AND ($2::text IS NULL OR ${member('account')} = $2)
-    AND ${member('at')} >= $3 COLLATE "C" AND ($4::text IS NULL OR ${member('at')} < $4 COLLATE "C")
-    AND ($5::text IS NULL OR ${member('action')} = $5)
-    AND ($6::text IS NULL OR $6 IN (${member('actor')}, substr(${member('actor')}, strpos(${member('actor')}, ':') + 1)))`;
+  const condition = `AND ($3::text IS NULL OR ${member('account')} = $3)
+    AND ${member('at')} >= $4 COLLATE "C" AND ($5::text IS NULL OR ${member('at')} < $5 COLLATE "C")
+    AND ($6::text IS NULL OR ${member('action')} = $6)
+    AND ($7::text IS NULL OR line::jsonb -> 'details' ->> 'environment' = $7)
+    AND ($8::text IS NULL OR $8 IN (${member('actor')}, substr(${member('actor')}, strpos(${member('actor')}, ':') + 1)))`;
   const end = until === undefined ? null : new Date(until).toISOString();
-  const values = [account ?? null, new Date(since).toISOString(), end, action ?? null, actor ?? null];
-  for await (const row of rows(run, after, condition, values)) {
+  const begin = new Date(since).toISOString();
+  const values = [account ?? null, begin, end, action ?? null, environment ?? null, actor ?? null];
+  for await (const row of rows(run, range, condition, values)) {
     const event = eventOf(row.line, Number(row.position));
     if (event === undefined) unreadable(new AccountsError('store_invalid', `audit event ${row.position} is not one`));
     else yield event;
@@ -106,17 +108,27 @@ export async function* readTrail(
 
 /** All lines. */
 export async function* readLines(run: Query): AsyncIterable<Buffer> {
-  for await (const { line } of rows(run)) yield Buffer.from(line);
+  for await (const { line } of rows(run, { after: 0 })) yield Buffer.from(line);
 }
 
-async function* rows(run: Query, after = 0, condition = '', values: readonly unknown[] = []): AsyncIterable<LineRow> {
-  for (let last = String(after); ;) {
+async function* rows(
+  run: Query,
+  { before, after }: Pick<EventFilter, 'before' | 'after'>,
+  condition = '',
+  values: readonly unknown[] = [],
+): AsyncIterable<LineRow> {
+  const order = after === undefined ? 'DESC' : 'ASC';
+  let [low, high] = [String(after ?? 0), String(before ?? Number.MAX_SAFE_INTEGER)];
+  for (;;) {
     const found = await run<LineRow>(
-      `SELECT position, line FROM envelope_sidecar.trail WHERE position > $1 ${condition} ORDER BY position LIMIT ${page}`,
-      [last, ...values],
+      `SELECT position, line FROM envelope_sidecar.trail WHERE position > $1 AND position < $2 ${condition}
+        ORDER BY position ${order} LIMIT ${page}`,
+      [low, high, ...values],
     );
     yield* found;
-    if (found.length < page) return;
-    last = found.at(-1)?.position ?? last;
+    const last = found.at(-1)?.position;
+    if (last === undefined || found.length < page) return;
+    if (after === undefined) high = last;
+    else low = last;
   }
 }

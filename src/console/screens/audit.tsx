@@ -22,8 +22,9 @@ interface Wanted {
 
 function eventsOf({ account, days }: Wanted, after: After, limit: number) {
   const since = days === '' ? undefined : new Date(Date.now() - Number(days) * 86_400_000).toISOString();
-  const query = { limit, ...(account !== '' && { account }), ...(since !== undefined && { since }), ...after };
-  return ask(api.GET('/api/v1/audit', { params: { query } }));
+  const query = { limit, ...(account !== '' && { account }), ...(since !== undefined && { since }) };
+  const before = after.after === undefined ? {} : { before: after.after };
+  return ask(api.GET('/api/v1/audit', { params: { query: { ...query, ...before } } }));
 }
 
 /** The audit trail of all accounts or of one. */

@@ -2,12 +2,12 @@ import { z } from 'zod';
 import { auditActions } from '../../accounts/store.ts';
 import { instant, oneOf, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
-import { account, endpoint, type Endpoint } from '../endpoint.ts';
+import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
 import { pageSize } from '../paging.ts';
 
 const place: ValueType<number> = {
   name: 'place',
-  expected: '`next` of the previous page',
+  expected: 'a position',
   pattern: /^[0-9]{1,15}$/,
   read: Number,
 };
@@ -24,7 +24,7 @@ export const auditEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/audit',
     operation: 'list_events',
-    summary: 'List who changed what and when, page by page, oldest first',
+    summary: 'List who changed what and when, page by page, newest first',
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({
@@ -33,9 +33,13 @@ export const auditEndpoints: readonly Endpoint[] = [
         .optional()
         .describe('Only events of this actor: `token:otto`, `user:otto`, or `otto` for either.'),
       action: textValue(oneOf(auditActions)).optional(),
+      environment: environment.optional(),
       since: textValue(instant).optional().describe('Only events from this time on.'),
       until: textValue(instant).optional().describe('Only events before this time.'),
-      after: textValue(place).optional().describe('`next` of the previous page.'),
+      before: textValue(place).optional().describe('Only events before this position: `next` of the previous page.'),
+      after: textValue(place)
+        .optional()
+        .describe('Only events behind this position, oldest first: for a client that follows the trail.'),
       limit: pageSize,
     }),
     takesTurns: true,
@@ -43,7 +47,10 @@ export const auditEndpoints: readonly Endpoint[] = [
     run: async ({ operations }, { account, limit, ...filter }, { token }) => {
       const ofAccount = { ...filter, account: token.account ?? account };
       const { items, next, ...page } = await operations.eventsPage(limit, ofAccount);
-      return { events: items, next: next === null ? null : String(next), ...page };
+      // A merchant need not know where the platform's operators work.
+      const events =
+        token.account === undefined ? items : items.map((event) => Object.assign({}, event, { origin: null }));
+      return { events, next: next === null ? null : String(next), ...page };
     },
   }),
 ];

@@ -35,7 +35,7 @@ function eventOf(account: string): AuditEvent {
 
 async function events(store: Store): Promise<readonly AuditEvent[]> {
   const found: AuditEvent[] = [];
-  for await (const { position: _, ...each } of store.events({})) found.push(each);
+  for await (const { position: _, ...each } of store.events({ after: 0 })) found.push(each);
   return found;
 }
 

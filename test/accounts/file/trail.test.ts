@@ -1,7 +1,7 @@
-import { appendFileSync, chmodSync, readFileSync, statSync } from 'node:fs';
+import { appendFileSync, chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { Trail } from '../../../src/accounts/file/trail.ts';
-import type { AuditEvent } from '../../../src/accounts/store.ts';
+import type { AuditEvent, EventFilter } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
 
@@ -16,7 +16,7 @@ function trail() {
   const of = new Trail(folder.file('accounts.yaml'));
   const read = async (unreadable?: (error: Error) => void): Promise<(string | undefined)[]> => {
     const found: (string | undefined)[] = [];
-    for await (const { account } of of.read({}, unreadable)) found.push(account);
+    for await (const { account } of of.read({ after: 0 }, unreadable)) found.push(account);
     return found;
   };
   return { of, path, read, text: () => readFileSync(path, 'utf8') };
@@ -60,6 +60,30 @@ test('a hand-written line is skipped and reported', async () => {
   const messages: string[] = [];
   expect(await read(({ message }) => messages.push(message))).toEqual(['a', 'c']);
   expect(messages).toEqual([`${path}:2 is not an audit event`]);
+});
+
+test('the newest event is read first, with the same positions as in the other order, however the file is cut into pieces', async () => {
+  const { of, path } = trail();
+  const inOrder = async (filter: EventFilter): Promise<[number, string | undefined][]> => {
+    const found: [number, string | undefined][] = [];
+    for await (const { position, account } of of.read(filter, () => {})) found.push([position, account]);
+    return found;
+  };
+  expect(await inOrder({})).toEqual([]);
+  writeFileSync(path, '{"at":"1970');
+  expect(await inOrder({})).toEqual([]);
+  for (const length of [1, 65_000, 200, 65_536, 140_000, 900_000, 3]) {
+    of.append([event(`${length}`), { ...event('long'), details: { name: 'x'.repeat(length) } }]);
+    appendFileSync(path, `${'é'.repeat(length)}\n`);
+    // A crash leaves a line without an end, which is in neither order.
+    if (length === 200) appendFileSync(path, '{"at":"1970');
+    expect(await inOrder({})).toEqual((await inOrder({ after: 0 })).toReversed());
+  }
+  expect(await inOrder({ before: 5 })).toEqual([
+    [4, '65000'],
+    [2, 'long'],
+    [1, '1'],
+  ]);
 });
 
 test.skipIf(!mayMount)('an event that a full disk takes only in part is removed, and the call fails', () => {
