@@ -1,3 +1,4 @@
+import { settingsInForce, writtenSettings } from './limits.ts';
 import type { Listener, ServerTls, Settings } from './config.ts';
 
 /** The members that differ from those the process started with and cannot change while it runs. */
@@ -21,7 +22,7 @@ export function inForceOf(started: Settings, settings: Settings): Settings {
       port: started.operators.port,
       tls: tlsInForce(started.operators.tls, operators?.tls),
     },
-    limits: { ...settings.limits, header: started.limits.header },
+    ...settingsInForce(started, settings),
   };
 }
 
@@ -32,7 +33,9 @@ function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined):
   return isFixed ? { ...tls, clientCa: started.clientCa } : tls;
 }
 
-function fixedOf({ listen, admin, operators, limits }: Settings): Readonly<Record<string, unknown>> {
+function fixedOf(settings: Settings): Readonly<Record<string, unknown>> {
+  const { listen, admin, operators } = settings;
+  const fixed = writtenSettings(settings).filter(({ needsRestart }) => needsRestart);
   return {
     listen: address(listen),
     'listen.tls': listen.tls === undefined,
@@ -41,7 +44,7 @@ function fixedOf({ listen, admin, operators, limits }: Settings): Readonly<Recor
     operators: operators && address(operators),
     'operators.tls': operators?.tls === undefined,
     'operators.tls.clientCa': operators?.tls?.clientCa === undefined,
-    'limits.header': limits.header,
+    ...Object.fromEntries(fixed.map(({ member, value }) => [member, value])),
   };
 }
 

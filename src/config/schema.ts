@@ -6,7 +6,7 @@ import type { Values } from '../yaml/values.ts';
 import { identifier, lifetime } from '../accounts/value-types.ts';
 import { clientDetails, httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
 import { environmentSchema } from './environment-schema.ts';
-import { limitsSchema, timeoutsSchema } from './limits-schema.ts';
+import { limitSettings, timeoutSettings, type Group, type ValuesOf, type WholeNumber } from './limits.ts';
 import {
   address,
   auditKeys,
@@ -97,8 +97,10 @@ export function sidecarSchema(values: Values) {
       .array(value(network))
       .prefault([])
       .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are believed and continued.'),
-    limits: limitsSchema(values).prefault({}).describe('Limits for each client, and for all clients together.'),
-    timeouts: timeoutsSchema(values).prefault({}).describe('How long the sidecar waits.'),
+    limits: groupSchema(limitSettings, values)
+      .prefault({})
+      .describe('Limits for each client, and for all clients together.'),
+    timeouts: groupSchema(timeoutSettings, values).prefault({}).describe('How long the sidecar waits.'),
     report: z
       .array(value(oneOf(reportableCodes)))
       .prefault([])
@@ -139,6 +141,22 @@ export function sidecarSchema(values: Values) {
       .prefault({})
       .describe('Logs, as JSON lines on standard output.'),
   });
+}
+
+/** The schema of settings that are described in a table. */
+function groupSchema<G extends Group>(group: G, { value }: Values) {
+  const members = Object.entries(group).map(([name, { type, default: written, text }]) => {
+    const schema = 'read' in type ? value(type).prefault(written) : wholeNumber(type).default(Number(written));
+    return [name, schema.describe(text)];
+  });
+  return z.strictObject(
+    Object.fromEntries(members) as { [Name in keyof G]: z.ZodPrefault<z.ZodType<ValuesOf<G>[Name]>> },
+  );
+}
+
+function wholeNumber({ min, max }: WholeNumber) {
+  const number = z.int().min(min);
+  return max === undefined ? number : number.max(max);
 }
 
 /** The members of every listener: where it listens. */

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import { sha256Hex, type EnvironmentName } from '../accounts/api-key.ts';
 import { parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
-import { duration, within, WrongValue, type ValueType } from '../input/value-types.ts';
+import { duration, formatDuration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import type { operatorRoles } from './choices.ts';
 import { cryptography } from '../cryptography.ts';
 
@@ -77,6 +77,7 @@ export const rate: ValueType<{ readonly attempts: number; readonly window: numbe
     const milliseconds = timeLimit.read(window);
     return milliseconds === undefined ? undefined : { attempts: Number(attempts), window: milliseconds };
   },
+  format: ({ attempts, window }) => `${attempts}/${formatDuration(window)}`,
 };
 
 /** A duration that a timer can run: Node fires one of 25 days or more at once. */

@@ -15,6 +15,8 @@ export interface ValueType<T> {
   readonly numbers?: true;
   /** The value of a text that matches the pattern; undefined if it is still invalid. */
   readonly read: (text: string) => T | undefined;
+  /** Writes a value as in a file; absent if nobody is shown it. */
+  format?(value: T): string;
 }
 
 /** The value of a text. Throws `WrongValue` if it is invalid. */
@@ -52,6 +54,7 @@ export const duration: ValueType<number> = {
   expected: 'a duration such as 250ms, 30s, 5m, 12h or 7d',
   pattern: /^[0-9]+(?:ms|s|m|h|d)$/,
   read: (text) => amount(text, durationUnits),
+  format: formatDuration,
 };
 
 /** `64KiB`, `1MiB`, or a number of bytes: read as bytes. */
@@ -61,6 +64,7 @@ export const size: ValueType<number> = {
   pattern: /^[0-9]+(?:B|KiB|MiB|GiB)?$/,
   numbers: true,
   read: (text) => amount(text, sizeUnits),
+  format: formatSize,
 };
 
 /** `50%`: read as a fraction, 0.5. */
@@ -69,6 +73,7 @@ export const share: ValueType<number> = {
   expected: 'a percentage from 1% to 100%',
   pattern: /^(?:[1-9][0-9]?|100)%$/,
   read: (text) => Number(text.slice(0, -1)) / 100,
+  format: formatShare,
 };
 
 /** The same type of number within bounds; `range` completes the words in problems, as in "from 1ms to 24d". */

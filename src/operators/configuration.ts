@@ -10,8 +10,9 @@ import type {
   Settings,
   StoreSettings,
 } from '../config/config.ts';
+import { writtenSettings } from '../config/limits.ts';
 import type { Sources } from '../config/sources.ts';
-import { formatDuration, formatShare, formatSize } from '../input/value-types.ts';
+import { formatDuration } from '../input/value-types.ts';
 import type { views } from './views.ts';
 
 /** Shown instead of a secret. */
@@ -25,7 +26,7 @@ interface Row {
   /** Whether `value` is the placeholder. */
   readonly secret?: true;
   /** Whether a change needs a restart. */
-  readonly fixed?: true;
+  readonly needsRestart?: boolean;
   /** The member under which the source is recorded; by default `member`. */
   readonly writtenAt?: string;
   /** The source of a value that the file does not set. */
@@ -36,7 +37,7 @@ interface Row {
  * The running configuration without its secrets. This is an allow-list: a new member is not shown until it gets a row here.
  */
 export function configurationOf(settings: Settings): z.output<typeof views.Configuration> {
-  const { listen, admin, operators, environments, kms, store, routes, limits, timeouts, tracing } = settings;
+  const { listen, admin, operators, environments, kms, store, routes, tracing } = settings;
   const rows: Row[] = [
     ...addressRows('listen', listen),
     ...tlsRows('listen', listen.tls),
@@ -52,20 +53,7 @@ export function configurationOf(settings: Settings): z.output<typeof views.Confi
     ...routes.flatMap(routeRows),
     { member: 'cipherTest.environments', value: list(settings.cipherTest.environments) },
     { member: 'trustedProxies', value: list(settings.trustedProxies) },
-    { member: 'limits.requestBody', value: formatSize(limits.requestBody) },
-    { member: 'limits.buffered', value: formatSize(limits.buffered) },
-    { member: 'limits.header', value: formatSize(limits.header), fixed: true },
-    { member: 'limits.headers', value: String(limits.headers) },
-    { member: 'limits.connections', value: String(limits.connections) },
-    { member: 'limits.inFlight', value: String(limits.inFlight) },
-    { member: 'limits.failedKeys', value: `${limits.failedKeys.attempts}/${formatDuration(limits.failedKeys.window)}` },
-    { member: 'limits.account', value: formatShare(limits.account) },
-    { member: 'timeouts.connect', value: formatDuration(timeouts.connect) },
-    { member: 'timeouts.header', value: formatDuration(timeouts.header) },
-    { member: 'timeouts.request', value: formatDuration(timeouts.request) },
-    { member: 'timeouts.upstream', value: formatDuration(timeouts.upstream) },
-    { member: 'timeouts.idle', value: formatDuration(timeouts.idle) },
-    { member: 'timeouts.drain', value: formatDuration(timeouts.drain) },
+    ...writtenSettings(settings),
     { member: 'report', value: list(settings.report) },
     { member: 'tracing.otlp', value: tracing && otlpWithoutPath(tracing.otlp) },
     { member: 'tracing.sample', value: tracing && String(tracing.sample) },
@@ -76,13 +64,13 @@ export function configurationOf(settings: Settings): z.output<typeof views.Confi
   return { members: rows.map((row) => memberOf(row, settings.sources)) };
 }
 
-function memberOf({ member, value, secret, fixed, defaultSource, writtenAt = member }: Row, sources: Sources) {
+function memberOf({ member, value, secret, needsRestart, defaultSource, writtenAt = member }: Row, sources: Sources) {
   return {
     member,
     value: value ?? null,
     secret: secret === true,
     source: value === undefined ? null : (sourceOf(writtenAt, sources) ?? defaultSource ?? null),
-    needs_restart: fixed === true,
+    needs_restart: needsRestart === true,
   };
 }
 
@@ -97,19 +85,19 @@ function secret(member: string, isSet = true): Row {
 
 function addressRows(member: string, { host, port }: Listener): Row[] {
   return [
-    { member: `${member}.host`, value: host, fixed: true },
-    { member: `${member}.port`, value: String(port), fixed: true },
+    { member: `${member}.host`, value: host, needsRestart: true },
+    { member: `${member}.port`, value: String(port), needsRestart: true },
   ];
 }
 
 /** A certificate is not secret but too long to show. Its source is enough. */
 function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
-  if (tls === undefined) return [{ member: `${listener}.tls`, value: undefined, fixed: true }];
+  if (tls === undefined) return [{ member: `${listener}.tls`, value: undefined, needsRestart: true }];
   return [
     pem(`${listener}.tls.cert`, tls.cert),
     secret(`${listener}.tls.key`),
     // Another CA applies at once. Whether certificates are demanded does not change.
-    { ...pem(`${listener}.tls.clientCa`, tls.clientCa), ...(tls.clientCa === undefined && { fixed: true }) },
+    { ...pem(`${listener}.tls.clientCa`, tls.clientCa), ...(tls.clientCa === undefined && { needsRestart: true }) },
   ];
 }
 

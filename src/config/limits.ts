@@ -1,0 +1,137 @@
+import { share, size, within, type ValueType } from '../input/value-types.ts';
+import { rate, timeLimit } from './value-types.ts';
+
+/**
+ * A setting, described once: the schema, the documentation, `GET /configuration` and the list of what needs a restart are made from
+ * it. A new one needs its row here, and its guard.
+ */
+export interface Setting<T = unknown> {
+  readonly type: ValueType<T> | WholeNumber;
+  /** As it would be written in the file. */
+  readonly default: string | number;
+  readonly text: string;
+  /** Whether a change applies only after a restart. */
+  readonly needsRestart?: true;
+}
+
+/** A number without a unit; the bounds are included. */
+export interface WholeNumber {
+  readonly min: number;
+  readonly max?: number;
+}
+
+/** The members of an object in the file. */
+export type Group = Readonly<Record<string, Setting>>;
+
+/** The values of a group. */
+export type ValuesOf<G extends Group> = {
+  readonly [Name in keyof G]: G[Name]['type'] extends ValueType<infer T> ? T : number;
+};
+
+/** What clients may use, each and all together. */
+export const limitSettings = {
+  requestBody: {
+    type: within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'),
+    default: '1MiB',
+    text: 'Largest body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
+  },
+  buffered: {
+    type: size,
+    default: '48MiB',
+    text: 'Bytes of bodies and of waiting requests held at once; beyond it requests are refused as `overloaded`.',
+  },
+  header: {
+    type: within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'),
+    default: '16KiB',
+    text: 'Largest head of a request: its first line and its headers.',
+    needsRestart: true,
+  },
+  headers: {
+    type: { min: 10, max: 10_000 },
+    default: 100,
+    text: 'Header fields of a request; one with more is refused as `headers_too_large`.',
+  },
+  connections: {
+    type: { min: 1, max: 1_000_000 },
+    default: 4096,
+    text:
+      'Client connections open at once. One more replaces the one that has been idle longest without ever carrying a ' +
+      'known key, or is closed. At most half carry public keys.',
+  },
+  inFlight: {
+    type: { min: 1 },
+    default: 1024,
+    text:
+      'Requests in progress at once; more are refused as `overloaded`. At most an eighth are without a known key, and ' +
+      'at most half with public keys.',
+  },
+  failedKeys: {
+    type: rate,
+    default: '20/1m',
+    text: 'Unknown API keys of one client, and envelopes of one API key in live that do not open, in this time; more are refused as `too_many_attempts`.',
+  },
+  account: {
+    type: share,
+    default: '50%',
+    text:
+      'Share of `connections`, `inFlight` and `buffered` that one account may use in one environment; beyond it its requests are ' +
+      'refused as `overloaded`. Its public keys may use half of that. If both environments are served, `test` may use half of each in all.',
+  },
+} as const satisfies Group;
+
+/** How long the sidecar waits for what. */
+export const timeoutSettings = {
+  connect: { type: timeLimit, default: '2s', text: 'To connect to the upstream, TLS included.' },
+  header: { type: timeLimit, default: '10s', text: "For a request's head to arrive." },
+  request: {
+    type: timeLimit,
+    default: '60s',
+    text: 'The time for an enveloped body to arrive; for other bodies, the longest pause.',
+  },
+  upstream: {
+    type: timeLimit,
+    default: '30s',
+    text: "Until the head of the upstream's response, then the longest pause within it.",
+  },
+  idle: {
+    type: timeLimit,
+    default: '75s',
+    text: 'How long an idle client connection is kept. Longer than the gateway in front keeps it.',
+  },
+  drain: { type: timeLimit, default: '25s', text: 'From the start of a drain until connections are closed.' },
+} as const satisfies Group;
+
+const groups = { limits: limitSettings, timeouts: timeoutSettings } as const;
+type Groups = { readonly [Name in keyof typeof groups]: ValuesOf<(typeof groups)[Name]> };
+
+/** A value as it would be written in the file, under its full name. */
+export interface WrittenSetting {
+  readonly member: string;
+  readonly value: string;
+  readonly needsRestart: boolean;
+}
+
+/** The values of all groups, in the order of the documentation. */
+export function writtenSettings(values: Groups): readonly WrittenSetting[] {
+  return Object.entries<Group>(groups).flatMap(([name, group]) => {
+    const own: Readonly<Record<string, unknown>> = values[name as keyof Groups];
+    return Object.entries(group).map(([setting, { type, needsRestart }]) => ({
+      member: `${name}.${setting}`,
+      value: 'format' in type ? type.format(own[setting]) : String(own[setting]),
+      needsRestart: needsRestart === true,
+    }));
+  });
+}
+
+/** The values of a running process: `values`, except for those that need a restart. */
+export function settingsInForce(started: Groups, { limits, timeouts }: Groups): Groups {
+  return {
+    limits: inForce(limitSettings, started.limits, limits),
+    timeouts: inForce(timeoutSettings, started.timeouts, timeouts),
+  };
+}
+
+function inForce<G extends Group>(group: G, started: ValuesOf<G>, values: ValuesOf<G>): ValuesOf<G> {
+  const kept = Object.keys(group).filter((name) => group[name]?.needsRestart === true);
+  return { ...values, ...Object.fromEntries(kept.map((name) => [name, started[name]])) };
+}
