@@ -271,14 +271,13 @@ export class App {
   }
 
   #openStores(): Accounts {
-    this.#trailWatch.reset();
     const { env, clock, log } = this.#dependencies;
     const registry = this.#registry;
     return openStores(this.#config, {
       env,
       clock,
       monotonic,
-      audit: this.#trailWatch.audit,
+      audit: this.#trailWatch.begin(),
       unrecorded: (err) => log.warn({ err }, 'unexpected envelopes cannot be recorded next to the accounts file'),
       monitor: () =>
         (this.#monitor ??= directoryMonitor(registry, log, () => this.#accounts.database?.state, monotonic)),

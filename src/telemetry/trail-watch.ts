@@ -7,14 +7,19 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between two looks at the trail. */
 const interval = 10_000;
 
+/** What a sidecar has seen of a store's trail. */
+interface WatchedTrail {
+  seen: Link;
+  isSigned: boolean;
+}
+
 /** Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed. */
 export class TrailWatch {
   readonly #log: Logger;
   readonly #look: (seen: number) => Promise<TrailState>;
   readonly #consistent: Gauge;
   readonly #timer: NodeJS.Timeout;
-  #seen: Link = beginning;
-  #isSigned = false;
+  #trail: WatchedTrail = { seen: beginning, isSigned: false };
   #isLooking = false;
 
   /** @param look asks the store where its trail ends, and for the hash of the event at a position */
@@ -28,7 +33,7 @@ export class TrailWatch {
       registers: [registry],
       collect: () => {
         events.reset();
-        events.set({ signed: String(this.#isSigned) }, this.#seen.position);
+        events.set({ signed: String(this.#trail.isSigned) }, this.#trail.seen.position);
       },
     });
     this.#consistent = new Gauge({
@@ -40,39 +45,43 @@ export class TrailWatch {
     this.#timer = setInterval(() => void this.look(), interval).unref();
   }
 
+  /**
+   * Watches the trail of a store, and of no other from now on.
+   *
+   * @returns logs an event that this sidecar has added to it, and watches it if it follows what was seen. Otherwise the next look is for
+   *   what was seen: the event may stand where one was removed.
+   */
+  begin(): (event: AppendedEvent) => void {
+    const log = auditTo(this.#log);
+    // A store that was replaced may still end a change, or a look.
+    const trail: WatchedTrail = { seen: beginning, isSigned: false };
+    this.#trail = trail;
+    return (event) => {
+      log(event);
+      const { position, hash, prev } = event;
+      if (trail.seen.position === 0 || prev === trail.seen.hash) trail.seen = { position, hash };
+    };
+  }
+
   /** Looks at the trail. If the store does not respond, the next look is due. */
   async look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const seen = this.#seen;
+    const trail = this.#trail;
+    const { seen } = trail;
     try {
       const { last, seenHash, isSigned } = await this.#look(seen.position);
       // The look may be older than an event of this sidecar's own.
-      if (seen === this.#seen) {
+      if (seen === trail.seen) {
         if (seen.position > 0 && seenHash !== seen.hash) this.#lost(seen, last);
-        this.#seen = last;
-        this.#isSigned = isSigned;
+        trail.seen = last;
+        trail.isSigned = isSigned;
       }
     } catch {
       // Others report that the store cannot be read.
     } finally {
       this.#isLooking = false;
     }
-  }
-
-  /**
-   * Logs an event that this sidecar has added, and watches it if it follows what was seen. Otherwise the next look is for what was
-   * seen: the event may stand where one was removed.
-   */
-  readonly audit = (event: AppendedEvent): void => {
-    auditTo(this.#log)(event);
-    const { position, hash, prev } = event;
-    if (this.#seen.position === 0 || prev === this.#seen.hash) this.#seen = { position, hash };
-  };
-
-  /** Forgets what it has seen, because the accounts are in another store. */
-  reset(): void {
-    this.#seen = beginning;
   }
 
   stop(): void {

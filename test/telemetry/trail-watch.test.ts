@@ -1,5 +1,5 @@
 import { Registry } from 'prom-client';
-import { expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { FileStore } from '../../src/accounts/file/store.ts';
 import { Trail } from '../../src/accounts/file/trail.ts';
 import { PostgresStore } from '../../src/accounts/postgres/store.ts';
@@ -9,7 +9,6 @@ import type { AppendedEvent, AuditEvent, Changed, Store, TrailState } from '../.
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { TrailWatch } from '../../src/telemetry/trail-watch.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { onTestFinished } from 'vitest';
 import { Folder } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 
@@ -27,9 +26,10 @@ function watching(look: (seen: number) => Promise<TrailState>) {
   const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);
   const watch = new TrailWatch(registry, createLogger('info', { write }), look);
   onTestFinished(() => watch.stop());
+  const audit = watch.begin();
   const told = async (): Promise<string[]> =>
     (await registry.metrics()).split('\n').filter((line) => line.startsWith('envelope_sidecar_'));
-  return { watch, log, told };
+  return { watch, audit, log, told };
 }
 
 const sample = (events: number, consistent: number): string[] => [
@@ -68,10 +68,10 @@ async function noticesWhatWasLost(
   // Events of the sidecar's own that follow the one which was seen, then others in the place of one that is removed.
   const restarted = watching(look);
   await restarted.watch.look();
-  for (let i = 0; i < 2; i += 1) (await appended()).forEach(restarted.watch.audit);
+  for (let i = 0; i < 2; i += 1) (await appended()).forEach(restarted.audit);
   expect(await restarted.told()).toEqual(sample(5, 1));
   await lose();
-  for (let i = 0; i < 5; i += 1) (await appended()).forEach(restarted.watch.audit);
+  for (let i = 0; i < 5; i += 1) (await appended()).forEach(restarted.audit);
   await restarted.watch.look();
   expect(await restarted.told()).toEqual(sample(7, 0));
   expect(restarted.log.filter(({ level }) => level === 'error')).toMatchObject([{ position: 5, last: 7 }]);
@@ -100,10 +100,10 @@ test('the end of a long trail is found without reading all of it, and an earlier
 });
 
 test('an event of its own is seen at once, and logged with its place in the trail', async () => {
-  const { watch, log, told } = watching(async () => {
+  const { watch, audit, log, told } = watching(async () => {
     throw new Error('not reachable');
   });
-  watch.audit({ ...event, position: 7, hash: 'a'.repeat(64), prev: '', origin: '10.0.0.1', requestId: 'r-1' });
+  audit({ ...event, position: 7, hash: 'a'.repeat(64), prev: '', origin: '10.0.0.1', requestId: 'r-1' });
   await watch.look();
   expect(await told()).toEqual(sample(7, 1));
   expect(log).toMatchObject([
@@ -116,6 +116,35 @@ test('an event of its own is seen at once, and logged with its place in the trai
       msg: 'audit',
     },
   ]);
+});
+
+describe('after the accounts have moved to another store', () => {
+  const state = (position: number): TrailState => ({
+    last: { position, hash: `hash ${position}` },
+    isSigned: false,
+    seenHash: undefined,
+  });
+
+  test('an event that the former one still adds is logged, and not expected in the new one', async () => {
+    const { watch, audit, log, told } = watching(async () => state(3));
+    watch.begin();
+    audit({ ...event, position: 7, hash: 'a'.repeat(64), prev: '' });
+    await watch.look();
+    expect([await told(), log.map(({ msg }) => msg)]).toEqual([sample(3, 1), ['audit']]);
+  });
+
+  test('what is still found in the former one is not expected in the new one', async () => {
+    const answers = [Promise.withResolvers<TrailState>(), Promise.withResolvers<TrailState>()];
+    const { watch, log, told } = watching(async () => answers.shift()?.promise ?? state(3));
+    const [former, current] = [...answers];
+    const looking = watch.look();
+    watch.begin();
+    former?.resolve(state(7));
+    await looking;
+    current?.resolve(state(3));
+    await watch.look();
+    expect([await told(), log]).toEqual([sample(3, 1), []]);
+  });
 });
 
 describeWithPostgres('a trail in PostgreSQL', () => {

@@ -161,8 +161,8 @@ function complaintOf({ name, growth, allowed }: Trend): string {
   return `${name} grows: by ${growth.toFixed(1)} in the second half, ${allowed?.toFixed(1)} are allowed`;
 }
 
-/** What the load causes: slow clients do not end their handshakes, and with each swapped folder the trail beside the accounts is gone. */
-const caused = /^(?:request$|TLS handshakes failed$|the audit trail no longer has an event)/;
+/** What the load causes: slow clients do not end their handshakes. */
+const caused = /^(?:request|TLS handshakes failed)$/;
 
 /** The problems in the sidecar's own log. */
 function complaintsOf({ log }: LoadedSidecar): string[] {
