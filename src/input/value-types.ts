@@ -122,7 +122,7 @@ export function formatSize(bytes: number): string {
 }
 
 /** Writes a fraction as in a file: `50%`. */
-export function formatShare(fraction: number): string {
+function formatShare(fraction: number): string {
   return `${Math.round(fraction * 100)}%`;
 }
 
