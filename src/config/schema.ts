@@ -6,7 +6,8 @@ import type { Values } from '../yaml/values.ts';
 import { identifier, lifetime } from '../accounts/value-types.ts';
 import { clientDetails, httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
 import { environmentSchema } from './environment-schema.ts';
-import { limitSettings, timeoutSettings, type Group, type ValuesOf, type WholeNumber } from './limits.ts';
+import { groupSchema } from './group-schema.ts';
+import { limitSettings, timeoutSettings } from './limits.ts';
 import {
   address,
   auditKeys,
@@ -141,22 +142,6 @@ export function sidecarSchema(values: Values) {
       .prefault({})
       .describe('Logs, as JSON lines on standard output.'),
   });
-}
-
-/** The schema of settings that are described in a table. */
-function groupSchema<G extends Group>(group: G, { value }: Values) {
-  const members = Object.entries(group).map(([name, { type, default: written, text }]) => {
-    const schema = 'read' in type ? value(type).prefault(written) : wholeNumber(type).default(Number(written));
-    return [name, schema.describe(text)];
-  });
-  return z.strictObject(
-    Object.fromEntries(members) as { [Name in keyof G]: z.ZodPrefault<z.ZodType<ValuesOf<G>[Name]>> },
-  );
-}
-
-function wholeNumber({ min, max }: WholeNumber) {
-  const number = z.int().min(min);
-  return max === undefined ? number : number.max(max);
 }
 
 /** The members of every listener: where it listens. */
