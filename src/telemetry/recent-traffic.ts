@@ -74,7 +74,8 @@ export class RecentTraffic {
     const unread = !unopened && code !== undefined && envelopeCodes.has(code);
     this.history.add(line, now);
     if (account === undefined || apiKey === undefined || environment === undefined) return;
-    this.keyUses.add(apiKey, code === 'invalid_api_key', now);
+    // A key in the wrong environment is neither in use, nor was it refused because it had ended.
+    if (code !== 'environment_mismatch') this.keyUses.add(apiKey, code === 'invalid_api_key', now);
     const outcome = unopened ? 'unopened' : opened ? 'opened' : unexpected ? 'unexpected' : undefined;
     const envelope = unread ? 'unread' : outcome;
     this.#accounts[environment].add(account, code, envelope, now);

@@ -108,6 +108,13 @@ describe('the recent activity', () => {
   });
 });
 
+test('a key in the wrong environment is neither in use nor did it end, but was refused', () => {
+  const traffic = new Traffic();
+  traffic.refuse('acme', 'environment_mismatch');
+  expect(traffic.recent.keyUses.of(['acme-sk-1'], begin)).toMatchObject({ lastAt: undefined, attempts: 0 });
+  expect(traffic.recent.refusals.latest('acme')).toMatchObject([{ code: 'environment_mismatch' }]);
+});
+
 describe('the accounts with failures', () => {
   test('are sorted by their refusals in an environment, with their other requests', () => {
     const traffic = new Traffic();

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { environmentOf, kindOf } from '../../accounts/api-key.ts';
-import type { Principal, LookupResult } from '../../accounts/key-directory.ts';
+import type { KeyDirectory, LookupResult, Principal } from '../../accounts/key-directory.ts';
 import type { ReportableCode, Route } from '../../config/config.ts';
 import { Refusal } from '../../errors.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
@@ -130,7 +130,8 @@ export class Admission {
     const key = presentedKey(head.authorization, client);
     const fault = keyFault(head.authorization, key, environment.name);
     if (fault !== undefined || key === undefined) {
-      return { ...exchange, refusal: fault ?? new Refusal('malformed_api_key') };
+      const refusal = fault ?? new Refusal('malformed_api_key');
+      return { ...exchange, principal: key && this.#ownerOf(key, snapshot.directory), refusal };
     }
     const { attempts, window } = snapshot.limits.failedKeys;
     const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
@@ -149,7 +150,21 @@ export class Admission {
       return { ...exchange, principal: knownPrincipal(found), refusal };
     });
   }
+
+  /**
+   * The owner of a key of the other environment, if it is cached, for the log. The response does not depend on it, nor wait for it: a key that
+   * is not cached is looked up for the next request with it, if a look-up of throttled clients is free.
+   */
+  #ownerOf({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
+    const found = this.#lookUps.find(directory, hash, () => true, impatient);
+    if (!(found instanceof Promise)) return knownPrincipal(found);
+    found.catch(() => {});
+    return undefined;
+  }
 }
+
+/** Rather does without a look-up than wait for it. */
+const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
 /** The API key of `Authorization`. On a connection it is read and hashed again only if the text has changed. */
 function presentedKey(authorization: string | undefined, client: Client): PresentedKey | undefined {

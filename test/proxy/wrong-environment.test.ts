@@ -1,0 +1,104 @@
+import { Registry } from 'prom-client';
+import { expect, onTestFinished, test } from 'vitest';
+import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
+import { Operations } from '../../src/accounts/operations.ts';
+import { Listener } from '../../src/http1/listener.ts';
+import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
+import { Proxy } from '../../src/proxy/proxy.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
+import { Upstreams } from '../../src/upstream/upstream.ts';
+import { openStore, settings, vault } from '../accounts/postgres/fixtures.ts';
+import { ask, dashboard } from '../operators/api.ts';
+import { expectPlainRefusal, send } from '../support/client.ts';
+import { eventually } from '../support/eventually.ts';
+import { startGateway } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { apiKey, configOf, keys, operatorsOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+
+/** Sends a request with a key of the other environment, which is refused, and returns its access line. */
+async function lineOf(sidecar: TestSidecar, key: string): Promise<Record<string, unknown>> {
+  const before = sidecar.accessLines().length;
+  expectPlainRefusal(await send(sidecar, 'GET /x', { key }), 'environment_mismatch');
+  await eventually('there is an access line', () => sidecar.accessLines().length > before);
+  return sidecar.accessLines()[before] ?? {};
+}
+
+test('a key in the wrong environment is named on the access line and in the activity, and is no use of it', async () => {
+  const { sidecar, upstream } = await startGateway({ operators: operatorsOf([dashboard]) });
+  const key = apiKey(keys.acmeLive).id;
+  const line = await lineOf(sidecar, keys.acmeLive);
+  expect(line).toMatchObject({ status: 403, environment: 'test', account: 'acme', api_key: key });
+  expect(line).not.toHaveProperty('reason');
+  const unknown = await lineOf(sidecar, `${keys.acmeLive}x`);
+  expect(unknown).not.toHaveProperty('account');
+  const url = `http://127.0.0.1:${sidecar.app.addresses.operators?.port}/api/v1`;
+  const activity = await ask(url, 'GET /activity');
+  expect(activity.body['refusals']).toMatchObject([
+    { account: 'acme', environment: 'test', key, code: 'environment_mismatch', reason: null },
+  ]);
+  const overview = await ask(url, 'GET /failures?environment=test');
+  expect(overview.body['failures']).toMatchObject([{ account: 'acme', refusals: 1 }]);
+  expect(upstream.heads()).toBe(0);
+});
+
+/** A gateway over a directory that answers no look-up. */
+async function startOver(directory: KeyDirectory, inFlight: number): Promise<{ readonly port: number }> {
+  const config = configOf('http://127.0.0.1:1', { limits: { inFlight } });
+  const silent = createLogger('silent', { write: () => {} });
+  const recorder = new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0');
+  const upstreams = new Upstreams(() => {}).configure(config);
+  const proxy = new Proxy(new GatewaySnapshot(config, directory, upstreams), silent, recorder, Date.now);
+  const timeouts = { headTimeout: 10_000, idleTimeout: 10_000, lingerTimeout: 2_000 };
+  const { server } = new Listener(
+    { limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts }, tls: undefined, clock: Date.now },
+    (connection) => proxy.accept(connection),
+  );
+  onTestFinished(() => proxy.stop());
+  return { port: await listen(server) };
+}
+
+test('a key in the wrong environment waits for no look-up, and its look-ups are as few as those of throttled clients', async () => {
+  let asked = 0;
+  const never = new Promise<LookupResult>(() => {});
+  const find = (): Promise<LookupResult> => {
+    asked += 1;
+    return never;
+  };
+  const gateway = await startOver({ find, holds: () => false, serves: () => false }, 64);
+  for (let i = 0; i < 20; i += 1) {
+    expectPlainRefusal(await send(gateway, 'GET /x', { key: `${keys.acmeLive}${i}` }), 'environment_mismatch');
+  }
+  // An eighth of a quarter of 64.
+  expect(asked).toBe(2);
+});
+
+test('a look-up that fails for a key in the wrong environment ends nothing', async () => {
+  const find = (): Promise<LookupResult> => Promise.reject(new Error('gone'));
+  const gateway = await startOver({ find, holds: () => false, serves: () => false }, 64);
+  for (let i = 0; i < 3; i += 1) {
+    expectPlainRefusal(await send(gateway, 'GET /x', { key: keys.acmeLive }), 'environment_mismatch');
+  }
+});
+
+describeWithPostgres('with accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('a key in the wrong environment is named once it has been looked up', async () => {
+    const url = await postgres.createDatabase();
+    const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
+    await operations.add('acme', 'Acme Stores', { actor: 'user:test' });
+    const options = { environment: 'live', kind: 'secret', lifetime: undefined } as const;
+    const issued = await operations.issueKey('acme', options, { actor: 'user:test' });
+    const { id, key } = JSON.parse(JSON.stringify(issued)) as { id: string; key: string };
+    const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) }));
+    const lines: Record<string, unknown>[] = [];
+    await eventually('the access line names the account', async () => {
+      lines.push(await lineOf(sidecar, key));
+      return lines.at(-1)?.['account'] !== undefined;
+    });
+    expect(lines[0]).not.toHaveProperty('account');
+    expect(lines.at(-1)).toMatchObject({ account: 'acme', api_key: id, code: 'environment_mismatch' });
+  });
+});
