@@ -33,7 +33,15 @@ export interface AccountsDatabase {
   open(): Promise<void>;
   /** Unwraps the credentials of some accounts, chosen at random. @throws AccountsError the database cannot be queried */
   sampleCredentials(): Promise<CredentialsSample>;
+  /** The requests with these keys in the last 30 days. @param now epoch milliseconds; @throws AccountsError */
+  dailyUses(keys: readonly string[], now: number): Promise<DailyUses>;
 }
+
+/** The days of which a database keeps the requests. */
+export const daysOfUse = 30;
+
+/** Requests by key and day, oldest first, through all sidecars. Keys without requests are missing. */
+export type DailyUses = ReadonlyMap<string, readonly number[]>;
 
 /** The result of unwrapping the credentials of some accounts. */
 export interface CredentialsSample {

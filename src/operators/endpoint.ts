@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import type { Account } from '../accounts/account.ts';
+import type { DailyUses } from '../accounts/accounts.ts';
 import { identifier } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { ChangeRequest } from '../accounts/operations.ts';
@@ -23,6 +24,8 @@ export interface Parts {
   /** The bytes of bodies that are being sealed. */
   readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;
+  /** As of `AccountsDatabase`; undefined if the accounts are in a file, or if they cannot be read. */
+  readonly dailyUses: (keys: readonly string[], now: number) => Promise<DailyUses | undefined>;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
 }

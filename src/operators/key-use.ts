@@ -1,9 +1,30 @@
+import { daysOfUse } from '../accounts/accounts.ts';
 import { rfc3339 } from '../input/value-types.ts';
-import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
+import type { KeyUse } from '../telemetry/key-uses.ts';
+import type { Parts } from './endpoint.ts';
 
-/** The requests with these keys, as the API shows them. @param now epoch milliseconds */
-export function useOf({ keyUses }: RecentTraffic, keys: readonly string[], now: number) {
-  const { hours, lastHour, lastAt, attempts, lastAttemptAt } = keyUses.of(keys, now);
+/**
+ * Reads the use of keys.
+ *
+ * @param all their ids
+ * @param now epoch milliseconds
+ * @returns the use of some of them, in sum, as the API shows it
+ */
+export async function readUses({ recent, dailyUses }: Parts, all: readonly string[], now: number) {
+  const daily = await dailyUses(all, now);
+  return (keys: readonly string[]) => {
+    const days = keys.map((key) => daily?.get(key) ?? []);
+    return {
+      ...viewUse(recent.keyUses.of(keys, now)),
+      days:
+        daily === undefined
+          ? null
+          : Array.from({ length: daysOfUse }, (_, i) => sum(days.map((counts) => counts[i] ?? 0))),
+    };
+  };
+}
+
+function viewUse({ hours, lastHour, lastAt, attempts, lastAttemptAt }: KeyUse) {
   return {
     hours,
     last_hour: lastHour,
@@ -11,4 +32,8 @@ export function useOf({ keyUses }: RecentTraffic, keys: readonly string[], now: 
     attempts,
     last_attempt_at: lastAttemptAt === undefined ? null : rfc3339(lastAttemptAt),
   };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
 }

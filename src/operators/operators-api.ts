@@ -31,8 +31,10 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
     const { operators, documentation } = config();
     // Without tokens every request is refused.
     const { tokens = [], hosts = [], console = false } = operators ?? {};
-    const { operations } = accounts();
-    return { operations, isServed, find, sealing, recent, sidecar, tokens, hosts, console, documentation };
+    const { operations, database } = accounts();
+    // Without the right to read them, which a later version needs, all else works.
+    const dailyUses: Parts['dailyUses'] = async (keys, now) => database?.dailyUses(keys, now).catch(() => undefined);
+    return { operations, isServed, find, sealing, recent, dailyUses, sidecar, tokens, hosts, console, documentation };
   };
   return createOperatorsListener({ state, ...rest });
 }

@@ -51,8 +51,15 @@ const use = z
     last_at: time.nullable().describe('When the last of them came.'),
     attempts: z.int().describe('Requests that were refused because a key was revoked or had expired.'),
     last_attempt_at: time.nullable(),
+    days: z
+      .array(z.int())
+      .nullable()
+      .describe(
+        'Requests of the last 30 days through all sidecars, by 24 hours, oldest first, as stored once a minute. Null if the accounts are in a ' +
+          'file, or if they cannot be read.',
+      ),
   })
-  .describe('Requests as this sidecar saw them since its start.');
+  .describe('Requests as this sidecar saw them since its start, and `days`.');
 const usedKey = keyView.extend({ use }).describe('An API key, without the key itself, and its use.');
 
 const listedAccount = accountView.extend({ use }).describe('A merchant, with the use of all its keys.');

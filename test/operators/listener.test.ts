@@ -126,6 +126,7 @@ async function startListener(
       isServed: () => Promise.reject(new Error('not asked')),
       find: async () => undefined,
       sealing: new ByteBudget(() => 0),
+      dailyUses: async () => undefined,
       recent: new RecentTraffic(Date.now),
       sidecar: () => {
         throw new Error('not asked');

@@ -2,7 +2,14 @@ import { expect, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { DueView } from '../../src/accounts/due.ts';
 import { acme, keys as merchantsKeys, operatorsOf, route } from '../support/sidecar.ts';
-import { dashboard, expectProblem, startApi, type TestApi } from './api.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { dashboard, expectProblem, startApi, storeAt, type TestApi } from './api.ts';
+
+/** What has a use in the API. */
+interface Used {
+  readonly id: string;
+  readonly use: { readonly days: readonly number[] | null };
+}
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 
@@ -114,8 +121,8 @@ test('a key is shown with its use at this sidecar, who revoked it, and how often
     revoked_by: null,
     use: { attempts: 0, last_attempt_at: null },
   });
-  const { use } = (await shown()) as { use: { hours: number[]; last_hour: number; last_at: string } };
-  expect([use.hours.at(-1), use.last_hour, typeof use.last_at]).toEqual([1, 1, 'string']);
+  const { use } = (await shown()) as { use: { hours: number[]; last_hour: number; last_at: string; days: null } };
+  expect([use.hours.at(-1), use.last_hour, typeof use.last_at, use.days]).toEqual([1, 1, 'string', null]);
   expect((await ask('GET /accounts')).body['accounts']).toMatchObject([{ id: 'acme', use: { last_hour: 1 } }]);
   expect((await ask('GET /accounts/acme')).body['keys']).toMatchObject([{ use: { last_hour: 1 } }]);
   await ask(`POST /accounts/acme/keys/${String(issued['id'])}/revoke`);
@@ -124,6 +131,38 @@ test('a key is shown with its use at this sidecar, who revoked it, and how often
     state: 'revoked',
     revoked_by: 'token:dashboard',
     use: { last_hour: 1, attempts: 1, last_attempt_at: expect.any(String) },
+  });
+});
+
+describeWithPostgres('with accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('use has the requests of 30 days through all sidecars, and all else works if these cannot be read', async () => {
+    const url = await postgres.createDatabase();
+    const { ask } = await startApi({ store: storeAt(url) });
+    await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+    for (const kind of ['secret', 'public']) {
+      await ask('POST /accounts/acme/keys', { body: { environment: 'test', kind } });
+    }
+    const hour = `date_trunc('hour', now())`;
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.key_hours SELECT key_id, ${hour} - days * interval '1 day', 7
+        FROM envelope_sidecar.api_keys, generate_series(0, 1) AS days`,
+    );
+    const uses = async (): Promise<unknown[]> => {
+      const [listed] = (await ask('GET /accounts')).body['accounts'] as Used[];
+      const [key] = (await ask('GET /accounts/acme')).body['keys'] as Used[];
+      const shown = (await ask(`GET /accounts/acme/keys/${key?.id}`)).body as unknown as Used;
+      return [listed, key, shown].map((each) => each?.use.days?.slice(-3) ?? null);
+    };
+    expect(await uses()).toEqual([
+      [0, 14, 14],
+      [0, 7, 7],
+      [0, 7, 7],
+    ]);
+    await postgres.psql(url, 'DROP TABLE envelope_sidecar.key_hours');
+    expect(await uses()).toEqual([null, null, null]);
   });
 });
 

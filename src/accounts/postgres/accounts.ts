@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
 import type { DirectoryState } from '../key-directory.ts';
-import type { AccountsDatabase, Accounts, CredentialsSample } from '../accounts.ts';
+import type { AccountsDatabase, Accounts, CredentialsSample, DailyUses } from '../accounts.ts';
 import type { MasterKey } from '../master-key.ts';
 import { dispatch, remoteOperations, type PlainOperations } from '../plain-operations.ts';
 import type { AppendedEvent } from '../store.ts';
@@ -116,6 +116,10 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
 
   async sampleCredentials(): Promise<CredentialsSample> {
     return unwrapSample(await inspect(this.#url, sampleSize), this.vault);
+  }
+
+  dailyUses(keys: readonly string[], now: number): Promise<DailyUses> {
+    return this.#store.dailyUses(keys, now);
   }
 
   async trailState(seen: number): Promise<TrailState> {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
+import type { DailyUses } from '../accounts.ts';
 import type { EnvironmentName } from '../api-key.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import { refuseReuse } from '../changes.ts';
@@ -19,6 +20,7 @@ import type {
   Unreadable,
 } from '../store.ts';
 import { changePool } from './clients.ts';
+import { dailyUses } from './daily-uses.ts';
 import { olderLines } from './older-events.ts';
 import { pages } from './pages.ts';
 import { accountIfReadable, accountOf, selectAccounts, selectKeysFrom, versionsOf, type AccountRow } from './rows.ts';
@@ -84,6 +86,11 @@ export class PostgresStore implements Store {
       [account, environment],
     );
     return rows.map(({ at }) => Math.round(at))[0];
+  }
+
+  /** As `AccountsDatabase` has it. */
+  async dailyUses(keys: readonly string[], now: number): Promise<DailyUses> {
+    return dailyUses(this.#query(keys.length <= maxKeysRead ? 'single' : 'bulk'), keys, now);
   }
 
   async *list(after = '', unreadable = endList, selection?: Selection): AsyncIterable<StoredAccount> {

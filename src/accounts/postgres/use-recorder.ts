@@ -15,20 +15,28 @@ const maxGraces = 100_000;
 /** Rows in one statement. */
 const batch = 1_000;
 
+const hour = 3_600_000;
+
+/** Old counts are deleted with each of so many writes: once an hour. */
+const writesBetweenDeletions = 60;
+
 /**
- * Records when keys and previous credentials were last used, and when accounts that do not encrypt last sent an envelope. Uses
- * are written once a minute, and only if no other sidecar has done so within the last minute: a key in use costs one write a
- * minute, however busy it is.
+ * Records when keys and previous credentials were last used, when accounts that do not encrypt last sent an envelope, and the
+ * requests with each key by hour. All is written once a minute, times only if no other sidecar has done so within the last minute: a
+ * key in use costs two writes a minute, however busy it is.
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
   readonly #keys = new Notes<number>();
   readonly #previous = new Notes<{ readonly until: number; readonly at: number }>();
   readonly #unexpected = new Notes<number>();
+  /** Requests by key and hour. */
+  readonly #hours = new Notes<number>((earlier, later) => earlier + later);
   /** By account and environment, the end of the grace whose first use is stored or about to be. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | undefined;
+  #writes = 0;
 
   constructor(pool: () => Promise<Pool>) {
     this.#pool = pool;
@@ -36,6 +44,7 @@ export class UseRecorder implements Uses {
 
   key(id: string, at: number): void {
     this.#keys.add(id, at);
+    this.#hours.add(`${id} ${at - (at % hour)}`, 1);
   }
 
   previous(account: string, environment: EnvironmentName, until: number, at: number): void {
@@ -64,6 +73,8 @@ export class UseRecorder implements Uses {
       return { ...environmentIn(id), until: new Date(until), used_at: new Date(at) };
     });
     await this.#store(this.#unexpected, writeUnexpected, (id, at) => ({ ...environmentIn(id), seen_at: new Date(at) }));
+    await this.#store(this.#hours, writeHours, hourRow);
+    if (this.#writes++ % writesBetweenDeletions === 0) await this.#deleteOld();
   }
 
   stop(): void {
@@ -75,12 +86,18 @@ export class UseRecorder implements Uses {
   async #store<T>(notes: Notes<T>, statement: string, rowOf: (id: string, note: T) => object): Promise<void> {
     const writeRows = async (noted: ReadonlyMap<string, T>): Promise<void> => {
       const rows = [...noted].map(([id, note]) => rowOf(id, note));
-      for (let i = 0; i < rows.length; i += batch) {
-        await (await this.#pool()).query(statement, [JSON.stringify(rows.slice(i, i + batch))]);
-      }
+      await (await this.#pool()).query(statement, [JSON.stringify(rows)]);
     };
     // The directory reports that the database cannot be reached.
-    await notes.write(writeRows).catch(() => {});
+    await notes.write(writeRows, batch).catch(() => {});
+  }
+
+  async #deleteOld(): Promise<void> {
+    try {
+      await (await this.#pool()).query('SELECT envelope_sidecar.forget_key_hours()');
+    } catch {
+      // Another sidecar deletes them, or this one later.
+    }
   }
 }
 
@@ -88,6 +105,12 @@ export class UseRecorder implements Uses {
 function environmentIn(id: string): object {
   const [account_id, environment] = id.split(' ');
   return { account_id, environment };
+}
+
+/** No id of a key has a space. */
+function hourRow(id: string, requests: number): object {
+  const [key_id, hour] = id.split(' ');
+  return { key_id, hour: new Date(Number(hour)), requests };
 }
 
 // In the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left
@@ -119,3 +142,11 @@ const writeUnexpected = `
   ORDER BY account_id, environment
   ON CONFLICT (account_id, environment) DO UPDATE SET seen_at = excluded.seen_at
   WHERE stored.seen_at <= excluded.seen_at - interval '1 minute'`;
+
+const writeHours = `
+  INSERT INTO envelope_sidecar.key_hours AS stored (key_id, hour, requests)
+  SELECT key_id, given.hour, given.requests
+  FROM json_to_recordset($1) AS given (key_id text, hour timestamptz, requests bigint)
+  JOIN envelope_sidecar.api_keys USING (key_id)
+  ORDER BY key_id, hour
+  ON CONFLICT (key_id, hour) DO UPDATE SET requests = stored.requests + excluded.requests`;

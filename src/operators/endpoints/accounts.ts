@@ -5,7 +5,7 @@ import type { AccountView } from '../../accounts/views.ts';
 import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
-import { useOf } from '../key-use.ts';
+import { readUses } from '../key-use.ts';
 import { after, pageSize } from '../paging.ts';
 
 export const accountEndpoints: readonly Endpoint[] = [
@@ -31,15 +31,15 @@ export const accountEndpoints: readonly Endpoint[] = [
     }),
     takesTurns: true,
     response: { status: 200, view: 'Accounts' },
-    run: async ({ operations, recent }, { after, limit, search, filter }, { token }, { now }) => {
-      const { items, ...page } = await operations.listPage(limit, {
+    run: async (parts, { after, limit, search, filter }, { token }, { now }) => {
+      const { items, ...page } = await parts.operations.listPage(limit, {
         after,
         only: token.account,
         search,
         anyOf: filter && [filter],
       });
-      const used = items.map((each) => Object.assign({ use: useOf(recent, idsOf(each), now) }, each));
-      return { accounts: used, ...page };
+      const useOf = await readUses(parts, items.flatMap(idsOf), now);
+      return { accounts: items.map((each) => Object.assign({ use: useOf(idsOf(each)) }, each)), ...page };
     },
   }),
   endpoint({
@@ -63,9 +63,10 @@ export const accountEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({ account }),
     response: { status: 200, view: 'Account' },
-    run: async ({ operations, recent }, input, _caller, { now }) => {
-      const { keys, ...shown } = await operations.show(input.account);
-      return { ...shown, keys: keys.map((key) => Object.assign({ use: useOf(recent, [key.id], now) }, key)) };
+    run: async (parts, input, _caller, { now }) => {
+      const shown = await parts.operations.show(input.account);
+      const useOf = await readUses(parts, idsOf(shown), now);
+      return { ...shown, keys: shown.keys.map((key) => Object.assign({ use: useOf([key.id]) }, key)) };
     },
   }),
   endpoint({

@@ -5,7 +5,7 @@ import { lifetime, newName, overlap, sha256, usualOverlap } from '../../accounts
 import { oneOf, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
-import { useOf } from '../key-use.ts';
+import { readUses } from '../key-use.ts';
 import { after, pageSize } from '../paging.ts';
 
 const place: ValueType<DuePlace> = {
@@ -88,10 +88,11 @@ export const keyEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({ account, key }),
     response: { status: 200, view: 'ShownKey' },
-    run: async ({ operations, recent }, { account, key }, _caller, { now }) => ({
-      ...(await operations.showKey(account, key)),
-      use: useOf(recent, [key], now),
-    }),
+    run: async (parts, { account, key }, _caller, { now }) => {
+      const shown = await parts.operations.showKey(account, key);
+      const useOf = await readUses(parts, [key], now);
+      return { ...shown, use: useOf([key]) };
+    },
   }),
   endpoint({
     method: 'POST',

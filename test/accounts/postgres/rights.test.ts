@@ -66,11 +66,13 @@ describeWithPostgres('the database roles in the documentation', () => {
     ['sidecar_operator', 'INSERT', 'trail'],
     ['sidecar', 'UPDATE (used_at)', 'key_uses'],
     ['sidecar', 'INSERT', 'unexpected_envelopes'],
+    ['sidecar', 'UPDATE (requests)', 'key_hours'],
+    ['sidecar_operator', 'SELECT', 'key_hours'],
   ])('are what %s needs: without %s on %s it is told so', async (role, right, table) => {
     const { url, owner } = await databaseFor(role);
     expect((await inspect(url, 1)).missingRights).toEqual([]);
     await postgres.psql(owner, `REVOKE ${right} ON envelope_sidecar.${table} FROM ${role}`);
-    expect((await inspect(url, 1)).missingRights).toEqual([`${right.replace(' (used_at)', '')} on ${table}`]);
+    expect((await inspect(url, 1)).missingRights).toEqual([`${right.replace(/ \(.*\)/, '')} on ${table}`]);
   });
 
   test('let sidecars serve merchants, but not change accounts', async () => {
@@ -87,13 +89,25 @@ describeWithPostgres('the database roles in the documentation', () => {
     );
     await accounts.open();
     expect(await accounts.directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
-    accounts.directory.uses.key(storedKey(keyNamed('acme')).id, 5_000);
+    // Counts of long ago would be deleted.
+    const usedAt = Date.now();
+    accounts.directory.uses.key(storedKey(keyNamed('acme')).id, usedAt);
     accounts.directory.uses.unexpected('acme', 'live', 6_000);
     accounts.directory.uses.previous('acme', 'live', 9_000, 7_000);
     await accounts.close();
-    expect((await openStore(owner).read('acme'))?.keys[0]?.lastUsedAt).toBe(5_000);
+    expect((await openStore(owner).read('acme'))?.keys[0]?.lastUsedAt).toBe(usedAt);
     expect(await openStore(owner).lastUnexpectedEnvelope('acme', 'live')).toBe(6_000);
-    for (const table of ['accounts', 'api_keys', 'encryption', 'audit', 'receipts', 'key_uses', 'previous_uses']) {
+    expect(await postgres.psql(owner, 'SELECT sum(requests) FROM envelope_sidecar.key_hours')).toBe('1');
+    for (const table of [
+      'accounts',
+      'api_keys',
+      'encryption',
+      'audit',
+      'receipts',
+      'key_uses',
+      'previous_uses',
+      'key_hours',
+    ]) {
       const lock = `BEGIN; LOCK TABLE envelope_sidecar.${table} IN SHARE MODE`;
       await expect(postgres.psql(url, lock)).rejects.toThrow('permission denied');
     }

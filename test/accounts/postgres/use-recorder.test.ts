@@ -6,6 +6,7 @@ import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey } 
 
 const noon = Date.parse('2026-11-01T12:00:00.000Z');
 const minute = 60_000;
+const hour = 60 * minute;
 const key = storedKey(keyNamed('acme')).id;
 
 describeWithPostgres('the recorder of uses', () => {
@@ -103,6 +104,96 @@ describeWithPostgres('the recorder of uses', () => {
     await recorder.write();
     expect((await store.read('acme'))?.keys[0]?.lastUsedAt).toBe(noon + 7);
     expect((await store.read('globex'))?.keys[0]?.lastUsedAt).toBe(noon);
+  });
+
+  /** The hours of all keys, as `key hour requests`. */
+  const hoursIn = async (url: string): Promise<string[]> => {
+    const sql = `SELECT key_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'DD HH24') || ' ' || requests
+      FROM envelope_sidecar.key_hours ORDER BY key_id, hour`;
+    return (await postgres.psql(url, sql)).split('\n').filter((row) => row !== '');
+  };
+
+  test('adds up the requests with each key by hour, across sidecars', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const [one, other] = [recorderAt(url), recorderAt(url)];
+    for (const at of [noon, noon + hour - 1, noon + hour]) one.key(key, at);
+    other.key(key, noon + 5);
+    other.key('unknown-meanwhile', noon);
+    await Promise.all([one.write(), other.write()]);
+    // All is written already.
+    await one.write();
+    one.key(key, noon + hour + 1);
+    await one.write();
+    expect(await hoursIn(url)).toEqual([`${key} 01 12 3`, `${key} 01 13 2`]);
+  });
+
+  test('loses no request while the database is away, and counts none twice', async () => {
+    const url = await postgres.createDatabase();
+    const keys = Array.from({ length: 1_500 }, (_, i) => storedKey(keyNamed(`k${i}`)));
+    await put(openStore(url), storedAccount('acme', { keys }));
+    const proxy = await postgres.proxy(url);
+    const recorder = recorderAt(proxy.url);
+    for (const { id } of keys) recorder.key(id, noon);
+    // The first 1,000 are written, the others are not.
+    let written = 0;
+    proxy.onSent = (data) => {
+      if (!data.includes('key_hours')) return;
+      written += 1;
+      if (written === 2) proxy.cut();
+    };
+    await recorder.write();
+    proxy.onSent = undefined;
+    recorder.key(keys[0]?.id ?? '', noon);
+    recorder.key(keys.at(-1)?.id ?? '', noon);
+    proxy.mend();
+    await recorder.write();
+    const counts = new Map((await hoursIn(url)).map((row) => [row.split(' ')[0], row.split(' ')[3]]));
+    expect(counts.size).toBe(1_500);
+    const twice = new Set([keys[0]?.id, keys.at(-1)?.id]);
+    expect([...counts].filter(([id, count]) => count !== (twice.has(id) ? '2' : '1'))).toEqual([]);
+  });
+
+  test('deletes counts that are older than 30 days, with the first write and once an hour', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const insertOld = () =>
+      postgres.psql(
+        url,
+        `INSERT INTO envelope_sidecar.key_hours SELECT '${key}', now() - days * interval '1 day', 1
+          FROM unnest(ARRAY[29.9, 30.1, 400]) AS days ON CONFLICT DO NOTHING`,
+      );
+    const count = () => postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.key_hours');
+    const recorder = recorderAt(url);
+    await insertOld();
+    await recorder.write();
+    expect(await count()).toBe('1');
+    await postgres.psql(url, 'DELETE FROM envelope_sidecar.key_hours');
+    await insertOld();
+    for (let i = 0; i < 59; i += 1) await recorder.write();
+    expect(await count()).toBe('3');
+    await recorder.write();
+    expect(await count()).toBe('1');
+  });
+
+  test('tells the requests of 30 days by day, the last of which ends with the present hour', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'));
+    const recorder = recorderAt(url);
+    // This write deletes what is old, the next one does not.
+    await recorder.write();
+    const now = noon + 30 * minute;
+    for (const at of [now, noon - 23 * hour, noon - 24 * hour, noon - 719 * hour, noon - 720 * hour, noon + hour]) {
+      recorder.key(key, at);
+    }
+    await recorder.write();
+    const days = (await store.dailyUses([key, 'unknown'], now)).get(key);
+    expect(days).toHaveLength(30);
+    expect(days?.slice(-2)).toEqual([1, 2]);
+    expect(days?.[0]).toBe(1);
+    expect(days?.reduce((sum, each) => sum + each)).toBe(4);
+    expect((await store.dailyUses(['unknown'], now)).size).toBe(0);
   });
 
   test('writes 2,000 keys with one call', async () => {

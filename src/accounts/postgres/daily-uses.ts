@@ -1,0 +1,28 @@
+import { daysOfUse, type DailyUses } from '../accounts.ts';
+import type { Query } from './transaction.ts';
+
+const hour = 3_600_000;
+
+/**
+ * The requests with these keys by day, as all sidecars have stored them.
+ *
+ * @param now epoch milliseconds; the last day ends with its hour
+ * @throws AccountsError
+ */
+export async function dailyUses(run: Query, keys: readonly string[], now: number): Promise<DailyUses> {
+  const end = Math.floor(now / hour) * hour;
+  const rows = await run<{ key_id: string; day: number; requests: number }>(select, [keys, new Date(end)]);
+  const uses = new Map<string, number[]>();
+  for (const { key_id: key, day, requests } of rows) {
+    const counts = uses.get(key) ?? Array.from({ length: daysOfUse }, () => 0);
+    uses.set(key, counts);
+    counts[daysOfUse - 1 - day] = requests;
+  }
+  return uses;
+}
+
+const select = `
+  SELECT key_id, floor(extract(epoch FROM $2::timestamptz - hour) / 86400)::int AS day, sum(requests)::float8 AS requests
+  FROM envelope_sidecar.key_hours
+  WHERE key_id = ANY($1) AND hour > $2::timestamptz - interval '${daysOfUse} days' AND hour <= $2
+  GROUP BY key_id, day`;
