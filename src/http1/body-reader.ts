@@ -1,4 +1,5 @@
-import { chunkHeadForm } from './grammar.ts';
+import type { BodyFraming } from './framing.ts';
+import { chunkHeadForm, trailerForm } from './grammar.ts';
 import type { HeldText } from './held-text.ts';
 
 /** Why bytes are not the rest of a body. */
@@ -6,16 +7,17 @@ export type BodyFault = 'BAD_CHUNK' | 'BAD_TRAILER' | 'HEAD_TOO_LARGE';
 
 const maxChunkHeadSize = 256;
 
-type State = 'sized' | 'chunk_head' | 'chunk' | 'chunk_end' | 'trailer' | 'end';
+/** What comes next: data of the body or of a chunk, or a line between chunks or behind them. */
+type State = 'data' | 'chunk_end' | 'chunk_head' | 'trailer' | 'end';
 
 /** Reads one body after the other, of a stated length or in chunks. */
 export class BodyReader {
   readonly #text: HeldText;
   #state: State = 'end';
+  #isChunked = false;
   /** Bytes of the body, or of its chunk, that are still to come. */
   #remaining = 0;
   #trailerRoom = 0;
-  #trailerForm: RegExp | undefined;
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
@@ -29,20 +31,14 @@ export class BodyReader {
     this.#text = text;
   }
 
-  /**
-   * Expects a body.
-   *
-   * @param length      in bytes; infinite for one in chunks
-   * @param trailerRoom bytes that its trailers may have
-   * @param trailer     the form of each
-   */
-  begin(length: number, trailerRoom: number, trailer: RegExp): void {
+  /** Expects a body. @param trailerRoom bytes that its trailers may have */
+  begin({ type, length = 0 }: BodyFraming, trailerRoom: number): void {
     this.#text.clear();
+    this.#isChunked = type === 'chunked';
     this.#remaining = length;
     this.#trailerRoom = trailerRoom;
-    this.#trailerForm = trailer;
-    if (length === 0) this.#state = 'end';
-    else this.#state = length === Infinity ? 'chunk_head' : 'sized';
+    if (this.#isChunked) this.#state = 'chunk_head';
+    else this.#state = length === 0 ? 'end' : 'data';
   }
 
   /**
@@ -54,7 +50,10 @@ export class BodyReader {
     this.piece = undefined;
     this.next = at;
     let fault: BodyFault | undefined;
-    while (fault === undefined && this.#state !== 'end' && this.next < bytes.length) fault = this.#step(bytes);
+    while (fault === undefined && this.#state !== 'end' && this.next < bytes.length) {
+      if (this.#state === 'data') this.#readData(bytes);
+      else fault = this.#readLine(bytes);
+    }
     if (this.#gathered !== undefined) {
       this.piece = this.#gathered.subarray(0, this.#gatheredLength);
       this.#gathered = undefined;
@@ -62,42 +61,12 @@ export class BodyReader {
     return fault ?? (this.#state === 'end' ? 'end' : 'more');
   }
 
-  #step(bytes: Buffer): BodyFault | undefined {
-    switch (this.#state) {
-      case 'chunk_end': {
-        const end = this.#take(bytes, 0);
-        if (end === false) return 'BAD_CHUNK';
-        if (end !== undefined) this.#state = 'chunk_head';
-        return undefined;
-      }
-      case 'chunk_head': {
-        const head = this.#take(bytes, maxChunkHeadSize);
-        if (head === false) return 'BAD_CHUNK';
-        return head === undefined ? undefined : this.#onChunkHead(head);
-      }
-      case 'trailer': {
-        const trailer = this.#take(bytes, this.#trailerRoom);
-        if (trailer === false) return 'HEAD_TOO_LARGE';
-        return trailer === undefined ? undefined : this.#onTrailer(trailer);
-      }
-      default:
-        this.#onData(bytes);
-        return undefined;
-    }
-  }
-
-  #take(bytes: Buffer, limit: number): string | false | undefined {
-    const line = this.#text.take(bytes, this.next, '\r\n', limit);
-    this.next = this.#text.next;
-    return line;
-  }
-
-  #onData(bytes: Buffer): void {
+  #readData(bytes: Buffer): void {
     const from = this.next;
     const length = Math.min(bytes.length - from, this.#remaining);
     this.next += length;
     this.#remaining -= length;
-    if (this.#remaining === 0) this.#state = this.#state === 'chunk' ? 'chunk_end' : 'end';
+    if (this.#remaining === 0) this.#state = this.#isChunked ? 'chunk_end' : 'end';
     if (this.piece === undefined) this.piece = bytes.subarray(from, this.next);
     else this.#gather(this.piece, bytes, from);
   }
@@ -111,11 +80,24 @@ export class BodyReader {
     this.#gatheredLength += bytes.copy(this.#gathered, this.#gatheredLength, from, this.next);
   }
 
+  #readLine(bytes: Buffer): BodyFault | undefined {
+    const isTrailer = this.#state === 'trailer';
+    const limit = isTrailer ? this.#trailerRoom : this.#state === 'chunk_head' ? maxChunkHeadSize : 0;
+    const line = this.#text.take(bytes, this.next, '\r\n', limit);
+    this.next = this.#text.next;
+    if (line === undefined) return undefined;
+    if (line === false) return isTrailer ? 'HEAD_TOO_LARGE' : 'BAD_CHUNK';
+    if (isTrailer) return this.#onTrailer(line);
+    if (this.#state === 'chunk_head') return this.#onChunkHead(line);
+    this.#state = 'chunk_head';
+    return undefined;
+  }
+
   #onChunkHead(head: string): BodyFault | undefined {
     const size = chunkHeadForm.exec(head)?.[1];
     if (size === undefined) return 'BAD_CHUNK';
     this.#remaining = Number.parseInt(size, 16);
-    this.#state = this.#remaining === 0 ? 'trailer' : 'chunk';
+    this.#state = this.#remaining === 0 ? 'trailer' : 'data';
     return undefined;
   }
 
@@ -123,7 +105,7 @@ export class BodyReader {
   #onTrailer(trailer: string): BodyFault | undefined {
     this.#trailerRoom = Math.max(0, this.#trailerRoom - trailer.length - 2);
     if (trailer === '') this.#state = 'end';
-    else if (this.#trailerForm?.test(trailer) !== true) return 'BAD_TRAILER';
+    else if (!trailerForm.test(trailer)) return 'BAD_TRAILER';
     return undefined;
   }
 }

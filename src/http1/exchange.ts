@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { lengthForm, mayHaveBody, responseHead } from './grammar.ts';
+import { isNamed, mayHaveBody, responseHead } from './grammar.ts';
 import type { BodySink, Incoming } from './incoming.ts';
 import type { RequestFault, RequestHead } from './request-reader.ts';
 
@@ -168,21 +168,15 @@ export class ServerExchange {
     let length: number | undefined;
     for (let i = 0; i + 1 < fields.length; i += 2) {
       const name = fields[i] as string;
-      switch (
-        name.length === 4 || name.length === 14 || name.length === 10 || name.length === 17 ? name.toLowerCase() : ''
-      ) {
-        case 'date':
-          isDated = true;
-          break;
-        case 'content-length':
-          if (length !== undefined || !lengthForm.test(fields[i + 1] as string))
-            throw new Error('faulty Content-Length');
-          length = Number(fields[i + 1]);
-          break;
-        case 'connection':
-        case 'transfer-encoding':
-          throw new Error(`${name} is not for the caller`);
-        default:
+      if (isNamed(name, 'date')) {
+        isDated = true;
+      } else if (isNamed(name, 'content-length')) {
+        // Sealed, the longest body that a message can state has more than twice as many bytes.
+        if (length !== undefined || !/^\d{1,16}$/.test(fields[i + 1] as string))
+          throw new Error('faulty Content-Length');
+        length = Number(fields[i + 1]);
+      } else if (isNamed(name, 'connection') || isNamed(name, 'transfer-encoding')) {
+        throw new Error(`${name} is not for the caller`);
       }
     }
     this.#frame(status, length);
@@ -191,17 +185,12 @@ export class ServerExchange {
   }
 
   #frame(status: number, length: number | undefined): void {
-    if (!mayHaveBody(this.#method, status)) {
-      this.#framing = 'none';
-    } else if (length !== undefined) {
-      this.#framing = 'sized';
-      this.#unwritten = length;
-    } else if (this.head?.minor === 1) {
-      this.#framing = 'chunked';
-    } else {
-      this.#framing = 'closing';
-      this.keepAlive = false;
-    }
+    const isHttp11 = this.head?.minor === 1;
+    if (!mayHaveBody(this.#method, status)) this.#framing = 'none';
+    else if (length === undefined) this.#framing = isHttp11 ? 'chunked' : 'closing';
+    else this.#framing = 'sized';
+    if (this.#framing === 'sized') this.#unwritten = length ?? 0;
+    if (this.#framing === 'closing') this.keepAlive = false;
   }
 
   #lines(isDated: boolean): string {

@@ -16,25 +16,22 @@ export const responseHeadForm = new RegExp(`^HTTP/1\\.[01] \\d{3}(?: ${text}*)?(
 // Origin form, the asterisk, or absolute form with a plain host (RFC 9112 §3.2). Authority form belongs to CONNECT.
 const target = '(?:/[!-~]*|\\*|[A-Za-z]+://[A-Za-z0-9.:-]+(?:[/?][!-~]*)?)';
 
-/** The head of a request, without the empty line at its end. */
+/** The head of a request, or its first line alone, without the empty line at its end. */
 export const requestHeadForm = new RegExp(`^[A-Z-]+ ${target} HTTP/1\\.[01](?:\\r\\n${field})*$`);
-
-/** The first line of a request in the form that {@link requestHeadForm} asks for. */
-export const requestLineForm = new RegExp(`^[A-Z-]+ ${target} HTTP/1\\.[01]$`);
 
 /** A first line that other recipients may take for a request's: other targets, other versions, or none as in HTTP/0.9. */
 export const looseRequestLineForm = new RegExp(`^${token} [!-~\\x80-\\xff]+(?: HTTP/\\d\\.\\d)?$`);
 
+/** What no head contains: a line end other than CRLF, or another control character. */
+export const brokenForm = new RegExp('[^\\r]\\n|\\r[^\\n]|[^\\r\\n\\t\\x20-\\x7e\\x80-\\xff]');
+
 /** The head of a chunk; the first group is its size. */
 export const chunkHeadForm = new RegExp(`^([0-9A-Fa-f]{1,12})(?:;${token}(?:=(?:${token}|${quoted}))?)*$`);
 
-/** One field of a trailer section. */
-export const trailerForm = new RegExp(`^${field}$`);
-
 const framingNames = 'content-length|transfer-encoding|connection|proxy-connection|upgrade|host';
 
-/** One field of a request's trailer section: none that other recipients could take for framing (RFC 9110 §6.5.1). */
-export const requestTrailerForm = new RegExp(`^(?!(?:${framingNames}):)${field}$`, 'i');
+/** One field of a trailer section: none that other recipients could take for framing (RFC 9110 §6.5.1). */
+export const trailerForm = new RegExp(`^(?!(?:${framingNames}):)${field}$`, 'i');
 
 /** A length in digits that is a safe integer. */
 export const lengthForm = /^\d{1,15}$/;
@@ -66,6 +63,11 @@ function trimmed(head: string, start: number, end: number): string {
 
 function isSpace(code: number): boolean {
   return code === 0x20 || code === 0x09;
+}
+
+/** Whether a field has this name. The lengths are compared first, because `toLowerCase` creates a string. */
+export function isNamed(name: string, lower: string): boolean {
+  return name.length === lower.length && name.toLowerCase() === lower;
 }
 
 /** Whether a response has a body at all (RFC 9110 §6.4.1). */

@@ -26,7 +26,7 @@ export class HeldText {
   }
 
   /**
-   * Takes the text before `end`, and `end` itself; what may be its beginning is copied.
+   * Takes the text before `end`, and `end` itself. The beginning of an incomplete text, or of one that is too long, is held.
    *
    * @param limit bytes of the text at most
    * @returns undefined while it is incomplete, false if it is too long
@@ -34,8 +34,7 @@ export class HeldText {
   take(bytes: Buffer, at: number, end: string, limit: number): string | false | undefined {
     if (this.#length === 0) {
       const found = bytes.indexOf(end, at, 'latin1');
-      if (found !== -1) {
-        if (found - at > limit) return false;
+      if (found !== -1 && found - at <= limit) {
         this.next = found + end.length;
         return bytes.toString('latin1', at, found);
       }

@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './body-reader.ts';
-import { requestTrailerForm } from './grammar.ts';
 import { concatUnpooled, HeldText } from './held-text.ts';
 import { faultOf, RequestReader, type HeadLimits, type RequestFault, type RequestHead } from './request-reader.ts';
 
@@ -74,7 +73,7 @@ export class Incoming {
 
   /** Whether no byte waits, and none of a head has arrived. */
   get isEmpty(): boolean {
-    return this.#held.length === 0 && !this.#reader.begun;
+    return this.#held.length === 0 && !this.#reader.hasStarted;
   }
 
   /** @param bytes may be overwritten after the call: all that is kept is copied */
@@ -195,10 +194,10 @@ export class Incoming {
   }
 
   #readHead(bytes: Buffer, at: number): number {
-    const hadBegun = this.#reader.begun;
+    const hadStarted = this.#reader.hasStarted;
     const head = this.#reader.read(bytes, at, this.#owner.limits);
     if (head === undefined) {
-      if (!hadBegun && this.#reader.begun) this.#owner.onHeadBegins();
+      if (!hadStarted && this.#reader.hasStarted) this.#owner.onHeadBegins();
       return bytes.length;
     }
     if (typeof head === 'string') {
@@ -232,8 +231,7 @@ export class Incoming {
   }
 
   #expectBody({ framing, size }: RequestHead): void {
-    const length = framing.type === 'chunked' ? Infinity : (framing.length ?? 0);
-    this.#body.begin(length, Math.max(0, this.#owner.limits.maxHeadSize - size), requestTrailerForm);
+    this.#body.begin(framing, Math.max(0, this.#owner.limits.maxHeadSize - size));
   }
 
   #deliver(sink: BodySink, whole: Buffer): void {

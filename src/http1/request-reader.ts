@@ -1,5 +1,6 @@
 import type { BodyFault } from './body-reader.ts';
-import { lengthForm, methodAt, looseRequestLineForm, readFields, requestHeadForm, requestLineForm } from './grammar.ts';
+import { keepsAlive, readFraming, type BodyFraming } from './framing.ts';
+import { brokenForm, looseRequestLineForm, methodAt, readFields, requestHeadForm } from './grammar.ts';
 import type { HeldText } from './held-text.ts';
 
 /**
@@ -13,16 +14,6 @@ export function faultOf(outcome: 'more' | 'end' | BodyFault): RequestFault | und
   if (outcome === 'more' || outcome === 'end') return undefined;
   return outcome === 'HEAD_TOO_LARGE' ? 'too_large' : 'malformed';
 }
-
-/** How the length of a body in bytes is stated. `none`: no body follows, even if a length of 0 is stated. */
-export type BodyFraming =
-  | { readonly type: 'none'; readonly length: 0 | undefined }
-  | { readonly type: 'sized'; readonly length: number }
-  | { readonly type: 'chunked'; readonly length: undefined };
-
-const unstated: BodyFraming = { type: 'none', length: undefined };
-const empty: BodyFraming = { type: 'none', length: 0 };
-const chunked: BodyFraming = { type: 'chunked', length: undefined };
 
 /** The head of a request, as sent. */
 export interface RequestHead {
@@ -48,12 +39,21 @@ export interface HeadLimits {
 
 const endOfHead = '\r\n\r\n';
 
+/** Before a head, one is allowed (RFC 9112 §2.2). */
+const emptyLine = '\r\n';
+
+/** The first three bytes of a head, or fewer. */
+const startForm = /^(?:\r\n)?[A-Z]|^(?:\r\n?)?$/;
+
+/** A tab beside these values: readers differ on whether it belongs to them. */
+const tabbedFramingForm = /^(?:content-length|transfer-encoding):[^\r]*\t/im;
+
 /** Reads the heads of the requests of one connection. What it accepts has one meaning (RFC 9112 §11). */
 export class RequestReader {
   readonly #text: HeldText;
-  /** Characters of the empty line before the head: one is allowed (RFC 9112 §2.2). */
-  #emptyLine: 0 | 1 | 2 = 0;
   #lineIsChecked = false;
+  /** Whether a byte of an incomplete head has arrived, besides the empty line that may precede it. */
+  hasStarted = false;
   /** The position behind the bytes that the last read has taken. */
   next = 0;
   /** What was read of a head that is ambiguous; characters are bytes. */
@@ -64,78 +64,51 @@ export class RequestReader {
     this.#text = text;
   }
 
-  /** Whether a byte of a head has arrived. */
-  get begun(): boolean {
-    return this.#text.length > 0;
-  }
-
   /**
    * Reads bytes of a head; all that is kept is copied. `next` then says what was taken.
    *
    * @returns undefined while it is incomplete
    */
-  read(bytes: Buffer, from: number, limits: HeadLimits): RequestHead | RequestFault | undefined {
-    const at = this.begun ? from : this.#skipEmptyLine(bytes, from);
-    this.next = at;
-    if (at === bytes.length) return undefined;
-    if (this.#emptyLine === 1) return 'malformed';
-    const before = this.#text.length;
-    const limit = limits.maxHeadSize - endOfHead.length;
-    const head = this.#text.take(bytes, at, endOfHead, limit);
+  read(bytes: Buffer, from: number, { maxHeadSize, maxFields }: HeadLimits): RequestHead | RequestFault | undefined {
+    const checked = this.#text.length;
+    const limit = maxHeadSize - endOfHead.length;
+    const text = this.#text.take(bytes, from, endOfHead, limit);
     this.next = this.#text.next;
-    if (typeof head !== 'string') {
-      const held = before === 0 ? bytes.subarray(at, at + limit) : this.#text.bytes.subarray(0, limit);
-      const fault = this.#faultIn(held, before) ?? (head === false ? 'too_large' : undefined);
+    if (typeof text !== 'string') {
+      const held = this.#text.bytes.subarray(0, limit);
+      this.hasStarted = !emptyLine.startsWith(held.toString('latin1', 0, 3));
+      const fault = this.#faultIn(held, checked) ?? (text === false ? 'too_large' : undefined);
       if (fault === 'ambiguous') this.faulty = held.toString('latin1');
       return fault;
     }
-    this.#emptyLine = 0;
+    this.hasStarted = false;
     this.#lineIsChecked = false;
-    const parsed = parseHead(head, limits.maxFields);
+    const head = text.startsWith(emptyLine) ? text.slice(emptyLine.length) : text;
+    const parsed = parseHead(head, maxFields);
     if (parsed === 'ambiguous') this.faulty = head;
     return parsed;
   }
 
-  #skipEmptyLine(bytes: Buffer, from: number): number {
-    let at = from;
-    if (this.#emptyLine === 0 && bytes[at] === 0x0d) {
-      this.#emptyLine = 1;
-      at += 1;
-    }
-    if (this.#emptyLine === 1 && bytes[at] === 0x0a) {
-      this.#emptyLine = 2;
-      at += 1;
-    }
-    return at;
-  }
-
-  /** The fault in an incomplete head, so that a client need not wait for a timeout. @param from what was checked before */
-  #faultIn(held: Buffer, from: number): RequestFault | undefined {
-    if (from === 0 && !isUpperCase(held[0])) return 'malformed';
+  /** The fault in an incomplete head, so that a client need not wait for a timeout. @param checked bytes that were checked before */
+  #faultIn(held: Buffer, checked: number): RequestFault | undefined {
+    if (!startForm.test(held.toString('latin1', 0, 3))) return 'malformed';
+    // A line end may have been split.
+    const from = Math.max(0, checked - 1);
     if (!this.#lineIsChecked) {
-      const end = held.indexOf('\r\n', Math.max(0, from - 1), 'latin1');
+      const start = held[0] === 0x0d ? emptyLine.length : 0;
+      const end = held.indexOf('\r\n', Math.max(start, from), 'latin1');
       this.#lineIsChecked = end !== -1;
-      const fault = end === -1 ? undefined : faultInLine(held.toString('latin1', 0, end));
+      const fault = end === -1 ? undefined : faultInLine(held.toString('latin1', start, end));
       if (fault !== undefined) return fault;
     }
-    for (let i = from; i < held.length; i += 1) {
-      const byte = held[i] as number;
-      const follows = i > 0 && held[i - 1] === 0x0d;
-      const isAllowed = byte < 0x20 ? byte === 0x09 || byte === 0x0d || byte === 0x0a : byte !== 0x7f;
-      if (!isAllowed || follows !== (byte === 0x0a)) return 'malformed';
-    }
-    return undefined;
+    return brokenForm.test(held.toString('latin1', from)) ? 'malformed' : undefined;
   }
-}
-
-function isUpperCase(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= 0x41 && byte <= 0x5a;
 }
 
 function parseHead(head: string, maxFields: number): RequestHead | RequestFault {
   const line = head.indexOf('\r\n');
-  if (!requestHeadForm.test(head)) return faultInLine(line === -1 ? head : head.slice(0, line)) ?? 'malformed';
   const endOfLine = line === -1 ? head.length : line;
+  if (!requestHeadForm.test(head)) return faultInLine(head.slice(0, endOfLine)) ?? 'malformed';
   const endOfMethod = head.indexOf(' ');
   const method = methodAt(head, endOfMethod);
   if (method === undefined) return 'malformed';
@@ -144,8 +117,11 @@ function parseHead(head: string, maxFields: number): RequestHead | RequestFault 
   if (fields.length > 2 * maxFields) return 'too_large';
   const target = head.slice(endOfMethod + 1, endOfLine - ' HTTP/1.1'.length);
   const minor = head.charCodeAt(endOfLine - 1) === 0x31 ? 1 : 0;
-  const framing = readFraming(head, fields, minor);
+  const framing = readFraming(fields, minor);
   if (typeof framing === 'string') return framing;
+  if (head.includes('\t') && tabbedFramingForm.test(head)) {
+    return framing.type === 'chunked' ? 'ambiguous' : 'malformed';
+  }
   const keepAlive = keepsAlive(fields, minor);
   return { method, target, minor, fields, framing, keepAlive, size: head.length + endOfHead.length };
 }
@@ -156,46 +132,5 @@ function faultInLine(line: string): RequestFault | undefined {
   const method = methodAt(line, line.indexOf(' '));
   // The preface of HTTP/2 is no method that any other request has.
   if (method === undefined && !line.startsWith('PRI * HTTP/2')) return 'malformed';
-  return method === 'CONNECT' || !requestLineForm.test(line) ? 'ambiguous' : undefined;
-}
-
-/** A tab beside these values: readers differ on whether it belongs to them. */
-const tabbedFramingForm = /^(?:content-length|transfer-encoding):[^\r]*\t/im;
-
-/** A length that is faulty, or stated besides another framing, is malformed. Codings that readers differ on are ambiguous. */
-function readFraming(head: string, fields: readonly string[], minor: 0 | 1): BodyFraming | 'malformed' | 'ambiguous' {
-  let framing: BodyFraming = unstated;
-  let isAmbiguous = false;
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    const name = fields[i] as string;
-    const value = fields[i + 1] as string;
-    if (name.length === 14 && name.toLowerCase() === 'content-length') {
-      if (framing !== unstated || !lengthForm.test(value)) return 'malformed';
-      const length = Number(value);
-      framing = length === 0 ? empty : { type: 'sized', length };
-    } else if (name.length === 17 && name.toLowerCase() === 'transfer-encoding') {
-      if (framing !== unstated && framing !== chunked) return 'malformed';
-      // Codings other than chunked, one stated twice, and chunks in HTTP/1.0 (RFC 9112 §6.1).
-      isAmbiguous ||= framing === chunked || minor === 0 || value.toLowerCase() !== 'chunked';
-      framing = chunked;
-    }
-  }
-  if (isAmbiguous) return 'ambiguous';
-  if (framing === unstated || !head.includes('\t') || !tabbedFramingForm.test(head)) return framing;
-  return framing === chunked ? 'ambiguous' : 'malformed';
-}
-
-const keepAliveForm = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i;
-
-function keepsAlive(fields: readonly string[], minor: 0 | 1): boolean {
-  let keepAlive = minor === 1;
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    const name = fields[i] as string;
-    if (name.length !== 10 || name.toLowerCase() !== 'connection') continue;
-    const value = fields[i + 1] as string;
-    // In doubt the connection ends: what another reader might take for `close` is one.
-    if (/\bclose\b/i.test(value)) return false;
-    if (keepAliveForm.test(value)) keepAlive = true;
-  }
-  return keepAlive;
+  return method === 'CONNECT' || !requestHeadForm.test(line) ? 'ambiguous' : undefined;
 }

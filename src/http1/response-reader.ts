@@ -1,5 +1,6 @@
 import { BodyReader, type BodyFault } from './body-reader.ts';
-import { lengthForm, mayHaveBody, readFields, responseHeadForm, trailerForm } from './grammar.ts';
+import { keepsAlive, readFraming, unstated } from './framing.ts';
+import { isNamed, mayHaveBody, readFields, responseHeadForm } from './grammar.ts';
 import { HeldText } from './held-text.ts';
 
 /**
@@ -37,12 +38,9 @@ export class ResponseReader {
   readonly #body = new BodyReader(this.#text);
   /** Bytes that the heads and trailers of the response may still have. */
   #headRoom = maxHeadSize;
-  /** The length of the body as the head states it: infinite if it is chunked, NaN if it is invalid or stated twice. */
-  #length: number | undefined;
-  #answersEarlier = false;
 
   /** Whether a byte of the response has arrived. */
-  begun = false;
+  hasStarted = false;
   /** Whether the connection may carry another request once the response is complete. */
   reusable = true;
   /** The time in seconds for which the upstream keeps an idle connection (`Keep-Alive: timeout=N`). */
@@ -61,7 +59,7 @@ export class ResponseReader {
     this.#method = method;
     this.#state = 'head';
     this.#headRoom = maxHeadSize;
-    this.begun = false;
+    this.hasStarted = false;
     this.reusable = true;
     this.keepAlive = undefined;
   }
@@ -79,7 +77,7 @@ export class ResponseReader {
    */
   push(chunk: Buffer): 'more' | 'end' | ResponseFault {
     if (this.#state === 'idle') return 'UNEXPECTED_DATA';
-    this.begun = true;
+    this.hasStarted = true;
     let at = 0;
     while (at < chunk.length && this.#events !== undefined) {
       const isHead = this.#state === 'head';
@@ -121,69 +119,48 @@ export class ResponseReader {
     if (!responseHeadForm.test(head)) return 'BAD_HEAD';
     const status = Number(head.slice(9, 12));
     if (status < 100 || status > 599) return 'BAD_STATUS';
-    const isHttp11 = head.charCodeAt(7) === 0x31;
-    this.reusable = isHttp11;
-    const headers = this.#readHeaders(head, isHttp11);
-    if (this.#answersEarlier) return 'EARLIER_RESPONSE';
+    const minor = head.charCodeAt(7) === 0x31 ? 1 : 0;
+    const fields = readFields(head, head.indexOf('\r\n'));
+    this.reusable = minor === 1 && keepsAlive(fields, minor);
+    if (!this.#readFields(fields)) return 'EARLIER_RESPONSE';
     if (status === 101) {
       this.#state = 'idle';
-      return isHttp11 && events.acceptsSwitch?.(headers) === true ? undefined : 'BAD_STATUS';
+      return minor === 1 && events.acceptsSwitch?.(fields) === true ? undefined : 'BAD_STATUS';
     }
     if (status < 200) {
       // A bare 100 has no meaning here: the request's body is sent without waiting for it.
-      if (status !== 100) events.onInformation(status, headers);
+      if (status !== 100) events.onInformation(status, fields);
       return undefined;
     }
-    const fault = this.#expectBody(status);
-    if (fault === undefined) events.onHead(status, headers);
-    return fault;
-  }
-
-  /** @returns a flat list of names and values */
-  #readHeaders(head: string, isHttp11: boolean): readonly string[] {
-    const headers = readFields(head, head.indexOf('\r\n'));
-    let length: number | undefined;
-    for (let i = 0; i + 1 < headers.length; i += 2) {
-      const value = headers[i + 1] as string;
-      switch ((headers[i] as string).toLowerCase()) {
-        case 'content-length':
-          length = length === undefined && lengthForm.test(value) ? Number(value) : NaN;
-          break;
-        case 'transfer-encoding':
-          length = length === undefined && isHttp11 && value.toLowerCase() === 'chunked' ? Infinity : NaN;
-          break;
-        case 'connection':
-          if (/\bclose\b/i.test(value)) this.reusable = false;
-          break;
-        case 'x-request-id':
-          if (this.#isEarlier(value)) this.#answersEarlier = true;
-          break;
-        case 'keep-alive': {
-          const seconds = /\btimeout=(\d{1,9})/i.exec(value)?.[1];
-          if (seconds !== undefined) this.keepAlive = Number(seconds);
-          break;
-        }
-        default:
-      }
-    }
-    this.#length = length;
-    return headers;
-  }
-
-  /** Prepares for the body of a response with this status. */
-  #expectBody(status: number): ResponseFault | undefined {
-    if (Number.isNaN(this.#length)) return 'BAD_LENGTH';
+    const framing = readFraming(fields, minor);
+    if (typeof framing === 'string') return 'BAD_LENGTH';
     if (!mayHaveBody(this.#method, status)) {
       // If the upstream sends a body after all, it would be taken for the next response on the connection.
       this.reusable = false;
       this.#state = 'idle';
-    } else if (this.#length === undefined) {
+    } else if (framing === unstated) {
       return 'NO_LENGTH';
     } else {
-      this.#body.begin(this.#length, this.#headRoom, trailerForm);
-      this.#state = this.#length === 0 ? 'idle' : 'body';
+      this.#body.begin(framing, this.#headRoom);
+      this.#state = framing.length === 0 ? 'idle' : 'body';
     }
+    events.onHead(status, fields);
     return undefined;
+  }
+
+  /** Reads what concerns the connection. @returns false if it is the response to an earlier request */
+  #readFields(fields: readonly string[]): boolean {
+    for (let i = 0; i + 1 < fields.length; i += 2) {
+      const name = fields[i] as string;
+      const value = fields[i + 1] as string;
+      if (isNamed(name, 'x-request-id')) {
+        if (this.#isEarlier(value)) return false;
+      } else if (isNamed(name, 'keep-alive')) {
+        const seconds = /\btimeout=(\d{1,9})/i.exec(value)?.[1];
+        if (seconds !== undefined) this.keepAlive = Number(seconds);
+      }
+    }
+    return true;
   }
 }
 

@@ -146,7 +146,7 @@ export class Connection implements UpstreamCall, BodySink {
     this.#call = undefined;
     if (call === undefined) return;
     const isReused = this.idleSince !== undefined;
-    if (isReused && !this.#reader.begun && call.isRetryable) this.#owner.onRetryable(call);
+    if (isReused && !this.#reader.hasStarted && call.isRetryable) this.#owner.onRetryable(call);
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 

@@ -286,6 +286,14 @@ describe('a response', () => {
     expect(raw).toBe('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour');
   });
 
+  test('may be longer than the longest body that can be received, because it is sealed', async () => {
+    const raw = await respond(get, (exchange) => {
+      exchange.sendHead(200, ['Content-Length', '1999999999999998']);
+      exchange.abort();
+    });
+    expect(raw).toBe('');
+  });
+
   test('whose head has been made goes out before its body', async () => {
     const open: ServerExchange[] = [];
     const server = await startServer({

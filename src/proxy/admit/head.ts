@@ -1,4 +1,5 @@
-import type { BodyFraming, RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import type { BodyFraming } from '../../http1/framing.ts';
+import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
 import { joined, roleInRequest, withoutNominated } from './fields.ts';
 import { pathOf } from './target.ts';
 
