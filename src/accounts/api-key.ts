@@ -27,6 +27,13 @@ export interface ApiKey {
   readonly revokedAt: number | undefined;
 }
 
+/** What remains of an API key after it was read: the key itself is not kept. */
+export interface PresentedKey {
+  readonly prefix: KeyPrefix;
+  /** Lower-case hex SHA-256 of the whole key. */
+  readonly hash: string;
+}
+
 export const keyStates = ['valid', 'expired', 'revoked'] as const;
 
 /** Whether a key may be used. @param now epoch milliseconds */

@@ -1,17 +1,19 @@
+import { randomUUID } from 'node:crypto';
 import type { ServerExchange } from '../http1/exchange.ts';
-import type { RequestHead as HttpHead } from '../http1/request-reader.ts';
+import type { RequestFault } from '../http1/request-reader.ts';
 import type { Admission } from './admit/admit.ts';
-import type { Exchange } from './admit/exchange.ts';
+import { ambiguousText } from './admit/ambiguity.ts';
+import { refused, type Exchange } from './admit/exchange.ts';
 import { asksForWebSocket } from './admit/head.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { runCipherTest } from './body/cipher-test.ts';
 import { inspect } from './body/inspect.ts';
-import type { LongBodies } from './body/long-bodies.ts';
-import type { EnvelopeOpener, Outgoing } from './body/open.ts';
+import { LongBodies } from './body/long-bodies.ts';
+import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { anonymous, type Budgets } from './capacity/budgets.ts';
+import type { ClientConnection } from './capacity/connections.ts';
+import { TickQueue, type WaitQueue } from './capacity/queues.ts';
 import { Reservation } from './capacity/reservation.ts';
-import type { ClientConnection } from './connections.ts';
-import { TickQueue } from './capacity/queues.ts';
 import { Refusal } from '../errors.ts';
 import { continueWith } from '../promises.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -31,120 +33,113 @@ const waitingMemory = 3_000;
  */
 const perTick = 8;
 
-/** What the steps of a request work with. */
-export interface ExchangeParts {
-  readonly admission: Admission;
-  readonly budgets: Budgets;
-  readonly longBodies: LongBodies;
-  readonly opener: EnvelopeOpener;
-  readonly metrics: Metrics;
-  /** A request begins: it is in progress until `onOver`. */
+/** A request is in progress from `onBegin` to `onOver`. */
+interface ExchangeObserver {
   readonly onBegin: (responder: Responder) => void;
   readonly onOver: (responder: Responder) => void;
 }
 
 /** The way of every request, from its head to its response. Nothing that need not wait creates a promise. */
 export class ExchangeRunner {
-  readonly #parts: ExchangeParts;
+  readonly #admission: Admission;
+  readonly #budgets: Budgets;
+  readonly #metrics: Metrics;
+  readonly #observer: ExchangeObserver;
   /** Requests without a secret key. Those with a public one do not wait behind anonymous ones. */
   readonly #queues = { anonymous: new TickQueue(perTick), public: new TickQueue(perTick) };
   /** One body of a test endpoint is processed in a turn. */
   readonly #cipherTests = new TickQueue(1);
+  readonly #longBodies = new LongBodies();
+  readonly #opener: EnvelopeOpener;
 
-  constructor(parts: ExchangeParts) {
-    this.#parts = parts;
+  constructor(admission: Admission, budgets: Budgets, metrics: Metrics, observer: ExchangeObserver) {
+    this.#admission = admission;
+    this.#budgets = budgets;
+    this.#metrics = metrics;
+    this.#observer = observer;
+    this.#opener = new EnvelopeOpener(metrics, this.#longBodies);
   }
 
   /** Serves one request; never throws. @param snapshot the configuration that it keeps to its end */
-  serve(http: ServerExchange, head: HttpHead, client: ClientConnection, snapshot: GatewaySnapshot): void {
-    const { admission } = this.#parts;
+  serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): void {
+    if (http.head === undefined) return;
     const startedAt = performance.now();
     // 1. What the head alone decides: an unambiguous reading, the environment and the route.
-    const routed = admission.route(head, client, snapshot, startedAt);
-    const responder = this.begin(http, routed, client, snapshot, startedAt);
+    const routed = this.#admission.route(http.head, client, snapshot, startedAt);
+    const responder = this.#begin(http, routed, client, snapshot, startedAt);
+    const { reservation } = responder;
     attempt(responder, () => {
       // 2. Whose request it is, and whether its key permits it.
       const identified =
         routed.refusal === undefined
-          ? admission.identify(routed, client, snapshot, startedAt, responder.reservation)
+          ? this.#admission.identify(routed, client, snapshot, startedAt, reservation)
           : routed;
       return continueWith(identified, (exchange) => {
         if (responder.settled) return;
         responder.exchange = exchange;
-        if (!this.#bill(responder, exchange, client)) {
+        if (!this.#bill(responder, exchange)) {
           http.keepAlive = false;
           responder.refuse(new Refusal('overloaded'));
           return;
         }
         // 3. When it starts: requests without a secret key take turns.
-        this.#schedule(responder, head, exchange, () => attempt(responder, () => this.#start(responder, client)));
+        this.#schedule(responder, exchange, () => attempt(responder, () => this.#start(responder)));
       });
     });
     // Whatever waits from here on outlives what was read from the socket.
     responder.keepBody();
   }
 
+  /** Refuses bytes that are no request. @param text what was read of an ambiguous head */
+  refuse(
+    fault: RequestFault,
+    text: string,
+    http: ServerExchange,
+    client: ClientConnection,
+    snapshot: GatewaySnapshot,
+  ): void {
+    client.count(fault === 'timeout' ? 'timeout' : 'malformed');
+    const refusal = fault === 'ambiguous' ? ambiguousText(text, snapshot) : new Refusal(refusalCodes[fault]);
+    this.#begin(http, refused(refusal, randomUUID()), client, snapshot, performance.now()).refuse(refusal);
+  }
+
   /** The responder of a request that begins. Its end is observed, whatever happens. */
-  begin(
+  #begin(
     http: ServerExchange,
     exchange: Exchange,
     client: ClientConnection,
     snapshot: GatewaySnapshot,
     startedAt: number,
   ): Responder {
-    const { budgets, onBegin } = this.#parts;
-    const onOver = (over: Responder): void => {
-      client.idle();
-      this.#parts.onOver(over);
-    };
-    const reservation = new Reservation(budgets, anonymous[exchange.environment?.name ?? 'none']);
-    const responder = new Responder({
-      http,
-      client,
-      exchange,
-      snapshot,
-      reservation,
-      startedAt,
-      onOver,
-    });
-    client.current = responder;
-    onBegin(responder);
+    const { onOver } = this.#observer;
+    const reservation = new Reservation(this.#budgets, anonymous[exchange.environment?.name ?? 'none']);
+    const responder = new Responder({ http, client, exchange, snapshot, reservation, startedAt, onOver });
+    client.begin(reservation);
+    this.#observer.onBegin(responder);
     return responder;
   }
 
   /** Bills the request, and its connection, to the account of its key. @returns false if the account has too many connections */
-  #bill({ reservation }: Responder, { tier, environment, principal }: Exchange, client: ClientConnection): boolean {
+  #bill({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
     if (tier === 'anonymous' || environment === undefined || principal === undefined) return true;
-    const claim = this.#parts.budgets.claim(environment.name, principal.account.id, tier);
+    const claim = this.#budgets.claim(environment.name, principal.account.id, tier);
     reservation.identify(claim);
     const shortage = client.identify(claim);
     if (shortage !== undefined) reservation.exceeded = { limit: 'connections', shortage };
     return shortage === undefined;
   }
 
-  #schedule(responder: Responder, head: HttpHead, { tier }: Exchange, start: () => void): void {
+  #schedule(responder: Responder, { tier }: Exchange, start: () => void): void {
     const queue = tier === 'secret' ? undefined : this.#queues[tier];
-    if (queue === undefined || queue.tryStart()) {
-      start();
-      return;
-    }
-    const { reservation } = responder;
-    const held = head.size + waitingMemory;
-    if (!reservation.hold(held)) {
-      responder.refuse(new Refusal('overloaded'));
-      return;
-    }
-    reservation.waitIn(queue, () => {
-      reservation.release(held);
-      start();
-    });
+    if (queue === undefined || queue.tryStart()) start();
+    else waitIn(queue, responder, start);
   }
 
-  #start(responder: Responder, client: ClientConnection): void | Promise<void> {
-    const { exchange } = responder;
+  #start(responder: Responder): void | Promise<void> {
+    const { exchange, http, reservation } = responder;
     if (exchange.refusal !== undefined) return responder.refuse(exchange.refusal);
     // Nothing of a request that is known to be broken is forwarded.
-    if (responder.http.fault !== undefined) return responder.bodyFails(refusalCodes[responder.http.fault]);
+    if (http.fault !== undefined) return responder.bodyFails(refusalCodes[http.fault]);
     if (exchange.test !== undefined) {
       const refusal = runCipherTest(responder, exchange, exchange.test, this.#cipherTests);
       return continueWith(refusal, (why) => {
@@ -152,48 +147,39 @@ export class ExchangeRunner {
       });
     }
     if (asksForWebSocket(exchange.head) && exchange.match.routes.some((route) => route.upgrade)) {
-      return forwardUpgrade(responder, exchange, client);
+      return forwardUpgrade(responder, exchange);
     }
     // 4. What goes to the upstream: the plaintext of an envelope, or the body as it is.
     const { encryption } = exchange;
     const outgoing =
       exchange.enveloped && encryption !== undefined
-        ? this.#parts.opener.open(responder, exchange, encryption)
-        : inspect(responder, exchange, this.#parts.longBodies);
+        ? this.#opener.open(responder, exchange, encryption)
+        : inspect(responder, exchange, this.#longBodies);
     return continueWith(outgoing, (ready) => {
       if (responder.settled) return;
       if (ready instanceof Refusal) responder.refuse(ready);
-      else if (responder.reservation.takeSlot()) this.#send(responder, ready, client);
-      else if (exchange.principal === undefined) this.#waitForSlot(responder, ready, client);
-      else responder.refuse(new Refusal('overloaded'));
-    });
-  }
-
-  /** Only a preflight has no key here. A browser cannot read its refusal, so it waits. */
-  #waitForSlot(responder: Responder, ready: Outgoing, client: ClientConnection): void {
-    const { reservation } = responder;
-    if (!reservation.hold(waitingMemory)) {
-      responder.refuse(new Refusal('overloaded'));
-      return;
-    }
-    responder.setDeadline('overloaded');
-    reservation.waitIn(this.#parts.budgets.waiting[ready.exchange.environment.name], () => {
-      reservation.release();
-      attempt(responder, () => {
-        if (reservation.takeSlot()) this.#send(responder, ready, client);
-        else responder.refuse(new Refusal('overloaded'));
-      });
+      else if (exchange.principal !== undefined || reservation.takeSlot()) this.#send(responder, ready);
+      else {
+        // Only a preflight has no key here. A browser cannot read its refusal, so it waits.
+        responder.setDeadline('overloaded');
+        const queue = this.#budgets.waiting[exchange.environment.name];
+        waitIn(queue, responder, () => attempt(responder, () => this.#send(responder, ready)));
+      }
     });
   }
 
   /** 5. The upstream gets the request, and its response goes to the client, sealed if the exchange is enveloped. */
-  #send(responder: Responder, { exchange, body, bodyFields }: Outgoing, client: ClientConnection): void {
+  #send(responder: Responder, { exchange, body, bodyFields }: Outgoing): void {
+    if (!responder.reservation.takeSlot()) {
+      responder.refuse(new Refusal('overloaded'));
+      return;
+    }
     responder.exchange = exchange;
     const { environment, head, sealing } = exchange;
     const now = performance.now();
     responder.setDeadline('upstream_timeout', now);
     responder.timing.send(now);
-    const fields = upstreamFields(exchange, responder, client.peer, now);
+    const fields = upstreamFields(exchange, responder, now);
     fields.push(...bodyFields);
     const { type, length: stated } = head.framing;
     const length = Buffer.isBuffer(body) ? body.length : body === undefined && type !== 'none' ? 0 : stated;
@@ -202,13 +188,19 @@ export class ExchangeRunner {
     const relay =
       sealing?.sealer === undefined
         ? new PlainRelay(responder)
-        : new SealingRelay(responder, environment.name, sealing.sealer, this.#parts.metrics);
+        : new SealingRelay(responder, environment.name, sealing.sealer, this.#metrics);
     responder.call = environment.upstream.send(
       { method: head.method, target: head.target, headers: fields, body },
       relay,
     );
     // 7. At its end the request is observed, once: see outcome.ts.
   }
+}
+
+/** Has a request wait in a queue. It is refused if the budget has no room for it. */
+function waitIn(queue: TickQueue | WaitQueue, responder: Responder, start: () => void): void {
+  const held = (responder.http.head?.size ?? 0) + waitingMemory;
+  if (!responder.reservation.waitIn(queue, held, start)) responder.refuse(new Refusal('overloaded'));
 }
 
 /** Runs a step; whatever it throws ends the request. */

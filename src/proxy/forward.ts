@@ -7,10 +7,9 @@ import type { Responder } from './respond/responder.ts';
  * The fields of a request to the upstream, a new flat list: the client's end-to-end fields that do not depend on the body,
  * and the sidecar's own. Begins the span of the request to the upstream.
  *
- * @param peer the address of the client's end of the connection
- * @param now  on `performance.now()`'s scale
+ * @param now on `performance.now()`'s scale
  */
-export function upstreamFields(exchange: Admitted, { http, snapshot }: Responder, peer: string, now: number): string[] {
+export function upstreamFields(exchange: Admitted, { client, http, snapshot }: Responder, now: number): string[] {
   const { id, head, environment, principal, trace } = exchange;
   const fields = trace === undefined ? [...head.fields] : traced(head.fields, trace, now);
   if (head.host !== '') fields.push('Host', head.host);
@@ -25,6 +24,7 @@ export function upstreamFields(exchange: Admitted, { http, snapshot }: Responder
       fields.push('Authorization', head.authorization);
   }
   const { forwarded } = head;
+  const { peer } = client;
   const proto = http.connection.isSecure ? 'https' : 'http';
   // Continued from a trusted proxy, replaced from others.
   if (snapshot.trusts(peer)) {

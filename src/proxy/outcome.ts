@@ -3,6 +3,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { AccessLine } from '../telemetry/access-log.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
+import { loggedAddress } from './admit/client-address.ts';
 import { traceIdOf } from './admit/head.ts';
 import type { Responder } from './respond/responder.ts';
 
@@ -71,7 +72,7 @@ export function accessLine(responder: Responder): AccessLine {
   return {
     request_id: exchange.id,
     trace_id: exchange.trace?.traceId ?? traceIdOf(exchange.head?.traceparent),
-    client: responder.client.loggedAddress(exchange.head?.forwarded.for, responder.snapshot),
+    client: loggedAddress(responder.client, exchange.head?.forwarded.for, responder.snapshot),
     environment: exchange.environment?.name,
     route: exchange.route,
     method: http.head?.method,

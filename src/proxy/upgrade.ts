@@ -1,6 +1,5 @@
 import type { Admitted } from './admit/exchange.ts';
 import { Refusal } from '../errors.ts';
-import type { ClientConnection } from './connections.ts';
 import { upstreamFields } from './forward.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { readResponseHead } from './respond/response-head.ts';
@@ -13,8 +12,8 @@ import type { Responder } from './respond/responder.ts';
 const maxEarlyBytes = 4_096;
 
 /** Sends a WebSocket handshake to the upstream. A response other than 101 goes to the client like any other. */
-export function forwardUpgrade(responder: Responder, exchange: Admitted, client: ClientConnection): void {
-  const { http, reservation, snapshot } = responder;
+export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
+  const { client, http, reservation, snapshot } = responder;
   const { environment, head } = exchange;
   if (!reservation.takeSlot()) {
     responder.refuse(new Refusal('overloaded'));
@@ -24,7 +23,7 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted, client:
   client.maxHeld = maxEarlyBytes;
   const now = performance.now();
   responder.setDeadline('upstream_timeout', now);
-  const headers = [...upstreamFields(exchange, responder, client.peer, now), ...head.plainFields];
+  const headers = [...upstreamFields(exchange, responder, now), ...head.plainFields];
   const handshake = { socket: http.connection.socket, target: head.target, headers };
   responder.call = environment.upstream.upgrade(handshake, new PlainRelay(responder), (switched) => {
     http.deadline = Infinity;

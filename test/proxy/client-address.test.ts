@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { memoryDirectory } from '../../src/accounts/file/directory.ts';
 import { clientAddress, loggedAddress, peerAddress } from '../../src/proxy/admit/client-address.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
@@ -99,6 +99,17 @@ describe('behind trusted proxies', () => {
   );
 });
 
+test('of thousands of hops only those are read that trusted proxies vouch for', () => {
+  const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies: ['10.0.0.0/8'] });
+  const snapshot = new GatewaySnapshot(config, memoryDirectory([]), new Map());
+  const trusts = vi.spyOn(snapshot, 'trusts');
+  for (const claimed of [','.repeat(15_000), '203.0.113.7,'.repeat(1_300)]) {
+    trusts.mockClear();
+    expect(clientAddress('10.9.9.9', `${claimed}198.51.100.1, 10.1.2.3`, snapshot)).toBe('198.51.100.1');
+    expect(trusts).toHaveBeenCalledTimes(3);
+  }
+});
+
 test.each([
   ['203.0.113.7', '203.0.113.7'],
   ['::ffff:203.0.113.7', '203.0.113.7'],
@@ -112,7 +123,11 @@ describe('the access line has', () => {
     const trustedProxies = ['10.0.0.0/8'];
     const log = { level: 'info', client: detail } as const;
     const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies, log });
-    return loggedAddress(peer, forwardedFor, new GatewaySnapshot(config, memoryDirectory([]), new Map()));
+    return loggedAddress(
+      { peer, loggedPeer: undefined },
+      forwardedFor,
+      new GatewaySnapshot(config, memoryDirectory([]), new Map()),
+    );
   };
 
   test.each([

@@ -4,11 +4,11 @@ import { tryToDecrypt } from '../../src/envelope/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
 import { Refusal, refusalOf, refusals, type RefusalCode } from '../../src/errors.ts';
-import type { Client } from '../../src/proxy/admit/admit.ts';
 import { refused } from '../../src/proxy/admit/exchange.ts';
 import type { Sealing } from '../../src/proxy/admit/sealing.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { anonymous, Budgets } from '../../src/proxy/capacity/budgets.ts';
+import type { ClientConnection } from '../../src/proxy/capacity/connections.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { Responder } from '../../src/proxy/respond/responder.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
@@ -37,14 +37,7 @@ const config = configOf('http://127.0.0.1:1', { documentation: 'https://docs.exa
 const upstream = new Upstream(targetOf('http://127.0.0.1:1'), 1_000, () => {});
 const directory = { find: () => undefined, holds: () => true, serves: () => true };
 const snapshot = new GatewaySnapshot(config, directory, new Map([['test', upstream]]));
-const client: Client = {
-  peer: '127.0.0.1',
-  loggedAddress: () => undefined,
-  closedFor: undefined,
-  count() {},
-  endsFor() {},
-  lastKey: undefined,
-};
+const client = { count() {}, endsFor() {}, idle() {} } as unknown as ClientConnection;
 
 /** The bytes of the bodies of responses to pipelined requests that are all refused with this hint. */
 async function bodiesOf(

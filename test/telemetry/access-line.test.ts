@@ -301,8 +301,9 @@ describe('the trace id', () => {
 });
 
 test('the access line has the documented members, and no others', () => {
-  const client = { loggedAddress: () => undefined };
-  const responder = { client, exchange: { reported: [] }, http: {}, timing: {} } as unknown as Responder;
+  const client = { peer: '' };
+  const snapshot = { trusts: () => false, clientDetail: 'none' };
+  const responder = { client, snapshot, exchange: { reported: [] }, http: {}, timing: {} } as unknown as Responder;
   expect(Object.keys(accessLine(responder)).toSorted()).toEqual(allowed.toSorted());
 });
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { environmentOf, kindOf } from '../../accounts/api-key.ts';
+import { environmentOf, kindOf, type PresentedKey } from '../../accounts/api-key.ts';
 import type { KeyDirectory, LookupResult, Principal } from '../../accounts/key-directory.ts';
 import type { ReportableCode, Route } from '../../config/config.ts';
 import { Refusal } from '../../errors.ts';
@@ -7,12 +7,12 @@ import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
 import { rfc3339 } from '../../input/value-types.ts';
 import { ownText } from '../../own-text.ts';
 import { continueWith } from '../../promises.ts';
-import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { RequestTrace } from '../../telemetry/tracing.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
+import type { ClientConnection } from '../capacity/connections.ts';
 import { LookUps } from '../capacity/look-ups.ts';
 import type { Waiter } from '../capacity/queues.ts';
-import { authenticate, keyFault, readApiKey, type PresentedKey } from './api-key.ts';
+import { authenticate, readApiKey } from './api-key.ts';
 import { clientAddress } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
 import { cipherTestAt } from './cipher-paths.ts';
@@ -22,22 +22,6 @@ import { asksForWebSocket, readHead, type RequestHead } from './head.ts';
 import type { RouteMatch } from './router.ts';
 import { encryptionAt, sealingByHead, type ActiveEncryption } from './sealing.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
-
-/** The client's end of a connection, as admission sees it. */
-export interface Client {
-  /** The address of the peer. */
-  readonly peer: string;
-  /** Why the sidecar has closed the connection. */
-  readonly closedFor: ClosingReason | undefined;
-  /** The client of a request for the log, as far as the configuration permits. */
-  loggedAddress(forwardedFor: string | undefined, snapshot: GatewaySnapshot): string | undefined;
-  /** Counts that the sidecar closes the connection with the next response. */
-  count(reason: ClosingReason): void;
-  /** Records why the end of the connection, which follows, is not the client's. */
-  endsFor(reason: ClosingReason): void;
-  /** The last `Authorization` and its key: most clients send the same one in each request, and hashing it costs microseconds. */
-  lastKey: { readonly authorization: string; readonly key: PresentedKey | undefined } | undefined;
-}
 
 /** Begins the trace of a request, if traces are configured. @param isTrusted whether it comes from a trusted proxy */
 type BeginTrace = (
@@ -70,7 +54,7 @@ export class Admission {
    *
    * @param startedAt on `performance.now()`'s scale, here and below
    */
-  route(http: HttpHead, { peer }: Client, snapshot: GatewaySnapshot, startedAt: number): Exchange {
+  route(http: HttpHead, { peer }: ClientConnection, snapshot: GatewaySnapshot, startedAt: number): Exchange {
     // 1. A head with two readings is refused before any decision relies on one of them.
     const head = readHead(http);
     if (head === undefined) return refused(ambiguousHead(http, snapshot), randomUUID());
@@ -117,7 +101,7 @@ export class Admission {
   /** Whose request it is, and whether the key permits it: steps 4 and 5. */
   identify(
     exchange: Admitted,
-    client: Client,
+    client: ClientConnection,
     snapshot: GatewaySnapshot,
     startedAt: number,
     waiter: Waiter,
@@ -127,11 +111,13 @@ export class Admission {
     if (needsNoKey) return exchange;
 
     // 4. The API key identifies the account. Before the route's permission, because an unknown client has none.
-    const key = presentedKey(head.authorization, client);
-    const fault = keyFault(head.authorization, key, environment.name);
-    if (fault !== undefined || key === undefined) {
-      const refusal = fault ?? new Refusal('malformed_api_key');
-      return { ...exchange, principal: key && this.#ownerOf(key, snapshot.directory), refusal };
+    const key = readApiKey(head.authorization, client);
+    if (key instanceof Refusal) return { ...exchange, refusal: key };
+    // Checked on the key's prefix, before any look-up: a live key sent to the test endpoint is refused as such, whether or not it
+    // exists.
+    if (environmentOf(key.prefix) !== environment.name) {
+      const principal = this.#ownerOf(key, snapshot.directory);
+      return { ...exchange, principal, refusal: new Refusal('environment_mismatch') };
     }
     const { attempts, window } = snapshot.limits.failedKeys;
     const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
@@ -165,15 +151,6 @@ export class Admission {
 
 /** Rather does without a look-up than wait for it. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
-
-/** The API key of `Authorization`. On a connection it is read and hashed again only if the text has changed. */
-function presentedKey(authorization: string | undefined, client: Client): PresentedKey | undefined {
-  if (authorization === undefined) return undefined;
-  if (client.lastKey?.authorization !== authorization) {
-    client.lastKey = { authorization: ownText(authorization), key: readApiKey(authorization) };
-  }
-  return client.lastKey.key;
-}
 
 /** The owner of a revoked or expired key, whom the log names. */
 function knownPrincipal(found: LookupResult): Principal | undefined {

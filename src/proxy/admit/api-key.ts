@@ -1,41 +1,27 @@
-import {
-  environmentOf,
-  isWellFormed,
-  prefixOf,
-  sha256Hex,
-  stateOf,
-  type EnvironmentName,
-  type KeyPrefix,
-} from '../../accounts/api-key.ts';
-import type { Principal, LookupResult } from '../../accounts/key-directory.ts';
+import { isWellFormed, prefixOf, sha256Hex, stateOf, type PresentedKey } from '../../accounts/api-key.ts';
+import type { LookupResult, Principal } from '../../accounts/key-directory.ts';
 import { Refusal } from '../../errors.ts';
 import { bearerToken } from '../../http.ts';
-
-/** What remains of an API key after it was read: the key itself is not kept. */
-export interface PresentedKey {
-  readonly prefix: KeyPrefix;
-  /** Lower-case hex SHA-256 of the whole key. */
-  readonly hash: string;
-}
-
-/** Reads the API key of `Authorization`; undefined if there is no well-formed one. */
-export function readApiKey(authorization: string): PresentedKey | undefined {
-  const key = bearerToken(authorization);
-  return key !== undefined && isWellFormed(key) ? { prefix: prefixOf(key), hash: sha256Hex(key) } : undefined;
-}
+import { ownText } from '../../own-text.ts';
+import type { ClientConnection } from '../capacity/connections.ts';
 
 /**
- * Whether a key may be looked up in an environment. It is checked on the key's prefix, before any look-up: a live key sent to
- * the test endpoint is refused as such, whether or not it exists.
+ * The API key of `Authorization`, or why there is none.
+ *
+ * @param client keeps the key: on a connection it is read and hashed again only if the text has changed
  */
-export function keyFault(
+export function readApiKey(
   authorization: string | undefined,
-  key: PresentedKey | undefined,
-  environment: EnvironmentName,
-): Refusal | undefined {
+  client: Pick<ClientConnection, 'lastKey'>,
+): PresentedKey | Refusal {
   if (authorization === undefined) return new Refusal('missing_api_key');
-  if (key === undefined) return new Refusal('malformed_api_key');
-  return environmentOf(key.prefix) === environment ? undefined : new Refusal('environment_mismatch');
+  if (client.lastKey?.authorization !== authorization) {
+    const token = bearerToken(authorization);
+    const key =
+      token !== undefined && isWellFormed(token) ? { prefix: prefixOf(token), hash: sha256Hex(token) } : undefined;
+    client.lastKey = { authorization: ownText(authorization), key };
+  }
+  return client.lastKey.key ?? new Refusal('malformed_api_key');
 }
 
 /**

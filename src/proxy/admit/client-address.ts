@@ -1,5 +1,6 @@
 import { isIPv4, isIPv6, SocketAddress } from 'node:net';
 import type { ClientDetail } from '../../config/config.ts';
+import type { ClientConnection } from '../capacity/connections.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 
 /** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2): a dual-stack listener sees IPv4 peers like this. */
@@ -25,12 +26,15 @@ export function clientAddress(peer: string, forwardedFor: string | undefined, sn
  * `clientAddress`, which others may claim to be only to a trusted proxy.
  */
 export function loggedAddress(
-  peer: string,
+  client: Pick<ClientConnection, 'peer' | 'loggedPeer'>,
   forwardedFor: string | undefined,
   snapshot: GatewaySnapshot,
 ): string | undefined {
   const { clientDetail: detail } = snapshot;
-  return detail === 'none' ? undefined : withDetail(clientOf(peer, forwardedFor, snapshot), detail);
+  // Of a proxy, each request may have another client.
+  if (snapshot.trusts(client.peer)) return withDetail(clientOf(client.peer, forwardedFor, snapshot), detail);
+  if (client.loggedPeer?.detail !== detail) client.loggedPeer = { detail, address: loggedPeer(client.peer, detail) };
+  return client.loggedPeer.address;
 }
 
 /** As `loggedAddress`, of a peer whose request is not known. */
@@ -46,9 +50,14 @@ function withDetail(address: string, detail: ClientDetail): string | undefined {
 /** The canonical address of a client; empty if it has already left. */
 function clientOf(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   if (!snapshot.trusts(peer)) return canonical(peer) ?? '';
-  const hops = forwardedFor?.split(',').map(withoutPort) ?? [];
-  const hop = hops.findLast((each) => !snapshot.trusts(each));
-  return canonical(hop ?? peer) ?? canonical(peer) ?? '';
+  // From the right, and no further than trusted proxies vouch for: a client may claim thousands of hops before.
+  for (let rest = forwardedFor; rest !== undefined;) {
+    const comma = rest.lastIndexOf(',');
+    const hop = withoutPort(rest.slice(comma + 1));
+    if (!snapshot.trusts(hop)) return canonical(hop) ?? canonical(peer) ?? '';
+    rest = comma === -1 ? undefined : rest.slice(0, comma);
+  }
+  return canonical(peer) ?? '';
 }
 
 /** A hop without its port; some proxies add it, with an IPv6 address in brackets. */

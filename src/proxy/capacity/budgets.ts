@@ -45,7 +45,7 @@ interface Quotas {
 }
 
 /** A resource shared by all requests, of which each tier, the test environment and each account may use a part. */
-export class Budget {
+class Budget {
   readonly #name: LimitName;
   readonly #used = { anonymous: 0, public: 0, secret: 0 };
   #usedByTest = 0;

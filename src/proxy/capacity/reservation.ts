@@ -34,16 +34,30 @@ export class Reservation implements Waiter {
     return true;
   }
 
-  /** Waits in a queue, until `start` is called or the request ends. */
-  waitIn(queue: Pick<WaitQueue, 'add'>, start: () => void): void {
+  /**
+   * Waits in a queue, until `start` is called or the request ends.
+   *
+   * @param bytes that are held meanwhile
+   * @returns false if they are not available
+   */
+  waitIn(queue: Pick<WaitQueue, 'add'>, bytes: number, start: () => void): boolean {
+    if (!this.hold(bytes)) return false;
+    this.#enter(queue, () => {
+      this.release(bytes);
+      start();
+    });
+    return true;
+  }
+
+  wait(queue: Pick<WaitQueue, 'add'>): Promise<void> {
+    return new Promise((resolve) => this.#enter(queue, resolve));
+  }
+
+  #enter(queue: Pick<WaitQueue, 'add'>, start: () => void): void {
     this.#leaveQueue = queue.add(() => {
       this.#leaveQueue = undefined;
       start();
     });
-  }
-
-  wait(queue: Pick<WaitQueue, 'add'>): Promise<void> {
-    return new Promise((resolve) => this.waitIn(queue, resolve));
   }
 
   /** The request will do nothing more than be answered: it leaves its queue, and gives all bytes back. */

@@ -5,11 +5,11 @@ import { mayHaveBody } from '../../http1/grammar.ts';
 import type { Linked } from '../../linked-list.ts';
 import type { UpstreamCall, UpstreamFailure } from '../../upstream/call.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
-import type { Client } from '../admit/admit.ts';
 import { cipherTestAt } from '../admit/cipher-paths.ts';
 import type { Exchange } from '../admit/exchange.ts';
 import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
+import type { ClientConnection } from '../capacity/connections.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import { problemDocument, refusalFields } from './problem.ts';
 import { Timing } from './timing.ts';
@@ -32,7 +32,7 @@ type Wait = keyof typeof timeoutNames;
 /** The parts that a responder is given. */
 interface ResponderParts {
   readonly http: ServerExchange;
-  readonly client: Client;
+  readonly client: ClientConnection;
   /** The configuration at the time the request began. */
   readonly snapshot: GatewaySnapshot;
   readonly reservation: Reservation;
@@ -50,7 +50,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   next: Responder | undefined;
 
   readonly http: ServerExchange;
-  readonly client: Client;
+  readonly client: ClientConnection;
   readonly snapshot: GatewaySnapshot;
   readonly reservation: Reservation;
   readonly timing: Timing;
@@ -163,6 +163,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   onOver(outcome: ExchangeOutcome): void {
     this.outcome = outcome;
     this.reservation.end();
+    this.client.idle();
     // After a complete response the upstream is done: its last bytes may be in the middle of being read.
     if (outcome !== 'complete') this.call?.abort();
     this.whenOver?.();

@@ -1,0 +1,194 @@
+import type { PresentedKey } from '../../accounts/api-key.ts';
+import type { ClientDetail } from '../../config/config.ts';
+import type { ServerConnection } from '../../http1/connection.ts';
+import { LinkedList, type Linked } from '../../linked-list.ts';
+import type { Closings } from '../../telemetry/closings.ts';
+import type { ClosingReason } from '../../telemetry/metrics.ts';
+import { anonymous, type Budgets, type Claim, type Shortage } from './budgets.ts';
+import type { Reservation } from './reservation.ts';
+
+/** A client's connection: what it is billed to, and what its requests have in common. */
+export class ClientConnection implements Linked<ClientConnection> {
+  /** Its neighbours among the connections that may be evicted. */
+  previous: ClientConnection | undefined;
+  next: ClientConnection | undefined;
+
+  readonly http: ServerConnection;
+  /** The address of the peer. */
+  readonly peer: string;
+  /** The last `Authorization` and its key: most clients send the same one in each request, and hashing it costs microseconds. */
+  lastKey: { readonly authorization: string; readonly key: PresentedKey | undefined } | undefined;
+  /** The peer for the log, because formatting an address costs more than a microsecond. */
+  loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
+  /** Bytes that it holds besides its request, and how many it may. */
+  heldBytes = 0;
+  maxHeld = Infinity;
+  /** Why the sidecar has closed it. */
+  closedFor: ClosingReason | undefined;
+  /** What the request in progress has taken. */
+  #reservation: Reservation | undefined;
+  #claim = anonymous.none;
+  #heldClaim = anonymous.none;
+  #counted = false;
+  #left = false;
+  readonly #all: ClientConnections;
+
+  /** @param all its limits; it is counted there already */
+  constructor(http: ServerConnection, peer: string, all: ClientConnections) {
+    this.http = http;
+    this.peer = peer;
+    this.#all = all;
+    all.evictable.add(this);
+  }
+
+  /** Whether it may be closed to make room for others; those that have carried a valid key are not among `evictable`. */
+  get mayBeEvicted(): boolean {
+    return this.#reservation?.holdsSlot !== true;
+  }
+
+  /** A request begins. */
+  begin(reservation: Reservation): void {
+    this.#reservation = reservation;
+  }
+
+  /** No request is in progress: from now on it counts as idle. */
+  idle(): void {
+    this.#reservation = undefined;
+    if (this.#left || this.#claim !== anonymous.none) return;
+    this.#all.evictable.remove(this);
+    this.#all.evictable.add(this);
+  }
+
+  /**
+   * Bills the connection to the account of its latest request. One that has carried a valid key is never evicted.
+   *
+   * @returns why the account may not have it
+   */
+  identify(claim: Claim): Shortage | undefined {
+    this.#all.evictable.remove(this);
+    if (this.#left || claim === this.#claim) return undefined;
+    const shortage = this.#all.budgets.connections.move(1, this.#claim, claim);
+    if (shortage === undefined) this.#claim = claim;
+    return shortage;
+  }
+
+  /**
+   * Bills bytes that the connection holds besides its request: an incomplete head, or pipelined requests.
+   *
+   * @param change bytes more, or fewer
+   * @returns false if they may not be held: then the connection must be closed
+   */
+  hold(change: number): boolean {
+    // What it held was given back when it left.
+    if (this.#left) return true;
+    if (this.heldBytes === 0) this.#heldClaim = this.#claim;
+    if (change <= 0) {
+      this.#all.budgets.buffered.give(-change, this.#heldClaim);
+    } else if (this.heldBytes + change > this.maxHeld) {
+      this.endsFor('early_bytes');
+      return false;
+    } else if (!this.#all.takeBytes(change, this.#heldClaim, this)) {
+      this.endsFor(this.#reservation === undefined ? 'limit' : 'pipeline');
+      return false;
+    }
+    this.heldBytes += change;
+    return true;
+  }
+
+  /** Counts that the sidecar closes it, by this call or by a response that says so. */
+  count(reason: ClosingReason): void {
+    if (this.#counted) return;
+    this.#counted = true;
+    this.#all.closings.count(reason);
+  }
+
+  /** Records why its end, which follows, is not the client's. */
+  endsFor(reason: ClosingReason): void {
+    this.closedFor ??= reason;
+    this.count(reason);
+  }
+
+  /** Closes it to make room for another one. */
+  evict(): void {
+    this.leave();
+    this.endsFor('limit');
+    this.http.destroy('limit');
+  }
+
+  /** It has closed, or is about to. */
+  leave(): void {
+    if (this.#left) return;
+    this.#left = true;
+    this.#all.evictable.remove(this);
+    this.#all.budgets.connections.give(1, this.#claim);
+    this.#all.budgets.buffered.give(this.heldBytes, this.#heldClaim);
+    this.heldBytes = 0;
+  }
+}
+
+/** How many connections may be closed for the bytes of one. */
+const maxEvictions = 8;
+
+/** The open connections of clients, up to a limit. */
+export class ClientConnections {
+  readonly budgets: Budgets;
+  readonly closings: Closings;
+  /** The connections that never carried a valid key, longest idle first. Few of them have a place in flight. */
+  readonly evictable = new LinkedList<ClientConnection>();
+
+  constructor(budgets: Budgets, closings: Closings) {
+    this.budgets = budgets;
+    this.closings = closings;
+  }
+
+  /**
+   * Admits a new connection. Beyond the limit, the connection that has been idle longest without ever carrying a valid key is
+   * closed for it.
+   *
+   * @returns undefined if there is none: then the new one must be closed
+   */
+  open(http: ServerConnection, peer: string): ClientConnection | undefined {
+    const { connections } = this.budgets;
+    if (connections.take(1, anonymous.none) !== undefined) {
+      this.#longestIdle()?.evict();
+      if (connections.take(1, anonymous.none) !== undefined) {
+        this.closings.count('limit');
+        return undefined;
+      }
+    }
+    return new ClientConnection(http, peer, this);
+  }
+
+  /**
+   * Takes bytes for a connection. Others that never carried a valid key give way, those that hold most first.
+   *
+   * @returns false if the bytes are not available
+   */
+  takeBytes(amount: number, claim: Claim, connection: ClientConnection): boolean {
+    for (let evictions = 0; evictions <= maxEvictions; evictions += 1) {
+      const shortage = this.budgets.buffered.take(amount, claim);
+      if (shortage === undefined) return true;
+      // The others use no share of public keys, of the test environment or of an account.
+      if (shortage !== 'total' && shortage !== 'anonymous') return false;
+      const largest = this.#largestBut(connection);
+      if (largest === undefined) return false;
+      largest.evict();
+    }
+    return false;
+  }
+
+  #longestIdle(): ClientConnection | undefined {
+    for (const connection of this.evictable) if (connection.mayBeEvicted) return connection;
+    return undefined;
+  }
+
+  /** The connection that holds most bytes. */
+  #largestBut(exempt: ClientConnection): ClientConnection | undefined {
+    let largest: ClientConnection | undefined;
+    for (const connection of this.evictable) {
+      if (connection === exempt || !connection.mayBeEvicted) continue;
+      if (connection.heldBytes > (largest?.heldBytes ?? 0)) largest = connection;
+    }
+    return largest;
+  }
+}
