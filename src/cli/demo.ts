@@ -9,6 +9,7 @@ import { rankedRoles } from '../config/choices.ts';
 import { loadConfig } from '../config/load.ts';
 import { demoCommands, type DemoAccounts, type DemoOperator } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
+import { withPlainRefusals } from '../demo/refusals.ts';
 import { listen } from '../http.ts';
 import { packageFile } from '../package-file.ts';
 import { createLogger } from '../telemetry/logger.ts';
@@ -36,7 +37,8 @@ interface ShippedFile {
 export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boolean }): Promise<number> {
   const signals = stopSignals(io);
   const base = parse(readFileSync(join(shipped, 'sidecar.yaml'), 'utf8')) as ShippedFile;
-  const core = createPaymentCore((line) => void io.stdout.write(`payment core │ ${line}\n`));
+  const print = (line: string): void => void io.stdout.write(`${line}\n`);
+  const core = createPaymentCore((line) => print(`payment core │ ${line}`));
   const corePort = await listenOnLoopback(core, freePorts ? 0 : Number(new URL(base.environments.test.upstream).port));
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-demo-'));
   try {
@@ -47,7 +49,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
 
     const readSince = io.clock();
     const { config, files } = valid(loadConfig(file, io.env));
-    const log = createLogger(config.log.level, io.log);
+    const log = createLogger(config.log.level, withPlainRefusals(io.log, print));
     const app = await startApp(io, config, log);
     const reloader = createReloader(io, file, app, log);
     reloader.watch(files, readSince);

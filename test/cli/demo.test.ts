@@ -9,7 +9,7 @@ beforeAll(() => buildConsole(), 60_000);
 /** The lines that a demo prints for pasting. */
 function printedLines(demo: Command): string[] {
   const [, block = ''] = demo.stdout.split('Paste these into another terminal.\n');
-  return block.split('\n').filter((line) => line !== '' && !/^(?:\{|payment core)/.test(line));
+  return block.split('\n').filter((line) => line !== '' && !/^(?:\{|payment core|refused)/.test(line));
 }
 
 /** The commands among them; a command may continue on the next line. */
@@ -55,6 +55,11 @@ describe.each(['bash', 'sh'])('the commands that the demo prints, pasted into %s
     // The plaintext that reached the payment core is printed, too.
     await demo.until(() => demo.stdout.split('payment core │').length > 3);
     expect(demo.stdout).toContain('payment core │ 201 POST /api/s2s/charge acme {"amount":1000,"currency":"USD"}');
+    await demo.until(() => demo.stdout.split('refused ').length > 2);
+    expect(demo.stdout.split('\n').filter((line) => line.includes('refused '))).toEqual([
+      'refused      │ 400 POST /api/s2s/* acme envelope_required',
+      'refused      │ 403 GET /api/s2s/* globex key_not_permitted',
+    ]);
   });
 });
 
