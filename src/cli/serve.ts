@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client';
 import { AccountsError } from '../accounts/accounts-error.ts';
+import { countAccounts } from '../accounts/postgres/inspect.ts';
 import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
 import { App, type AppDependencies } from '../app.ts';
 import type { Config } from '../config/config.ts';
@@ -28,7 +29,7 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   if (read === undefined) return exitCodes.done;
   const { config, warnings, files } = valid(combine(read));
   const log = createLogger(config.log.level, io.log);
-  logStart(log, io, configFile, config);
+  await logStart(log, io, configFile, config);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
   const reload = async (): Promise<void> => reloader?.reload();
@@ -71,12 +72,24 @@ function watchKms({ keyring }: CliIo, app: App, registry: Registry, log: Logger)
   return watch;
 }
 
-/** The first line of the log: what runs, on what. The number of accounts in a database is not known yet. */
-function logStart(log: Logger, { version }: CliIo, configuration: string, config: Config): void {
+/** The first line of the log: what runs, on what. */
+async function logStart(log: Logger, { version }: CliIo, configuration: string, config: Config): Promise<void> {
   const { environments, store, accounts } = config;
-  const stored = store.type === 'file' ? { store: store.file, accounts: accounts.length } : { store: 'postgres' };
+  const stored =
+    store.type === 'file'
+      ? { store: store.file, accounts: accounts.length }
+      : { store: 'postgres', ...(await countOf(store.url)) };
   const names = environments.map(({ name }) => name);
   log.info({ version, node: process.version, configuration, environments: names, ...stored }, 'starting');
+}
+
+/** The number of accounts in a database, or why it is unknown: the start does not depend on it. */
+async function countOf(url: string): Promise<object> {
+  try {
+    return { accounts: await countAccounts(url) };
+  } catch (error) {
+    return { accounts_unknown: (error as Error).message };
+  }
 }
 
 /** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */

@@ -64,6 +64,34 @@ describeWithPostgres('accounts migrate', () => {
     expect(await serving.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
   });
 
+  test('lets the first line of the log have the number of accounts, or the reason why it is unknown', async () => {
+    const url = await emptyDatabase();
+    const proxy = await postgres.proxy(url);
+    const firstLine = async (at: string): Promise<object | undefined> => {
+      const serving = await startServe(configFor(inDatabase(at)));
+      await serving.signal('SIGKILL').ended();
+      return serving.log[0];
+    };
+    expect(await firstLine(url)).toMatchObject({
+      msg: 'starting',
+      store: 'postgres',
+      accounts_unknown: expect.stringContaining('run "accounts migrate"') as string,
+    });
+    const config = configFor(inDatabase(url));
+    await run(config, 'accounts', 'migrate');
+    for (const id of ['acme', 'globex']) await run(config, 'accounts', 'add', id, '--name', id);
+    const counted = await firstLine(url);
+    expect(counted).toMatchObject({ msg: 'starting', store: 'postgres', accounts: 2 });
+    expect(counted).not.toHaveProperty('accounts_unknown');
+    expect(await firstLine('postgres://u:hunter2@127.0.0.1:1/x')).toMatchObject({
+      accounts_unknown: 'the database cannot be reached (ECONNREFUSED)',
+    });
+    proxy.freeze();
+    expect(await firstLine(proxy.url)).toMatchObject({
+      accounts_unknown: 'the database cannot be reached (no connection in time)',
+    });
+  });
+
   test('fails if the accounts are in a file or the database cannot be reached', async () => {
     const inFile = await run(configFor({ file: 'accounts.yaml' }), 'accounts', 'migrate');
     expect([inFile.code, inFile.stderr]).toEqual([

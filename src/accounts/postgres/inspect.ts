@@ -1,11 +1,12 @@
 import { readdirSync } from 'node:fs';
-import type { Pool } from 'pg';
+import type { Client, Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
 import { unwrapAccount } from '../unwrap-account.ts';
 import type { CredentialsSample } from '../accounts.ts';
 import type { StoredAccount } from '../store.ts';
 import type { Vault } from '../vault.ts';
-import { changePool } from './clients.ts';
+import { changePool, lookUpClient } from './clients.ts';
+import { accountsError } from './failures.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
 import { missingRights } from './rights.ts';
@@ -66,6 +67,26 @@ export async function inspect(url: string, maxSample: number): Promise<Inspectio
     return { missingRights: await missingRights(pool), sample, unreadable };
   } finally {
     await pool.end();
+  }
+}
+
+/** The number of accounts. @throws AccountsError also if the database does not tell within seconds */
+export async function countAccounts(url: string): Promise<number> {
+  let client: Client | undefined;
+  try {
+    client = await lookUpClient(url);
+    // Without a listener, losing the connection would end the process.
+    client.on('error', () => {});
+    await client.connect();
+    const { rows } = await client.query<{ count: number }>(
+      'SELECT count(*)::float8 AS count FROM envelope_sidecar.accounts',
+    );
+    return rows[0]?.count ?? 0;
+  } catch (error) {
+    throw accountsError(error);
+  } finally {
+    // What does not answer is not waited for.
+    void client?.end().catch(() => {});
   }
 }
 
