@@ -1,7 +1,7 @@
 import manifest from '../package.json' with { type: 'json' };
 import { refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
 import { formatSize } from '../src/input/value-types.ts';
-import { cipherTestPaths } from '../src/proxy/admit/cipher-paths.ts';
+import { cipherTestPaths } from '../src/proxy/admit/target.ts';
 import { maxCipherTestBytes } from '../src/proxy/body/cipher-test.ts';
 import { describedHeaders } from './merchants-headers.ts';
 import { sealedText, type DemoCredentials } from './merchants-page.ts';

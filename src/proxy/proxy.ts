@@ -41,7 +41,7 @@ export class Proxy {
     this.#budgets = new Budgets(limits, snapshot.servesBoth);
     this.#closings = new Closings(recorder.metrics, log);
     this.#connections = new ClientConnections(this.#budgets, this.#closings);
-    this.#admission = new Admission(limits.inFlight, recorder.trace.bind(recorder), clock);
+    this.#admission = new Admission(limits.inFlight, recorder, clock);
     const observer = new Observer(log, recorder, clock, () => this.used);
     this.#runner = new ExchangeRunner(this.#admission, this.#budgets, recorder.metrics, {
       onBegin: (responder) => {

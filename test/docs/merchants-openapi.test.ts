@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { refusals } from '../../src/errors.ts';
-import { cipherTestAt } from '../../src/proxy/admit/cipher-paths.ts';
+import { cipherTestAt } from '../../src/proxy/admit/target.ts';
 import { decrypted, encrypted, envelopeOf, opened, send, type Response, type Sent } from '../support/client.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
 import { acmeLive, acmeTest, encryptionOf, keys } from '../support/sidecar.ts';

@@ -1,46 +1,47 @@
 import { randomUUID } from 'node:crypto';
-import { environmentOf, kindOf, type PresentedKey } from '../../accounts/api-key.ts';
+import {
+  environmentOf,
+  isWellFormed,
+  kindOf,
+  prefixOf,
+  sha256Hex,
+  stateOf,
+  type PresentedKey,
+} from '../../accounts/api-key.ts';
 import type { KeyDirectory, LookupResult, Principal } from '../../accounts/key-directory.ts';
 import type { ReportableCode, Route } from '../../config/config.ts';
 import { Refusal } from '../../errors.ts';
+import { bearerToken } from '../../http.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
 import { rfc3339 } from '../../input/value-types.ts';
 import { ownText } from '../../own-text.ts';
 import { continueWith } from '../../promises.ts';
-import type { RequestTrace } from '../../telemetry/tracing.ts';
+import type { TrafficRecorder } from '../../telemetry/traffic-recorder.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { ClientConnection } from '../capacity/connections.ts';
 import { LookUps } from '../capacity/look-ups.ts';
 import type { Waiter } from '../capacity/queues.ts';
-import { authenticate, readApiKey } from './api-key.ts';
 import { clientAddress } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
-import { cipherTestAt } from './cipher-paths.ts';
-import { refused, type Admitted, type Exchange } from './exchange.ts';
+import { nothingKnown, refused, type Admitted, type Exchange } from './exchange.ts';
 import { withoutNominated } from './fields.ts';
 import { asksForWebSocket, readHead, type RequestHead } from './head.ts';
 import type { RouteMatch } from './router.ts';
 import { encryptionAt, sealingByHead, type ActiveEncryption } from './sealing.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
-
-/** Begins the trace of a request, if traces are configured. @param isTrusted whether it comes from a trusted proxy */
-type BeginTrace = (
-  head: { readonly traceparent: string | undefined },
-  isTrusted: () => boolean,
-  startedAt: number,
-) => RequestTrace | undefined;
+import { cipherTestAt } from './target.ts';
 
 /** Decides whether a request is admitted. */
 export class Admission {
-  readonly #beginTrace: BeginTrace;
+  readonly #recorder: Pick<TrafficRecorder, 'trace'>;
   readonly #clock: () => number;
   /** Unknown API keys, by client. */
   readonly #failedKeys = new FailureLimiter();
   readonly #lookUps: LookUps;
 
   /** @param clock epoch milliseconds, for the expiry of keys and the end of graces */
-  constructor(inFlight: number, beginTrace: BeginTrace, clock: () => number) {
-    this.#beginTrace = beginTrace;
+  constructor(inFlight: number, recorder: Pick<TrafficRecorder, 'trace'>, clock: () => number) {
+    this.#recorder = recorder;
     this.#clock = clock;
     this.#lookUps = new LookUps(inFlight);
   }
@@ -73,6 +74,7 @@ export class Admission {
     // Where these paths are ordinary ones, merchants still send their credentials there.
     if (testPath !== undefined) head.fields = withoutNominated(head.fields, 'key, iv');
     const exchange: Admitted = {
+      ...nothingKnown,
       id,
       head,
       environment,
@@ -80,14 +82,9 @@ export class Admission {
       allowsCors: snapshot.report.has('key_not_permitted') || routes.some((route) => route.keys.includes('public')),
       test,
       enveloped: test === undefined && routes.some((route) => route.envelope),
-      principal: undefined,
-      tier: 'anonymous',
-      encryption: undefined,
-      opened: false,
-      sealing: undefined,
+      testElsewhere: testPath !== test,
       match,
-      reported: [],
-      trace: this.#beginTrace(head, () => snapshot.trusts(peer), startedAt),
+      trace: this.#recorder.trace(head, () => snapshot.trusts(peer), startedAt),
       refusal: undefined,
     };
     // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
@@ -151,6 +148,40 @@ export class Admission {
 
 /** Rather does without a look-up than wait for it. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
+
+/**
+ * The API key of `Authorization`, or why there is none.
+ *
+ * @param client keeps the key: on a connection it is read and hashed again only if the text has changed
+ */
+function readApiKey(
+  authorization: string | undefined,
+  client: Pick<ClientConnection, 'lastKey'>,
+): PresentedKey | Refusal {
+  if (authorization === undefined) return new Refusal('missing_api_key');
+  if (client.lastKey?.authorization !== authorization) {
+    const token = bearerToken(authorization);
+    const key =
+      token !== undefined && isWellFormed(token) ? { prefix: prefixOf(token), hash: sha256Hex(token) } : undefined;
+    client.lastKey = { authorization: ownText(authorization), key };
+  }
+  return client.lastKey.key ?? new Refusal('malformed_api_key');
+}
+
+/**
+ * Checks the result of a look-up.
+ *
+ * @param now epoch milliseconds
+ * @returns the principal, or why the key is refused: then `found` may still be named in the log
+ */
+function authenticate(key: PresentedKey, found: LookupResult, now: number): Principal | Refusal {
+  if (found === 'unavailable') return new Refusal('accounts_unavailable');
+  // The stored kind and environment come from the accounts' file; they count only if the key agrees with them.
+  if (found === undefined || found.key.prefix !== key.prefix)
+    return new Refusal('invalid_api_key', { reason: 'unknown' });
+  const state = stateOf(found.key, now);
+  return state === 'valid' ? found : new Refusal('invalid_api_key', { reason: state });
+}
 
 /** The owner of a revoked or expired key, whom the log names. */
 function knownPrincipal(found: LookupResult): Principal | undefined {

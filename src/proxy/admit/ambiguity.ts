@@ -1,6 +1,9 @@
 import { Refusal } from '../../errors.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import { capitalised } from './fields.ts';
+import { singleFields } from './head.ts';
 import type { GatewaySnapshot, ServedEnvironment } from './snapshot.ts';
+import { ambiguousOctet } from './target.ts';
 
 /** The refusal of a head that can be read in two ways; with a hint in test, as far as the first `Host` tells the environment. */
 export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
@@ -40,10 +43,7 @@ function hintForHead({ target, fields, minor }: HttpHead): string {
 const faults: readonly (readonly [RegExp, (found: string) => string])[] = [
   [/\/\//, () => '"//", perhaps because your base URL ends in a slash,'],
   [/\/\.\.?(?=\/|$)/, () => 'a segment "." or ".."'],
-  [
-    /%(?:[01][0-9a-f]|2[5def]|3[0-9]|4[1-9a-f]|5[0-9acf]|6[1-9a-f]|7[0-9aef])/i,
-    (found) => `"${found}", which is read in two ways,`,
-  ],
+  [ambiguousOctet, (found) => `"${found}", which is read in two ways,`],
   [/%(?![0-9a-f]{2})/i, () => 'a "%" without two hex digits'],
   [/[;#\\]/, (found) => `"${found}"`],
   [/[^\w.~!$&'()*+,=:@%/-]/, () => 'a character to percent-encode'],
@@ -60,22 +60,10 @@ function notUtf8At(path: string): number | undefined {
   return undefined;
 }
 
-/** Fields that may stand once. */
-const single = [
-  'Host',
-  'Authorization',
-  'Expect',
-  'Upgrade',
-  'Content-Encoding',
-  'Origin',
-  'Access-Control-Request-Method',
-  'Envelope-Credentials',
-];
-
 function hintForFields(fields: readonly string[], minor: number): string {
   const names = fields.filter((_, i) => i % 2 === 0).map((name) => name.toLowerCase());
-  const twice = single.find((name) => names.filter((each) => each === name.toLowerCase()).length > 1);
-  if (twice !== undefined) return `there are two ${twice} headers: send one`;
+  const twice = ['host', ...singleFields.keys()].find((name) => names.indexOf(name) !== names.lastIndexOf(name));
+  if (twice !== undefined) return `there are two ${capitalised(twice)} headers: send one`;
   if (minor > 0 && !names.includes('host')) return 'there is no Host header';
   return 'the Host header is not a host name with an optional port';
 }

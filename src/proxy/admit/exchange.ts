@@ -7,9 +7,7 @@ import type { RequestHead } from './head.ts';
 import type { RouteMatch } from './router.ts';
 import type { ActiveEncryption, Sealing } from './sealing.ts';
 import type { ServedEnvironment } from './snapshot.ts';
-
-/** The two endpoints with which merchants test their code. */
-export type CipherTest = 'encrypt' | 'decrypt';
+import type { CipherTest } from './target.ts';
 
 /** What is known of a request. Each step returns a new value that knows more; nothing in one changes. */
 interface Facts {
@@ -21,6 +19,8 @@ interface Facts {
   readonly allowsCors: boolean;
   /** The test endpoint that serves it; without one it goes to the upstream. */
   readonly test: CipherTest | undefined;
+  /** Whether it is for a test endpoint that this environment does not have: then the path is an ordinary one. */
+  readonly testElsewhere: boolean;
   /** Whether its route has envelopes. A test endpoint has none. */
   readonly enveloped: boolean;
   /** The key and its account. On a refused request also those of a revoked or expired key, for the log. */
@@ -60,24 +60,23 @@ export interface Refused extends Facts {
 
 export type Exchange = Admitted | Refused;
 
+/** What is known of a request at first. */
+export const nothingKnown: Omit<Facts, 'id' | 'match'> = {
+  route: 'none',
+  allowsCors: false,
+  test: undefined,
+  testElsewhere: false,
+  enveloped: false,
+  principal: undefined,
+  tier: 'anonymous',
+  encryption: undefined,
+  opened: false,
+  sealing: undefined,
+  reported: [],
+  trace: undefined,
+};
+
 /** The exchange of a request whose head is not known, or refused. */
 export function refused(refusal: Refusal, id: string, head?: RequestHead): Refused {
-  return {
-    id,
-    head,
-    environment: undefined,
-    route: 'none',
-    allowsCors: false,
-    test: undefined,
-    enveloped: false,
-    principal: undefined,
-    tier: 'anonymous',
-    encryption: undefined,
-    opened: false,
-    sealing: undefined,
-    match: undefined,
-    reported: [],
-    trace: undefined,
-    refusal,
-  };
+  return { ...nothingKnown, id, head, environment: undefined, match: undefined, refusal };
 }

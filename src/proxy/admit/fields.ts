@@ -80,11 +80,15 @@ function byUsualSpelling<Role extends string>(
 ): ReadonlyMap<string, NamedRole<Role>> {
   const usual = new Map<string, NamedRole<Role>>();
   for (const lower of names) {
-    const capitalised = lower.replaceAll(/(?<=^|-)[a-z]/g, (initial) => initial.toUpperCase());
     const role = named(lower, roleOf);
-    usual.set(lower, role).set(capitalised, role);
+    usual.set(lower, role).set(capitalised(lower), role);
   }
   return usual;
+}
+
+/** A header's name `Like-This`. */
+export function capitalised(lower: string): string {
+  return lower.replaceAll(/(?<=^|-)[a-z]/g, (initial) => initial.toUpperCase());
 }
 
 /** `Connection` values that nominate no header. */

@@ -53,6 +53,30 @@ export class RequestHead {
   }
 }
 
+interface SingleField {
+  readonly member:
+    | 'authorization'
+    | 'expectation'
+    | 'upgrade'
+    | 'contentEncoding'
+    | 'origin'
+    | 'requestedMethod'
+    | 'requestedCredentials';
+  /** The list in which it is forwarded, if it is. */
+  readonly forwarded?: 'fields' | 'plainFields';
+}
+
+/** The fields by which the sidecar decides: each may stand once, as `Host` may. */
+export const singleFields: ReadonlyMap<string, SingleField> = new Map<string, SingleField>([
+  ['authorization', { member: 'authorization' }],
+  ['expect', { member: 'expectation' }],
+  ['upgrade', { member: 'upgrade' }],
+  ['content-encoding', { member: 'contentEncoding', forwarded: 'plainFields' }],
+  ['origin', { member: 'origin', forwarded: 'fields' }],
+  ['access-control-request-method', { member: 'requestedMethod', forwarded: 'fields' }],
+  ['envelope-credentials', { member: 'requestedCredentials' }],
+]);
+
 /** A request id of a client that is kept. */
 export const requestIdForm = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
@@ -88,67 +112,33 @@ export function readHead(http: HttpHead): RequestHead | undefined {
 /** @returns false if it makes the head ambiguous */
 function addField(head: RequestHead, name: string, value: string): boolean {
   const { lower, role } = roleInRequest(name);
-  switch (role) {
-    case 'read':
-      return readField(head, name, lower, value);
-    case 'dropped':
-      return true;
-    case 'plain':
-      head.plainFields.push(name, value);
-      return true;
-    case 'client':
-      addForwarded(head.forwarded, name, lower, value);
-      return true;
-    default:
-      head.fields.push(name, value);
-      return true;
-  }
+  if (role === 'read') return readField(head, name, lower, value);
+  if (role === undefined) head.fields.push(name, value);
+  else if (role === 'plain') head.plainFields.push(name, value);
+  else if (role === 'client') addForwarded(head.forwarded, name, lower, value);
+  return true;
 }
 
 /** Takes a field that the sidecar itself reads. @returns false if it makes the head ambiguous */
 function readField(head: RequestHead, name: string, lower: string, value: string): boolean {
+  const single = singleFields.get(lower);
+  if (single !== undefined) {
+    if (head[single.member] !== undefined) return false;
+    head[single.member] = value;
+    if (single.forwarded !== undefined) head[single.forwarded].push(name, value);
+    return true;
+  }
   switch (lower) {
     case 'host':
       if (head.host !== '' || !acceptableHost.test(value)) return false;
       head.host = value;
       break;
-    case 'authorization':
-      if (head.authorization !== undefined) return false;
-      head.authorization = value;
-      break;
     case 'connection':
       head.connection += head.connection === '' ? value : `,${value}`;
-      break;
-    case 'expect':
-      if (head.expectation !== undefined) return false;
-      head.expectation = value;
-      break;
-    case 'upgrade':
-      if (head.upgrade !== undefined) return false;
-      head.upgrade = value;
       break;
     case 'x-request-id':
       // Some proxies add theirs to the client's: neither counts then.
       head.requestId = head.requestId === undefined && requestIdForm.test(value) ? value : '';
-      break;
-    case 'content-encoding':
-      if (head.contentEncoding !== undefined) return false;
-      head.contentEncoding = value;
-      head.plainFields.push(name, value);
-      break;
-    case 'origin':
-      if (head.origin !== undefined) return false;
-      head.origin = value;
-      head.fields.push(name, value);
-      break;
-    case 'access-control-request-method':
-      if (head.requestedMethod !== undefined) return false;
-      head.requestedMethod = value;
-      head.fields.push(name, value);
-      break;
-    case 'envelope-credentials':
-      if (head.requestedCredentials !== undefined) return false;
-      head.requestedCredentials = value;
       break;
     case 'traceparent':
       head.traceparent = value;

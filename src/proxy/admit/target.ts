@@ -14,7 +14,7 @@ const plainQuery = /^[!"$-[\]-~]*$/;
  * Percent-encodings of characters that a path may have unencoded, of separators (`/`, `\`), of `%`, which some readers decode
  * twice, and of control characters.
  */
-const ambiguousOctet = /%(?:[01][0-9a-f]|2[5def]|3[0-9]|4[1-9a-f]|5[0-9acf]|6[1-9a-f]|7[0-9aef])/i;
+export const ambiguousOctet = /%(?:[01][0-9a-f]|2[5def]|3[0-9]|4[1-9a-f]|5[0-9acf]|6[1-9a-f]|7[0-9aef])/i;
 
 /** The path of an origin-form target (RFC 9112 §3.2.1), without its query; undefined if the target is ambiguous. */
 export function pathOf(target: string): string | undefined {
@@ -33,5 +33,30 @@ function isPlainlyEncoded(path: string): boolean {
     return true;
   } catch {
     return false;
+  }
+}
+
+/** The two endpoints with which merchants test their code. */
+export type CipherTest = 'encrypt' | 'decrypt';
+
+/** The paths of the two test endpoints; equally long. */
+export const cipherTestPaths = {
+  encrypt: '/api/s2s/aes-encrypt',
+  decrypt: '/api/s2s/aes-decrypt',
+} as const satisfies Readonly<Record<CipherTest, string>>;
+
+const { length } = cipherTestPaths.encrypt;
+
+/** The test endpoint of a path, in any letter case and with or without a trailing slash, as routes match. */
+export function cipherTestAt(path: string): CipherTest | undefined {
+  // Other paths, which are most, are not copied.
+  if (path.length !== length && !(path.length === length + 1 && path.endsWith('/'))) return undefined;
+  switch (path.slice(0, length).toLowerCase()) {
+    case cipherTestPaths.encrypt:
+      return 'encrypt';
+    case cipherTestPaths.decrypt:
+      return 'decrypt';
+    default:
+      return undefined;
   }
 }

@@ -5,7 +5,6 @@ import { mayHaveBody } from '../../http1/grammar.ts';
 import type { Linked } from '../../linked-list.ts';
 import type { UpstreamCall, UpstreamFailure } from '../../upstream/call.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
-import { cipherTestAt } from '../admit/cipher-paths.ts';
 import type { Exchange } from '../admit/exchange.ts';
 import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
@@ -222,7 +221,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
       requestId: exchange.id,
       errorsPage: this.snapshot.errorsPage,
       begun: this.call !== undefined,
-      testElsewhere: exchange.environment?.name === 'live' && cipherTestAt(exchange.head?.path ?? '') !== undefined,
+      testElsewhere: exchange.environment?.name === 'live' && exchange.testElsewhere,
     });
     // A response to HEAD has no body to seal.
     const sealer = row.sealed === true && http.head?.method !== 'HEAD' ? exchange.sealing?.sealer : undefined;
