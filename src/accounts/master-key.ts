@@ -8,7 +8,7 @@ import { cryptography } from '../cryptography.ts';
 /** A key that seals credentials before they are stored. */
 export interface MasterKey {
   /** Undefined until a keyring has unwrapped the line that it was read from. */
-  readonly key: KeyObject | undefined;
+  readonly key?: KeyObject | undefined;
   /** Its key check value, which tells keys apart and reveals nothing of them. */
   readonly kcv: string;
   /** The only environment whose credentials it seals. Undefined: both. */
@@ -17,7 +17,8 @@ export interface MasterKey {
   readonly wrapped?: WrappedKey;
 }
 
-const keyLength = 32;
+/** Bytes. */
+export const masterKeyLength = 32;
 
 /**
  * Reads master keys, one per line, each of 32 bytes in base64 or hex, or wrapped by a KMS. The first one wraps and each
@@ -27,18 +28,17 @@ export function parseMasterKeys(text: string): readonly MasterKey[] | undefined 
   const keys = text
     .trim()
     .split(/\s*\n\s*/)
-    .map((line) => (isWrappedLine(line) ? wrappedKey(line) : clearKey(line)));
+    .map((line) => (isWrappedLine(line) ? parseWrappedKey(line) : parseClearKey(line)));
   return keys.every((key) => key !== undefined) ? keys : undefined;
 }
 
-/** The key, for one environment only. */
-export function restricted(key: MasterKey, environment: EnvironmentName): MasterKey {
-  return { ...key, environment };
-}
-
-/** A master key with the key that the same line has been unwrapped to. */
-export function unwrappedAs(own: MasterKey, { key }: MasterKey): MasterKey {
-  return { ...own, key };
+/** The key of 32 bytes, which are overwritten: Node uses their memory again without clearing it. */
+function parseClearKey(line: string): MasterKey | undefined {
+  const bytes = /^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line);
+  if (bytes?.length !== masterKeyLength) return undefined;
+  const key = createSecretKey(bytes);
+  bytes.fill(0);
+  return masterKeyOf(key);
 }
 
 /** The keys of an environment, the one that seals first; undefined if all are for the other one. */
@@ -57,33 +57,12 @@ export function openedKey({ key }: MasterKey): KeyObject {
   return key;
 }
 
-export function masterKeyOf(key: KeyObject): MasterKey {
-  return { key, kcv: checkValue(key) };
-}
-
-function wrappedKey(line: string): MasterKey | undefined {
-  const parsed = parseWrappedKey(line);
-  return parsed && { key: undefined, ...parsed };
-}
-
-/** The key of 32 bytes, which are overwritten: Node uses their memory again without clearing it. */
-function clearKey(line: string): MasterKey | undefined {
-  const bytes = /^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line);
-  if (bytes?.length !== keyLength) return undefined;
-  const key = createSecretKey(bytes);
-  bytes.fill(0);
-  return masterKeyOf(key);
-}
-
-/** The key check value of an AES key: the first 5 bytes of the AES-CMAC of 16 zero bytes, in hex (ANSI X9.24-1). */
-function checkValue(key: KeyObject): string {
+/** The key with its check value: the first 5 bytes of the AES-CMAC of 16 zero bytes, in hex (ANSI X9.24-1). */
+export function masterKeyOf(key: KeyObject): MasterKey & { readonly key: KeyObject } {
+  const encrypted = (block: Buffer): Buffer =>
+    createCipheriv(cryptography.checkValue.algorithm, key, null).setAutoPadding(false).update(block);
   // Of one whole block of zeros, the CMAC is the encrypted first subkey (NIST SP 800-38B §6.1).
-  const subkey = doubled(encrypted(key, Buffer.alloc(16)));
-  return encrypted(key, subkey).toString('hex', 0, 5);
-}
-
-function encrypted(key: KeyObject, block: Buffer): Buffer {
-  return createCipheriv(cryptography.checkValue.algorithm, key, null).setAutoPadding(false).update(block);
+  return { key, kcv: encrypted(doubled(encrypted(Buffer.alloc(16)))).toString('hex', 0, 5) };
 }
 
 /** The block multiplied by x in GF(2¹²⁸). */

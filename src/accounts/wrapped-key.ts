@@ -14,38 +14,25 @@ export interface WrappedKey {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** The members of a line, all of them texts but the annotations. */
-const members = ['annotations', 'ciphertext', 'created_at', 'kcv', 'key_id'];
-
-// By hand, because a running sidecar holds this module in memory, and no parser of configurations.
-function isContent(value: unknown): value is Content {
-  if (typeof value !== 'object' || value === null) return false;
-  const { annotations, ciphertext, created_at: createdAt, kcv, key_id: keyId } = value as Record<string, unknown>;
-  return (
-    Object.keys(value).toSorted().join(' ') === members.join(' ') &&
-    typeof keyId === 'string' &&
-    isBase64(ciphertext) &&
-    typeof annotations === 'object' &&
-    annotations !== null &&
-    Object.values(annotations).every(isBase64) &&
-    typeof kcv === 'string' &&
-    /^[0-9a-f]{10}$/.test(kcv) &&
-    typeof createdAt === 'string' &&
-    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/.test(createdAt)
-  );
-}
-
-interface Content {
+/** The JSON in a line. */
+interface Content extends Pick<WrappedKey, 'ciphertext' | 'annotations'> {
   readonly key_id: string;
-  readonly ciphertext: string;
-  readonly annotations: Readonly<Record<string, string>>;
   readonly kcv: string;
   readonly created_at: string;
 }
 
-function isBase64(value: unknown): boolean {
-  return typeof value === 'string' && (value === '' || decodeBase64(value) !== undefined);
-}
+const isText = (value: unknown, pattern = /^/): boolean => typeof value === 'string' && pattern.test(value);
+const isBase64 = (value: unknown): boolean =>
+  isText(value) && (value === '' || decodeBase64(String(value)) !== undefined);
+
+// By hand, because a running sidecar holds this module in memory, and no parser of configurations.
+const members: Readonly<Record<keyof Content, (value: unknown) => boolean>> = {
+  key_id: (value) => isText(value),
+  ciphertext: isBase64,
+  annotations: (value) => typeof value === 'object' && value !== null && Object.values(value).every(isBase64),
+  kcv: (value) => isText(value, /^[0-9a-f]{10}$/),
+  created_at: (value) => isText(value, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/),
+};
 
 export function isWrappedLine(line: string): boolean {
   return line.startsWith(marker);
@@ -57,9 +44,11 @@ export function parseWrappedKey(line: string): { readonly kcv: string; readonly 
   const bytes = Buffer.from(written, 'base64url');
   if (bytes.toString('base64url') !== written) return undefined;
   try {
-    const content = JSON.parse(bytes.toString()) as unknown;
-    if (!isContent(content)) return undefined;
-    const { key_id: keyId, ciphertext, annotations, kcv } = content;
+    const content = JSON.parse(bytes.toString()) as Record<keyof Content, unknown>;
+    const tests = Object.entries(members);
+    if (Object.keys(content).length !== tests.length) return undefined;
+    if (!tests.every(([name, test]) => test(content[name as keyof Content]))) return undefined;
+    const { key_id: keyId, ciphertext, annotations, kcv } = content as Content;
     return { kcv, wrapped: { line, keyId, ciphertext, annotations } };
   } catch {
     return undefined;

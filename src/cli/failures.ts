@@ -1,3 +1,4 @@
+import { AccountsError } from '../accounts/accounts-error.ts';
 import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -28,6 +29,10 @@ export function valid<T extends Loaded>(loaded: T): Extract<T, { readonly ok: tr
   return loaded as Extract<T, { readonly ok: true }>;
 }
 
+export function withCode({ message, code }: AccountsError): string {
+  return `${message} (${code})`;
+}
+
 /** The most problems that are printed. */
 export const maxProblems = 100;
 
@@ -50,7 +55,8 @@ export async function exitCodeOf(
 ): Promise<number> {
   try {
     return (await work()) ?? exitCodes.done;
-  } catch (error) {
+  } catch (thrown) {
+    const error = thrown instanceof AccountsError ? new CommandFailed(withCode(thrown)) : thrown;
     if (!(error instanceof CommandFailed)) throw error;
     const prefix = error instanceof InvalidConfiguration ? '' : `${command}: `;
     for (const message of error.messages) await printError(io, `${prefix}${message}\n`);

@@ -1,7 +1,6 @@
-import { createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
+import { generateKeySync, type KeyObject } from 'node:crypto';
 import { text } from 'node:stream/consumers';
 import { Option, type Command } from 'commander';
-import { AccountsError } from '../accounts/accounts-error.ts';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Keyring } from '../accounts/keyring.ts';
 import { masterKeyOf, openedKey, parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
@@ -14,29 +13,32 @@ import type { CliIo } from './io.ts';
 import { configOption } from './options.ts';
 import type { AddStoreCommand, RunCommand, StoreSession } from './store-command.ts';
 
-interface EnvironmentOption {
-  readonly environment?: EnvironmentName;
-}
-
 /** Adds `master-key new|wrap|rewrap|list`. The first two read nothing but `kms`, so that a first key can be made. */
 export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: CliIo, run: RunCommand): void {
-  const command = (name: string, description: string, work: (kms: KmsSettings | undefined) => Promise<void>): void => {
+  const command = (
+    name: string,
+    description: string,
+    keyFor: (kms: KmsSettings | undefined) => Promise<KeyObject>,
+  ): void => {
     group
       .command(name)
       .description(description)
       .addOption(configOption(io))
       .action(({ config }: { config: string }) =>
-        run(`master-key ${name}`, () => failing(() => work(valid(loadKms(config, io.env)).value))),
+        run(`master-key ${name}`, async () => {
+          const kms = valid(loadKms(config, io.env)).value;
+          await printLine(io, io.keyring(kms), await keyFor(kms));
+        }),
       );
   };
-  command('new', 'make a master key; print its line, wrapped if there is a KMS, and its KCV to stderr', (kms) =>
-    printLine(io, io.keyring(kms), createSecretKey(randomBytes(32))),
+  command('new', 'make a master key; print its line, wrapped if there is a KMS, and its KCV to stderr', async () =>
+    generateKeySync('aes', { length: 256 }),
   );
   command('wrap', 'read a master key in the clear from stdin; print its line, wrapped by the KMS', async (kms) => {
     if (kms === undefined) throw new CommandFailed('there is no KMS to wrap it: set "kms"');
     const [key, ...more] = parseMasterKeys(await text(io.stdin)) ?? [];
     if (key?.key === undefined || more.length > 0) throw new CommandFailed('expected 32 bytes in base64 or hex');
-    await printLine(io, io.keyring(kms), key.key);
+    return key.key;
   });
   const environment = new Option('--environment <environment>', 'only the keys of this environment');
   add('rewrap', "print the configured lines, wrapped by the KMS's current key")
@@ -53,7 +55,10 @@ async function printLine({ stdout, stderr }: CliIo, keyring: Keyring, key: KeyOb
   await stdout.write(`${line}\n`);
 }
 
-async function rewrap({ settings, keyring, masterKeys, io }: StoreSession, options: EnvironmentOption): Promise<void> {
+async function rewrap(
+  { settings, keyring, masterKeys, io }: StoreSession,
+  options: { readonly environment?: EnvironmentName },
+): Promise<void> {
   if (settings.masterKeys.every(({ wrapped }) => wrapped === undefined)) {
     throw new CommandFailed('no configured master key is wrapped by a KMS');
   }
@@ -63,51 +68,24 @@ async function rewrap({ settings, keyring, masterKeys, io }: StoreSession, optio
   }
 }
 
-/** A configured master key. */
-interface Listed {
-  readonly environment: EnvironmentName | null;
-  /** The number of its line. */
-  readonly place: number;
-  readonly kcv: string;
-  readonly provider: 'clear' | 'kms';
-  readonly key_id: string | null;
-  /** The sealed texts that it opens. */
-  readonly usage?: number;
-}
-
 async function list(session: StoreSession, { usage }: { readonly usage?: true }): Promise<void> {
-  const { settings, showList } = session;
-  const keys = usage ? await session.masterKeys() : settings.masterKeys;
-  const counts = usage ? await usageOf(session, keys) : undefined;
-  const rows = keys.map((key, i): Listed => listed(key, keys, counts?.[i]));
-  await showList(inTurn(rows), {
+  const keys = usage ? await session.masterKeys() : session.settings.masterKeys;
+  const counts = usage && (await usageOf(session, keys));
+  const rows = keys.map((key, i) => ({
+    environment: key.environment ?? null,
+    /** The number of its line. */
+    place: keys.filter(({ environment }) => environment === key.environment).indexOf(key) + 1,
+    kcv: key.kcv,
+    provider: key.wrapped === undefined ? 'clear' : 'kms',
+    key_id: key.wrapped?.keyId ?? null,
+    usage: counts?.[i],
+  }));
+  await session.showList(Promise.resolve(rows), {
     head: ['ENVIRONMENT', 'LINE', 'KCV', 'PROVIDER', 'KEY ID', ...(usage ? ['USAGE'] : [])],
-    row: ({ environment, place, kcv, provider, key_id: keyId, usage: count }) => [
-      environment ?? 'both',
-      String(place),
-      kcv,
-      provider,
-      keyId ?? '-',
-      ...(count === undefined ? [] : [String(count)]),
-    ],
+    row: ({ environment, place, kcv, provider, key_id: keyId, usage: count }) =>
+      [environment ?? 'both', place, kcv, provider, keyId ?? '-', ...(usage ? [count] : [])].map(String),
     empty: 'No master key is configured.',
   });
-}
-
-function listed(key: MasterKey, all: readonly MasterKey[], usage: number | undefined): Listed {
-  const { environment = null, kcv, wrapped } = key;
-  return {
-    environment,
-    place: all.filter((other) => other.environment === key.environment).indexOf(key) + 1,
-    kcv,
-    provider: wrapped === undefined ? 'clear' : 'kms',
-    key_id: wrapped?.keyId ?? null,
-    ...(usage !== undefined && { usage }),
-  };
-}
-
-async function* inTurn<T>(items: readonly T[]): AsyncIterable<T> {
-  yield* items;
 }
 
 /** How many sealed texts of the store each key opens. */
@@ -120,13 +98,4 @@ async function usageOf({ store, unreadable }: StoreSession, keys: readonly Maste
     }
   }
   return counts;
-}
-
-async function failing(work: () => Promise<void>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    if (!(error instanceof AccountsError)) throw error;
-    throw new CommandFailed(`${error.message} (${error.code})`);
-  }
 }

@@ -1,5 +1,4 @@
 import { Registry } from 'prom-client';
-import { AccountsError } from '../accounts/accounts-error.ts';
 import { countAccounts } from '../accounts/postgres/inspect.ts';
 import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
 import { App, type AppDependencies } from '../app.ts';
@@ -9,7 +8,7 @@ import { combine, type LoadedFiles } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
 import { answerOnce, answerPatiently, type AnswerKeys } from '../config/unwrap-keys.ts';
 import { formatDuration } from '../input/value-types.ts';
-import { counted, KmsWatch } from '../telemetry/kms-watch.ts';
+import { callCounter, KmsWatch } from '../telemetry/kms-watch.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
 import { CommandFailed, valid } from './failures.ts';
@@ -18,7 +17,8 @@ import { exitCodes, type CliIo } from './io.ts';
 /** `serve`: runs the sidecar until a signal ends it. Returns the exit code. @throws CommandFailed if it cannot start */
 export async function serve(outside: CliIo, configFile: string): Promise<number> {
   const registry = new Registry();
-  const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms), registry) };
+  const counted = callCounter(registry);
+  const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms)) };
   // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   let reloader: Reloader | undefined;
   io.onSignal('SIGHUP', () => void reloader?.reload());
@@ -34,7 +34,10 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   const drainToken = createDrainToken();
   const reload = async (): Promise<void> => reloader?.reload();
   const app = await startApp(io, config, log, { drainToken, reload, registry, digests: read.digests });
-  const kmsWatch = watchKms(io, app, registry, log);
+  const kmsWatch = new KmsWatch(registry, log, () => {
+    const { environments, kms, store } = app.settings;
+    return { environments, masterKeys: store.masterKeys, keyring: kms && io.keyring(kms) };
+  });
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
@@ -47,29 +50,14 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   });
 }
 
-/** Loads the configuration; waits for a KMS that is not there yet. @throws CommandFailed if its master keys stay wrapped */
+/** Loads the configuration; waits for a KMS that is not there yet. @throws AccountsError if its master keys stay wrapped */
 async function loadPatiently(io: CliIo, file: string): Promise<LoadedFiles> {
-  try {
-    return await loadInThread({ file, env: io.env }, [], (needed) =>
-      answerPatiently(io.keyring(needed.kms), needed, ({ message }) => {
-        const log = createLogger('info', io.log);
-        log.warn({ problem: message }, `waiting up to ${formatDuration(needed.kms.wait)} for the KMS`);
-      }),
-    );
-  } catch (error) {
-    if (!(error instanceof AccountsError)) throw error;
-    throw new CommandFailed(`${error.message} (${error.code})`);
-  }
-}
-
-/** Watches the KMS of the settings in force, if they have one. */
-function watchKms({ keyring }: CliIo, app: App, registry: Registry, log: Logger): KmsWatch {
-  const watch = new KmsWatch(registry, log, () => {
-    const { environments, kms, store } = app.settings;
-    return { environments, masterKeys: store.masterKeys, keyring: kms && keyring(kms) };
-  });
-  void watch.look();
-  return watch;
+  return loadInThread({ file, env: io.env }, [], (needed) =>
+    answerPatiently(io.keyring(needed.kms), needed, ({ message }) => {
+      const log = createLogger('info', io.log);
+      log.warn({ problem: message }, `waiting up to ${formatDuration(needed.kms.wait)} for the KMS`);
+    }),
+  );
 }
 
 /** The first line of the log: what runs, on what. */

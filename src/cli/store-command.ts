@@ -7,7 +7,7 @@ import { loadCommandStore } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
 import { auditTo } from '../telemetry/change-log.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
-import { CommandFailed, valid } from './failures.ts';
+import { CommandFailed, valid, withCode } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { writeArray, writeTable, type Layout } from './table.ts';
 import { actorOption, configOption } from './options.ts';
@@ -168,10 +168,6 @@ async function onStore(
     await store.close();
   }
   if (leftOut.length > 0) throw new CommandFailed(leftOut.map(withCode), exitCodes.configuration);
-}
-
-function withCode({ message, code }: AccountsError): string {
-  return `${message} (${code})`;
 }
 
 function checkedActor(name: string): string {

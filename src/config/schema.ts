@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { environmentNames, keyKinds } from '../accounts/api-key.ts';
-import { restricted, type MasterKey } from '../accounts/master-key.ts';
+import { environmentNames, keyKinds, type EnvironmentName } from '../accounts/api-key.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
 import { duration, oneOf, text, within } from '../input/value-types.ts';
 import type { Values } from '../yaml/values.ts';
 import { identifier, lifetime } from '../accounts/value-types.ts';
@@ -228,6 +228,7 @@ function masterKeySchema({ value }: Values) {
   );
   return forms.transform((written): readonly MasterKey[] => {
     if (!('test' in written) && !('live' in written)) return Array.isArray(written) ? written : [];
+    const restricted = (key: MasterKey, environment: EnvironmentName): MasterKey => ({ ...key, environment });
     return environmentNames.flatMap((name) => (written[name] ?? []).map((key) => restricted(key, name)));
   });
 }

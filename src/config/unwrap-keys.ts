@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AccountsError } from '../accounts/accounts-error.ts';
+import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Keyring } from '../accounts/keyring.ts';
-import { unwrappedAs, type MasterKey } from '../accounts/master-key.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
 import type { MemberPath } from '../input/member-path.ts';
 import type { FileProblem } from '../yaml/file-problem.ts';
 import type { KmsSettings, Settings, StoreSettings } from './config.ts';
@@ -21,8 +22,9 @@ export type AnswerKeys = (needed: KeysNeeded) => Promise<KeysAnswer>;
 /** How often a start asks a KMS that is not there. Milliseconds. */
 const retryInterval = 1_000;
 
-export function masterKeyPath(store: StoreSettings['type'] | undefined): MemberPath {
-  return store === 'postgres' ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+export function masterKeyPath(store: StoreSettings['type'] | undefined, environment?: EnvironmentName): MemberPath {
+  const path = store === 'postgres' ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+  return environment === undefined ? path : [...path, environment];
 }
 
 /**
@@ -39,29 +41,29 @@ export function* unwrapKeys(
   const { kms, store } = sidecar.value;
   const known = store.masterKeys.map((own) => {
     const same = running?.masterKeys.find(({ wrapped }) => wrapped !== undefined && wrapped.line === own.wrapped?.line);
-    return same === undefined ? own : unwrappedAs(own, same);
+    return { ...own, key: own.key ?? same?.key };
   });
   const missing = known.filter(({ key }) => key === undefined);
   const answer = kms === undefined || missing.length === 0 ? [] : yield { kms, keys: missing };
-  const problems = missing.flatMap(({ environment }, i) => {
-    const found = answer[i];
-    const path = [...masterKeyPath(store.type), ...(environment === undefined ? [] : [environment])];
-    return typeof found === 'string' ? [problemWith(path, found)] : [];
-  });
+  const problems = answer.flatMap((found, i) =>
+    typeof found === 'string' ? [problemWith(masterKeyPath(store.type, missing[i]?.environment), found)] : [],
+  );
   if (problems.length > 0) return { ok: false, problems };
-  const masterKeys = known.map((own) => {
-    const found = answer[missing.indexOf(own)];
-    return typeof found === 'object' ? unwrappedAs(own, found) : own;
-  });
+  const found = answer.filter((each) => typeof each === 'object');
+  const masterKeys = known.map((own) => found[missing.indexOf(own)] ?? own);
   return { ...sidecar, value: { ...sidecar.value, store: { ...store, masterKeys } } };
 }
 
-/** Asks once for each key, as a reload does. */
-export async function answerOnce(keyring: Keyring, keys: readonly MasterKey[]): Promise<KeysAnswer> {
+/** Asks once for each key, as a reload does. @param isMistake tells the errors of the configuration; others are thrown */
+export async function answerOnce(
+  keyring: Keyring,
+  keys: readonly MasterKey[],
+  isMistake = (_error: AccountsError): boolean => true,
+): Promise<KeysAnswer> {
   return Promise.all(
     keys.map((key) =>
       keyring.unwrap(key).catch((error: unknown) => {
-        if (!(error instanceof AccountsError)) throw error;
+        if (!(error instanceof AccountsError) || !isMistake(error)) throw error;
         return `${error.message} (${error.code})`;
       }),
     ),
@@ -69,11 +71,10 @@ export async function answerOnce(keyring: Keyring, keys: readonly MasterKey[]): 
 }
 
 /**
- * Asks for each key until the KMS is there, as a start does.
+ * Asks until the KMS is there, as a start does.
  *
- * @param wait milliseconds
  * @param waits called once, when the KMS is not there yet
- * @throws AccountsError `kms_unavailable` after that time, `kms_refused` at once
+ * @throws AccountsError `kms_unavailable` after `wait`, `kms_refused` at once
  */
 export async function answerPatiently(
   keyring: Keyring,
@@ -81,30 +82,13 @@ export async function answerPatiently(
   waits: (error: AccountsError) => void,
 ): Promise<KeysAnswer> {
   const isOver = delay(wait, true, { ref: false });
-  let hasWaited = false;
-  const answer: (MasterKey | string)[] = [];
-  for (const key of keys) {
-    for (let found; found === undefined;) {
-      try {
-        found = await answerTo(keyring, key);
-        answer.push(found);
-      } catch (error) {
-        if (!(error instanceof AccountsError) || error.code !== 'kms_unavailable') throw error;
-        if (!hasWaited) waits(error);
-        hasWaited = true;
-        if (await Promise.race([isOver, delay(retryInterval, false)])) throw error;
-      }
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await answerOnce(keyring, keys, ({ code }) => code === 'master_key_wrong');
+    } catch (error) {
+      if (!(error instanceof AccountsError) || error.code !== 'kms_unavailable') throw error;
+      if (tries === 1) waits(error);
+      if (await Promise.race([isOver, delay(retryInterval, false)])) throw error;
     }
-  }
-  return answer;
-}
-
-/** A key of another value is a mistake in the configuration, which is reported with the others. */
-async function answerTo(keyring: Keyring, key: MasterKey): Promise<MasterKey | string> {
-  try {
-    return await keyring.unwrap(key);
-  } catch (error) {
-    if (!(error instanceof AccountsError) || error.code !== 'master_key_wrong') throw error;
-    return `${error.message} (${error.code})`;
   }
 }

@@ -16,6 +16,8 @@ const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
   'audit_key_missing',
   'master_key_missing',
   'master_key_wrong',
+  'kms_refused',
+  'kms_unavailable',
 ]);
 
 /** The problem that an operator gets for an error. @param token of the request; one of one account learns nothing of others */

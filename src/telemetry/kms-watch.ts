@@ -45,31 +45,39 @@ export class KmsWatch {
       collect() {
         this.reset();
         const { environments, masterKeys } = inForce();
-        for (const { name } of environments) {
-          for (const [i, { wrapped }] of (keysFor(name, masterKeys) ?? []).entries()) {
-            const newest = status()?.keyId ?? '';
+        const newest = status()?.keyId ?? '';
+        for (const { name: environment } of environments) {
+          for (const [i, { wrapped }] of (keysFor(environment, masterKeys) ?? []).entries()) {
             const isDue = wrapped !== undefined && newest !== '' && wrapped.keyId !== newest;
             const state = isDue ? 'rewrap_due' : i === 0 ? 'current' : 'old';
-            this.inc({ environment: name, provider: wrapped === undefined ? 'clear' : 'kms', state });
+            this.inc({ environment, provider: wrapped === undefined ? 'clear' : 'kms', state });
           }
         }
       },
     });
-    this.#timer = setInterval(() => void this.look(), interval).unref();
+    this.#timer = setInterval(() => void this.#look(), interval).unref();
+    void this.#look();
   }
 
-  /** Asks the KMS how it is; a change is logged. */
-  async look(): Promise<void> {
-    const { keyring } = this.#inForce();
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Asks the KMS how it is; a change is logged. Never rejects, because nothing waits for it. */
+  async #look(): Promise<void> {
     const before = this.#status;
-    const status = await statusOf(keyring);
-    if (status === undefined) {
-      this.#status = undefined;
-      return;
+    let problem: string | undefined;
+    try {
+      this.#status = await this.#inForce().keyring?.status();
+    } catch (error) {
+      this.#status = { healthy: false, keyId: '' };
+      // Another message may say what no log may have.
+      problem = error instanceof AccountsError ? error.message : (error as Error).name;
     }
-    const { healthy, keyId, problem } = status;
+    if (this.#status === undefined) return;
+    const { healthy, keyId } = this.#status;
     // While it does not work, the key that it wrapped with last is still the newest one known.
-    this.#status = { healthy, keyId: healthy ? keyId : (before?.keyId ?? '') };
+    if (!healthy) this.#status = { healthy, keyId: before?.keyId ?? '' };
     if (!healthy && before?.healthy !== false) {
       this.#log.warn({ problem }, 'the KMS does not work: what is in force does not need it');
     } else if (healthy && before?.healthy === false) {
@@ -78,48 +86,26 @@ export class KmsWatch {
       this.#log.info({ key_id: keyId }, 'the KMS wraps with another key: run "master-key rewrap"');
     }
   }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
 }
 
-async function statusOf(keyring: Keyring | undefined): Promise<(KeyringStatus & { problem?: string }) | undefined> {
-  try {
-    return await keyring?.status();
-  } catch (error) {
-    if (!(error instanceof AccountsError)) throw error;
-    return { healthy: false, keyId: '', problem: error.message };
-  }
-}
-
-const outcomes = { kms_unavailable: 'unavailable', kms_refused: 'refused', master_key_wrong: 'wrong' } as const;
-
-/** A keyring whose calls are counted. */
-export function counted(keyring: Keyring, registry: Registry): Keyring {
-  const name = 'envelope_sidecar_kms_requests_total';
-  const counter =
-    (registry.getSingleMetric(name) as Counter<'operation' | 'outcome'> | undefined) ??
-    new Counter({
-      name,
-      help: 'Calls to the KMS, by operation and outcome: ok, unavailable, refused, or wrong for another key than was wrapped.',
-      labelNames: ['operation', 'outcome'],
-      registers: [registry],
-    });
-  const count = async <T>(operation: 'encrypt' | 'decrypt' | 'status', call: Promise<T>): Promise<T> => {
-    try {
-      const result = await call;
-      counter.inc({ operation, outcome: 'ok' });
-      return result;
-    } catch (error) {
-      const outcome = error instanceof AccountsError ? outcomes[error.code as keyof typeof outcomes] : undefined;
-      counter.inc({ operation, outcome: outcome ?? 'unavailable' });
-      throw error;
-    }
+/** Makes keyrings whose calls are counted. */
+export function callCounter(registry: Registry): (keyring: Keyring) => Keyring {
+  const calls = new Counter({
+    name: 'envelope_sidecar_kms_requests_total',
+    help: 'Calls to the KMS, by operation and outcome: ok, unavailable, refused, or wrong for another key than was wrapped.',
+    labelNames: ['operation', 'outcome'],
+    registers: [registry],
+  });
+  const count = async <T>(operation: string, call: Promise<T>): Promise<T> => {
+    const outcomeOf = (error: unknown): string =>
+      // `kms_unavailable`, `kms_refused`, `master_key_wrong`
+      error instanceof AccountsError ? error.code.replace(/^.*_/, '') : 'unavailable';
+    calls.inc({ operation, outcome: await call.then(() => 'ok', outcomeOf) });
+    return call;
   };
-  return {
+  return (keyring) => ({
     wrap: (key) => count('encrypt', keyring.wrap(key)),
     unwrap: (key) => count('decrypt', keyring.unwrap(key)),
     status: () => count('status', keyring.status()),
-  };
+  });
 }

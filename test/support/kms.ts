@@ -35,6 +35,8 @@ export class TestKms {
   /** With each wrapped key, and expected back. */
   annotations: Readonly<Record<string, Buffer>> = { 'kms.example/label': Buffer.from([0, 255, 10]) };
   healthz = 'ok';
+  /** What it has wrapped last. */
+  plaintext: Buffer = Buffer.alloc(0);
   /** In place of the plaintext that was opened. */
   spoil: (plaintext: Buffer) => Buffer = (plaintext) => plaintext;
   /** The gRPC status that every call fails with; undefined: none. */
@@ -89,6 +91,7 @@ export class TestKms {
   }
 
   #encrypt({ plaintext }: EncryptRequest): object {
+    this.plaintext = plaintext;
     const nonce = randomBytes(12);
     const cipher = createCipheriv('aes-256-gcm', this.#keys.at(-1) ?? '', nonce);
     const ciphertext = Buffer.concat([nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]);

@@ -1,0 +1,18 @@
+/**
+ * A program whose memory a test looks into: makes a master key, wraps it 50 times, and has the line unwrapped as often.
+ *
+ * repeated-calls.ts SOCKET
+ */
+import { generateKeySync } from 'node:crypto';
+import { parseMasterKeys } from '../../src/accounts/master-key.ts';
+import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
+
+const keyring = new KmsKeyring({ socket: process.argv[2] ?? '', timeout: 3_000 }, Date.now);
+const key = generateKeySync('aes', { length: 256 });
+let line = '';
+for (let i = 0; i < 50; i += 1) line = await keyring.wrap(key);
+const [wrapped] = parseMasterKeys(line) ?? [];
+if (wrapped === undefined) throw new Error('not a line');
+for (let i = 0; i < 50; i += 1) await keyring.unwrap(wrapped).catch(() => {});
+process.stdout.write('done\n');
+process.stdin.resume();
