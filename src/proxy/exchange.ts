@@ -112,7 +112,11 @@ export class ExchangeRunner {
     startedAt: number,
   ): Responder {
     const { onOver } = this.#observer;
-    const reservation = new Reservation(this.#budgets, anonymous[exchange.environment?.name ?? 'none']);
+    const reservation = new Reservation(
+      this.#budgets,
+      anonymous[exchange.environment?.name ?? 'none'],
+      client.makeRoom,
+    );
     const responder = new Responder({ http, client, exchange, snapshot, reservation, startedAt, onOver });
     client.begin(reservation);
     this.#observer.onBegin(responder);

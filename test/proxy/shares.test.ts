@@ -47,6 +47,12 @@ async function openBusy(
   return clients;
 }
 
+/** A request to a test endpoint, for which nobody needs a key. */
+function encrypt(body: string): string {
+  const fields = [`Host: ${hosts.test}`, `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
+  return request('POST /api/s2s/aes-encrypt HTTP/1.1', ...fields, `Content-Length: ${body.length}`) + body;
+}
+
 /** Expects that a request is refused for this share, which only the log names, and that the upstream sees nothing of it. */
 async function expectRefused(
   { sidecar, upstream }: Awaited<ReturnType<typeof start>>,
@@ -281,6 +287,23 @@ describe('incomplete heads', () => {
     );
   });
 
+  test('of a merchant have room although strangers fill theirs with bodies for the test endpoints', async () => {
+    const { sidecar, upstream } = await startSmall();
+    const strangers: Connection[] = [];
+    for (let i = 0; i < 4; i += 1) {
+      const connection = await openConnection(sidecar.port);
+      strangers.push(connection.send(encrypt(`"${'x'.repeat(998)}"`).slice(0, -1)));
+    }
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
+    const head = bytes('/now', keys.globex);
+    const merchant = (await openConnection(sidecar.port)).send(head.slice(0, 100));
+    await vi.waitFor(() => expect(strangers.filter(({ ending }) => ending !== 'open')).toHaveLength(1));
+    merchant.send(head.slice(100));
+    await merchant.untilText('{"ok":true}');
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(3_000));
+    expect(upstream.heads()).toBe(1);
+  });
+
   test('of one client do not cost another its connection if no room would come of it', async () => {
     const { sidecar, upstream } = await start({ buffered: 32_000, requestBody: 1_000, account: 0.25, header });
     const stranger = await openIncomplete(sidecar, 500);
@@ -291,5 +314,29 @@ describe('incomplete heads', () => {
     await settle();
     expect(stranger.ending).toBe('open');
     expect(await held(sidecar)).toBe(500);
+  });
+});
+
+describe('strangers that do not read their responses', () => {
+  const document = `"${'x'.repeat(60_000)}"`;
+
+  /** Sends more than the kernel's buffers take in responses, and waits until one of them is stuck. */
+  async function openStuck({ port }: TestSidecar): Promise<Connection> {
+    const connection = await openConnection(port);
+    connection.socket.pause();
+    return connection.send(encrypt(document).repeat(100));
+  }
+
+  test('have no place in flight, are charged for what waits, and give way to each other', async () => {
+    const { sidecar } = await start({ inFlight: 16, buffered: 2_000_000, requestBody: 64_000 });
+    const strangers = [await openStuck(sidecar), await openStuck(sidecar), await openStuck(sidecar)];
+    await eventually('the responses of one that has given way are gone', () =>
+      strangers.some(({ ending }) => ending !== 'open'),
+    );
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(0));
+    const used = await limitUsed(sidecar, 'buffered');
+    expect(used).toBeGreaterThan(0);
+    expect(used).toBeLessThanOrEqual(250_000);
+    await expectServed(sidecar, keys.globex);
   });
 });

@@ -44,7 +44,9 @@ export async function runCipherTest(
     return new Refusal('invalid_cipher_test', { hint: slip ?? rules });
   }
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+  reservation.givesWay = true;
   const read = await readBody(responder, head, Math.min(maxCipherTestBytes, snapshot.limits.requestBody), true);
+  reservation.givesWay = false;
   if (read instanceof Refusal) return read;
   // Always billed as anonymous, because no key is needed here.
   if (!reservation.takeSlot(anonymous[environment.name])) return new Refusal('overloaded');

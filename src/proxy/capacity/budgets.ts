@@ -44,6 +44,9 @@ interface Quotas {
   readonly accountPublic: number;
 }
 
+/** How many connections may be closed for one amount. */
+const maxEvictions = 8;
+
 /** A resource shared by all requests, of which each tier, the test environment and each account may use a part. */
 class Budget {
   readonly #name: LimitName;
@@ -65,9 +68,18 @@ class Budget {
     return this.#used.anonymous + this.#used.public + this.#used.secret;
   }
 
-  /** Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim. */
-  take(amount: number, claim: Claim): Shortage | undefined {
-    const shortage = this.shortage(amount, claim);
+  /**
+   * Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim.
+   *
+   * @param makeRoom gives back what somebody without a valid key has taken; false if there is nothing
+   */
+  take(amount: number, claim: Claim, makeRoom?: () => boolean): Shortage | undefined {
+    let shortage = this.shortage(amount, claim);
+    // Those without a valid key use no share of public keys, of the test environment or of an account.
+    for (let i = 0; i < maxEvictions && (shortage === 'total' || shortage === 'anonymous'); i += 1) {
+      if (makeRoom?.() !== true) break;
+      shortage = this.shortage(amount, claim);
+    }
     if (shortage === undefined) this.#add(amount, claim);
     return shortage;
   }

@@ -46,6 +46,15 @@ export class ClientConnection implements Linked<ClientConnection> {
     return this.#reservation?.holdsSlot !== true;
   }
 
+  /** As of `Budget.take`: other connections that never carried a valid key give way. */
+  readonly makeRoom = (): boolean => this.#all.evictLargestBut(this);
+
+  /** The bytes that would be given back if it were closed. */
+  get evictableBytes(): number {
+    if (!this.mayBeEvicted) return 0;
+    return this.heldBytes + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
+  }
+
   /** A request begins. */
   begin(reservation: Reservation): void {
     this.#reservation = reservation;
@@ -87,7 +96,7 @@ export class ClientConnection implements Linked<ClientConnection> {
     } else if (this.heldBytes + change > this.maxHeld) {
       this.endsFor('early_bytes');
       return false;
-    } else if (!this.#all.takeBytes(change, this.#heldClaim, this)) {
+    } else if (this.#all.budgets.buffered.take(change, this.#heldClaim, this.makeRoom) !== undefined) {
       this.endsFor(this.#reservation === undefined ? 'limit' : 'pipeline');
       return false;
     }
@@ -112,6 +121,7 @@ export class ClientConnection implements Linked<ClientConnection> {
   evict(): void {
     this.leave();
     this.endsFor('limit');
+    this.#reservation?.abandon();
     this.http.destroy('limit');
   }
 
@@ -125,9 +135,6 @@ export class ClientConnection implements Linked<ClientConnection> {
     this.heldBytes = 0;
   }
 }
-
-/** How many connections may be closed for the bytes of one. */
-const maxEvictions = 8;
 
 /** The open connections of clients, up to a limit. */
 export class ClientConnections {
@@ -159,36 +166,21 @@ export class ClientConnections {
     return new ClientConnection(http, peer, this);
   }
 
-  /**
-   * Takes bytes for a connection. Others that never carried a valid key give way, those that hold most first.
-   *
-   * @returns false if the bytes are not available
-   */
-  takeBytes(amount: number, claim: Claim, connection: ClientConnection): boolean {
-    for (let evictions = 0; evictions <= maxEvictions; evictions += 1) {
-      const shortage = this.budgets.buffered.take(amount, claim);
-      if (shortage === undefined) return true;
-      // The others use no share of public keys, of the test environment or of an account.
-      if (shortage !== 'total' && shortage !== 'anonymous') return false;
-      const largest = this.#largestBut(connection);
-      if (largest === undefined) return false;
-      largest.evict();
-    }
-    return false;
-  }
-
   #longestIdle(): ClientConnection | undefined {
     for (const connection of this.evictable) if (connection.mayBeEvicted) return connection;
     return undefined;
   }
 
-  /** The connection that holds most bytes. */
-  #largestBut(exempt: ClientConnection): ClientConnection | undefined {
+  /** Closes the connection that holds most bytes. @returns false if there is none */
+  evictLargestBut(exempt: ClientConnection): boolean {
     let largest: ClientConnection | undefined;
+    let most = 0;
     for (const connection of this.evictable) {
-      if (connection === exempt || !connection.mayBeEvicted) continue;
-      if (connection.heldBytes > (largest?.heldBytes ?? 0)) largest = connection;
+      if (connection === exempt || connection.evictableBytes <= most) continue;
+      largest = connection;
+      most = connection.evictableBytes;
     }
-    return largest;
+    largest?.evict();
+    return largest !== undefined;
   }
 }

@@ -4,22 +4,35 @@ import type { Waiter, WaitQueue } from './queues.ts';
 /** What one request has taken of the budgets, and the queue in which it waits. */
 export class Reservation implements Waiter {
   readonly #budgets: Budgets;
+  readonly #makeRoom: (() => boolean) | undefined;
   #claim: Claim;
   #slot: Claim | undefined;
   #bytes = 0;
   #bytesClaim: Claim = anonymous.none;
   #leaveQueue: (() => void) | undefined;
+  /**
+   * Whether the connection may be closed for these bytes, if it never carried a valid key: they are held as long as the client likes, in
+   * the body for a test endpoint or in a response that it does not read. A body that waits for a look-up may be a merchant's. What gives
+   * way takes no room from others.
+   */
+  givesWay = false;
   /** The limit that the request exceeded, and why. */
   exceeded: { readonly limit: LimitName; readonly shortage: Shortage } | undefined;
 
-  constructor(budgets: Budgets, claim: Claim) {
+  /** @param makeRoom as of `Budget.take` */
+  constructor(budgets: Budgets, claim: Claim, makeRoom?: () => boolean) {
     this.#budgets = budgets;
     this.#claim = claim;
+    this.#makeRoom = makeRoom;
   }
 
   /** Sets who is billed from now on. */
   identify(claim: Claim): void {
     this.#claim = claim;
+  }
+
+  get heldBytes(): number {
+    return this.#bytes;
   }
 
   get holdsSlot(): boolean {
@@ -95,7 +108,8 @@ export class Reservation implements Waiter {
   }
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
-    const shortage = this.#budgets[limit].take(amount, claim);
+    const makeRoom = limit === 'buffered' && !this.givesWay ? this.#makeRoom : undefined;
+    const shortage = this.#budgets[limit].take(amount, claim, makeRoom);
     if (shortage !== undefined) this.exceeded = { limit, shortage };
     return shortage === undefined;
   }

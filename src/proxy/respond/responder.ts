@@ -241,8 +241,9 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     const now = performance.now();
     this.#complete(fields, now, sealing);
     if (this.mayHaveBody(status)) this.bytesOut += body.length;
-    this.#finish(now);
+    this.setDeadline('client_stalled', now);
     this.http.send(status, fields, body);
+    this.#leaveSlot();
   }
 
   /**
@@ -273,17 +274,18 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   end(last: Buffer | string | undefined, now: number): void {
     this.bytesOut += last?.length ?? 0;
-    this.#finish(now);
+    this.setDeadline('client_stalled', now);
     this.http.end(last);
+    this.#leaveSlot();
   }
 
-  /**
-   * The client has `timeouts.idle` to read the rest of the response. A request that is still arriving gives up its place in
-   * flight: a client that sends heads without bodies must not occupy resources.
-   */
-  #finish(now: number): void {
-    if (!this.http.bodyComplete) this.reservation.leaveSlot();
-    this.setDeadline('client_stalled', now);
+  /** Gives up the place in flight, for which the bytes that the client has not read are charged: it may never read them. */
+  #leaveSlot(): void {
+    const { http, reservation } = this;
+    if (http.over) return;
+    reservation.release();
+    if (!http.bodyComplete || reservation.hold(http.connection.socket.writableLength)) reservation.leaveSlot();
+    reservation.givesWay = true;
   }
 
   /** Whether the rest of the request is not worth reading, so that its connection is better closed. */
