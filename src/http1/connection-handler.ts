@@ -6,8 +6,6 @@ export type CloseReason = 'completed' | 'client_left' | 'timeout' | 'aborted' | 
 
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {
-  /** On TLS: the handshake is complete, and the connection's `socket` is the TLS socket. */
-  onSecure?(): void;
   onRequest(exchange: ServerExchange): void;
   /**
    * The bytes are no request, or a head is incomplete in the end of `headTimeout`. The owner sends a response on the exchange, which
@@ -23,8 +21,6 @@ export interface ConnectionHandler {
    * @returns false to close the connection instead
    */
   onHeld(change: number): boolean;
-  /** A pipelined request waits: `read` must be called in a later turn of the event loop, once. */
-  defer(read: () => void): void;
   onError(error: unknown): void;
   /** Called once, after `onOver` of the open exchange. @param error of the socket or the handshake, if there was one */
   onClose(reason: CloseReason, error: Error | undefined): void;

@@ -70,12 +70,15 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.socket = socket;
     this.#state = 'head';
     this.#wait(this.limits.headTimeout);
-    this.handler?.onSecure?.();
   }
 
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
-    this.incoming.receive(bytes);
+    try {
+      this.incoming.receive(bytes);
+    } catch (error) {
+      this.fail(error);
+    }
   }
 
   onHeadBegins(): void {
@@ -101,26 +104,18 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.handler?.onFault(fault, exchange, text);
   }
 
-  onBodyBytes(length: number): void {
-    if (this.#exchange !== undefined) this.#exchange.received += length;
+  onBody(piece: Buffer): void {
+    this.#exchange?.onBody(piece);
   }
 
-  onBodyEnd(): void {
-    if (this.#exchange !== undefined) this.#exchange.bodyComplete = true;
-    else if (this.#state === 'rest') this.#expectHead();
-  }
-
-  onBodyFault(): void {
-    if (this.#exchange !== undefined) this.#exchange.keepAlive = false;
+  onBodyEnd(fault: RequestFault | undefined): void {
+    if (this.#exchange !== undefined) this.#exchange.onBodyEnd(fault);
+    else if (fault === undefined) this.#expectHead();
     else this.#end(true);
   }
 
   onHeld(change: number): boolean {
     return this.handler?.onHeld(change) ?? true;
-  }
-
-  defer(read: () => void): void {
-    this.handler?.defer(read);
   }
 
   #guard(work: () => void): void {
@@ -137,7 +132,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
 
   endResponse(): void {
     const exchange = this.#exchange;
-    if (exchange?.keepAlive === true || exchange?.bodyComplete === true) this.incoming.dropBody();
+    if (exchange?.keepAlive === true || exchange?.bodyComplete === true) this.incoming.readBody();
     else this.incoming.discard();
     if (this.isSecure) return;
     if (this.socket.writableLength === 0) this.#onSent();
@@ -229,7 +224,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   onDrain(): void {
-    if (this.#exchange?.ended === false) this.#exchange.handler.onDrain();
+    const exchange = this.#exchange;
+    if (exchange?.ended === false) this.#guard(() => exchange.handler.onDrain());
   }
 
   /** The client has closed its side. */

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { isNamed, mayHaveBody, responseHead } from './grammar.ts';
-import type { BodySink, Incoming } from './incoming.ts';
-import type { RequestFault, RequestHead } from './request-reader.ts';
+import type { Incoming } from './incoming.ts';
+import type { BodySink, RequestFault, RequestHead } from './request-reader.ts';
 
 /**
  * How an exchange ended. `complete`: the kernel has the whole response. `client_left`: the client closed or reset the connection
@@ -72,6 +72,7 @@ export class ServerExchange {
   /** Whether the response has ended, so that nothing more can be written. */
   ended = false;
   over = false;
+  #sink: BodySink | undefined;
   /** The head of the response until it goes out with what comes next. */
   #pending = '';
   /** How the end of the body is found. */
@@ -91,22 +92,38 @@ export class ServerExchange {
   }
 
   /** When `onDeadline` is called, on `performance.now()`'s scale, a sweep later at most; infinite for never. */
-  get deadline(): number {
-    return this.connection.deadline;
-  }
-
   set deadline(deadline: number) {
     if (!this.over) this.connection.deadline = deadline;
   }
 
   /**
-   * Has the body read into `sink`, which is not called before this returns. If all of it came with the head, this must be called
-   * within `onRequest`.
+   * Has the body read into `sink`, which is not called before this returns.
    *
-   * @throws if the body is gone
+   * @throws if the body is complete: if it came with the head, it is `wholeBody`
    */
   readBody(sink: BodySink): void {
-    if (!this.over) this.connection.incoming.readBody(sink);
+    if (this.over) return;
+    if (this.bodyComplete) throw new Error('the body is complete');
+    this.#sink = sink;
+    this.connection.incoming.readBody();
+  }
+
+  /** A part of the body has arrived. */
+  onBody(piece: Buffer): void {
+    this.received += piece.length;
+    this.#sink?.onData(piece);
+  }
+
+  /** The body is complete, or its bytes are no body. */
+  onBodyEnd(fault: RequestFault | undefined): void {
+    const sink = this.#sink;
+    if (fault === undefined) {
+      this.bodyComplete = true;
+      sink?.onEnd();
+    } else {
+      this.keepAlive = false;
+      sink?.onFault(fault);
+    }
   }
 
   /** Reads no more of the body for now. */
@@ -146,7 +163,9 @@ export class ServerExchange {
   sendHead(status: number, fields: readonly string[]): void {
     if (this.over) return;
     this.#prepare(status, fields);
-    process.nextTick(flush, this);
+    process.nextTick(() => {
+      if (this.#pending !== '' && !this.over) this.#put('', '', '');
+    });
   }
 
   /**
@@ -229,6 +248,7 @@ export class ServerExchange {
       return;
     }
     this.ended = true;
+    this.#sink = undefined;
     const { isSecure, onSent } = this.connection;
     const isChunked = this.#framing === 'chunked';
     const size = isChunked && piece !== undefined ? `${piece.length.toString(16)}\r\n` : '';
@@ -260,11 +280,6 @@ export class ServerExchange {
     return hasRoom;
   }
 
-  /** Called in the tick after `sendHead`. */
-  flush(): void {
-    if (this.#pending !== '' && !this.over) this.#put('', '', '');
-  }
-
   /**
    * Closes the connection so that a broken response cannot be taken for a whole one: on HTTP/1.0, where the end of a connection
    * may frame a response, by a reset.
@@ -282,8 +297,4 @@ export class ServerExchange {
   handOver(): { readonly socket: Socket; readonly firstBytes: Buffer } {
     return { firstBytes: this.connection.handOver(), socket: this.connection.socket };
   }
-}
-
-function flush(exchange: ServerExchange): void {
-  exchange.flush();
 }

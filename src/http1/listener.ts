@@ -205,12 +205,7 @@ const socketOptions = { allowHalfOpen: true, noDelay: true } as const;
 // One function for all connections: five closures for each would take memory.
 
 function onData(this: ConnectedSocket, bytes: Buffer): void {
-  const connection = this[connectionKey];
-  try {
-    connection?.receive(bytes);
-  } catch (error) {
-    connection?.fail(error);
-  }
+  this[connectionKey]?.receive(bytes);
 }
 
 function onEnd(this: ConnectedSocket): void {
@@ -218,12 +213,7 @@ function onEnd(this: ConnectedSocket): void {
 }
 
 function onDrain(this: ConnectedSocket): void {
-  const connection = this[connectionKey];
-  try {
-    connection?.onDrain();
-  } catch (error) {
-    connection?.fail(error);
-  }
+  this[connectionKey]?.onDrain();
 }
 
 function onError(this: ConnectedSocket, error: Error): void {

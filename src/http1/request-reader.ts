@@ -30,6 +30,16 @@ export interface RequestHead {
   readonly size: number;
 }
 
+/** Receives the body of a request. After `onEnd` or `onFault` nothing more is called, nor after the end of the response. */
+export interface BodySink {
+  /** @param piece a view that is valid during the call only: whatever outlives it must be copied. One for each read at most */
+  onData(piece: Buffer): void;
+  /** The body is complete. Called even while the body is paused, if its last piece came before. */
+  onEnd(): void;
+  /** The bytes are no body. The response, if it has not ended, ends the connection. */
+  onFault(fault: RequestFault): void;
+}
+
 /** The limits of a request's head, its trailers included. */
 export interface HeadLimits {
   /** In bytes. */
@@ -69,10 +79,10 @@ export class RequestReader {
    *
    * @returns undefined while it is incomplete
    */
-  read(bytes: Buffer, from: number, { maxHeadSize, maxFields }: HeadLimits): RequestHead | RequestFault | undefined {
+  read(bytes: Buffer, { maxHeadSize, maxFields }: HeadLimits): RequestHead | RequestFault | undefined {
     const checked = this.#text.length;
     const limit = maxHeadSize - endOfHead.length;
-    const text = this.#text.take(bytes, from, endOfHead, limit);
+    const text = this.#text.take(bytes, 0, endOfHead, limit);
     this.next = this.#text.next;
     if (typeof text !== 'string') {
       const held = this.#text.bytes.subarray(0, limit);

@@ -122,10 +122,6 @@ class ConnectionServer implements ConnectionHandler {
     return this.#client.hold(change);
   }
 
-  defer(read: () => void): void {
-    setImmediate(read);
-  }
-
   onError(error: unknown): void {
     this.#log.error({ err: error }, 'connection failed');
   }

@@ -11,7 +11,7 @@ function read(pieces: readonly string[], { maxHeadSize, maxFields } = limits): R
   const reader = new RequestReader(new HeldText());
   for (const piece of pieces) {
     const bytes = Buffer.from(piece, 'latin1');
-    const head = reader.read(bytes, 0, { maxHeadSize, maxFields });
+    const head = reader.read(bytes, { maxHeadSize, maxFields });
     bytes.fill(0xdb);
     if (head !== undefined) return head;
   }

@@ -25,9 +25,6 @@ export class TestServer {
   readonly closings: [CloseReason, string | undefined][] = [];
   held = 0;
   mostHeld = 0;
-  /** The reads of pipelined requests that wait, if `defers`. */
-  readonly deferred: (() => void)[] = [];
-  defers = false;
   readonly #options: Options;
 
   constructor(options: Options) {
@@ -49,7 +46,6 @@ export class TestServer {
     this.connections.push(connection);
     const serve = this.#options.serve ?? echo;
     return {
-      onSecure: () => this.events.push('secure'),
       onRequest: (exchange) => {
         this.events.push(`${exchange.head?.method} ${exchange.head?.target}`);
         serve(exchange, this);
@@ -64,10 +60,6 @@ export class TestServer {
         this.held += change;
         this.mostHeld = Math.max(this.mostHeld, this.held);
         return true;
-      },
-      defer: (read) => {
-        if (this.defers) this.deferred.push(read);
-        else setImmediate(read);
       },
       onError: (error) => this.errors.push(error),
       onClose: (reason, error) => this.closings.push([reason, (error as { code?: string } | undefined)?.code]),

@@ -1,6 +1,5 @@
 import { Refusal } from '../../errors.ts';
-import type { BodySink } from '../../http1/incoming.ts';
-import type { RequestFault } from '../../http1/request-reader.ts';
+import type { BodySink, RequestFault } from '../../http1/request-reader.ts';
 import type { RequestHead } from '../admit/head.ts';
 import { refusalCodes } from '../respond/faults.ts';
 import type { Responder } from '../respond/responder.ts';

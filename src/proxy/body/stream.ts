@@ -1,5 +1,4 @@
-import type { BodySink as ClientSink } from '../../http1/incoming.ts';
-import type { RequestFault } from '../../http1/request-reader.ts';
+import type { BodySink as ClientSink, RequestFault } from '../../http1/request-reader.ts';
 import type { BodySink, StreamedBody } from '../../upstream/call.ts';
 import { refusalCodes } from '../respond/faults.ts';
 import type { Responder } from '../respond/responder.ts';

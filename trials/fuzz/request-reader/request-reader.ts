@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { Incoming, type IncomingOwner } from '../../../src/http1/incoming.ts';
 import type { RequestFault, RequestHead } from '../../../src/http1/request-reader.ts';
 import { pieces } from '../mutation.ts';
@@ -15,12 +16,12 @@ export const requestReaderPart: Part<ReaderCase> = {
   open: (tally) => {
     const llhttp = new Llhttp();
     return Promise.resolve({
-      check: (one) => {
+      check: async (one) => {
         const bytes = withoutUpgrade(one.bytes);
-        const whole = read([bytes]);
+        const whole = await read([bytes]);
         const theirs = llhttp.read(Buffer.from(bytes, 'latin1'));
         compare(whole, theirs.requests, theirs.fault);
-        const split = read(one.cuts.length === 0 ? bytes.split('') : pieces(bytes, one.cuts));
+        const split = await read(one.cuts.length === 0 ? bytes.split('') : pieces(bytes, one.cuts));
         ensure(JSON.stringify(split) === JSON.stringify(whole), 'any split gives the same events', split, whole);
         tally.count(kindOf(whole, theirs.requests.length));
       },
@@ -49,12 +50,14 @@ interface Understood {
 const withoutBackpressure = { isPaused: () => false, pause: () => {}, resume: () => {} } as unknown as Socket;
 
 /** Reads the pieces of a connection whose requests are all served at once. */
-function read(parts: readonly string[]): Understood {
+async function read(parts: readonly string[]): Promise<Understood> {
   const requests: ReadRequest[] = [];
-  const later: (() => void)[] = [];
   let ending: Understood['ending'] = 'waiting';
+  let failure: unknown;
+  let completed = 0;
   const end = (request: ReadRequest): void => {
     request.complete = true;
+    completed += 1;
     if (request.keepAlive) {
       incoming.expectHead();
       return;
@@ -68,37 +71,46 @@ function read(parts: readonly string[]): Understood {
     onHeadBegins: () => {},
     onHead: (head: RequestHead, whole: Buffer | undefined) => {
       const { method, target, minor, fields, keepAlive } = head;
-      const request = { method, target, minor, fields, keepAlive, body: '', complete: false };
+      const request = {
+        method,
+        target,
+        minor,
+        fields,
+        keepAlive,
+        body: whole?.toString('latin1') ?? '',
+        complete: false,
+      };
       requests.push(request);
-      if (whole !== undefined) {
-        request.body = whole.toString('latin1');
-        end(request);
-        return;
-      }
-      incoming.readBody({
-        onData: (piece) => (request.body += piece.toString('latin1')),
-        onEnd: () => end(request),
-        onFault: (fault) => (ending = fault),
-      });
+      if (whole === undefined) incoming.readBody();
+      else end(request);
     },
     onFault: (fault) => (ending = fault),
-    onBodyBytes: () => {},
-    onBodyEnd: () => {},
-    onBodyFault: () => {},
-    onHeld: () => true,
-    defer: (work) => void later.push(work),
-    onExcess: () => {},
-    fail: (error) => {
-      throw error;
+    onBody: (piece) => {
+      const request = requests.at(-1);
+      if (request !== undefined) request.body += piece.toString('latin1');
     },
+    onBodyEnd: (fault) => {
+      const request = requests.at(-1);
+      if (fault !== undefined) ending = fault;
+      else if (request !== undefined) end(request);
+    },
+    onHeld: () => true,
+    onExcess: () => {},
+    fail: (error) => (failure = error),
   };
   const incoming = new Incoming(owner);
   for (const part of parts) {
     const bytes = Buffer.from(part, 'latin1');
+    let before = completed;
     incoming.receive(bytes);
     bytes.fill(0xdb);
-    for (let work = later.shift(); work !== undefined; work = later.shift()) work();
+    // Behind a request, the next head is read in a turn of its own.
+    while (before < completed) {
+      before = completed;
+      await turn();
+    }
   }
+  if (failure !== undefined) throw failure;
   return { requests, ending };
 }
 
