@@ -20,7 +20,6 @@ const plainOperations = [
   'findKey',
   'listPage',
   'duePage',
-  'dueKeysPage',
   'gracesPage',
   'eventsPage',
   'record',

@@ -15,7 +15,7 @@ import {
 } from './due.ts';
 import { accountsPage, Problems, trailPage, type Page } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
-import { maxShownKeys, viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
+import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
 import type {
   AccountView,
   AuditEventView,
@@ -61,17 +61,6 @@ export class Queries {
     const due: { readonly place: DuePlace; readonly view: DueView }[] = [];
     for await (const view of this.#due(query)) due.push({ place: placeOf(view), view });
     return due.toSorted((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
-  }
-
-  /** Valid keys that are due for rotation or expire soon, in the order of their accounts' ids. */
-  async *dueKeys(query: Scope = {}): AsyncIterable<KeyView> {
-    const viewing = this.viewing();
-    for await (const { id, keys } of this.#select({ ...query, anyOf: ['due', 'expiring'] }, viewing)) {
-      yield* keys
-        .map((key) => viewKey(id, key, viewing))
-        .filter(({ warnings }) => warnings.length > 0)
-        .slice(0, maxShownKeys);
-    }
   }
 
   /** Encryption with a running grace, in the order of the accounts' ids. */
@@ -138,11 +127,6 @@ export class Queries {
     for await (const account of this.#select({ ...scope, anyOf: ['due', 'expiring'] }, viewing)) {
       yield* dueOf(account, viewing, { environment, kind });
     }
-  }
-
-  /** As `dueKeys`, in pages. */
-  async dueKeysPage(size: number, query: Scope): Promise<Page<KeyView, string>> {
-    return accountsPage(size, (unreadable) => this.dueKeys({ ...query, unreadable }), 'account');
   }
 
   /** As `graces`, in pages. */

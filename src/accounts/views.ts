@@ -149,7 +149,7 @@ export interface Viewing {
 }
 
 /** The most keys of one account in a view: the rules allow more only if many of them ended long ago. */
-export const maxShownKeys = 1_000;
+const maxShownKeys = 1_000;
 
 export function viewAccount(account: StoredAccount, viewing: Viewing): AccountView {
   return {

@@ -2,14 +2,16 @@ import type { AuditEvent } from './api.ts';
 
 /** Audit events as CSV (RFC 4180), one line each. */
 export function csvOf(events: readonly AuditEvent[]): string {
-  const rows = events.map(({ at, actor, action, account, details }) => [
+  const rows = events.map(({ position, at, actor, action, account, details, origin }) => [
+    String(position),
     at,
     actor,
     action,
     account ?? '',
     JSON.stringify(details),
+    origin ?? '',
   ]);
-  return [['at', 'actor', 'action', 'account', 'details'], ...rows]
+  return [['position', 'at', 'actor', 'action', 'account', 'details', 'origin'], ...rows]
     .map((row) => `${row.map(cell).join(',')}\r\n`)
     .join('');
 }

@@ -55,7 +55,7 @@ export interface Cell<Value> {
 }
 
 /** The position in a list, which begins anew if another list is asked for. */
-const position = 'after';
+const position = 'page';
 
 /**
  * A parameter of the page in its address, which is the `preset` by default: a reload, a copied address and Back keep it. Back leads to

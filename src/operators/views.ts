@@ -166,7 +166,6 @@ export const views = {
   Keys: z
     .object({ keys: z.array(keyView), next: page.next })
     .describe('A page of the keys of an account, oldest first.'),
-  DueKeys: z.object({ keys: z.array(keyView), ...page }).describe('Keys with warnings, in the order of account ids.'),
   Due: z
     .object({ due: z.array(dueView), ...page })
     .describe('Keys and credentials that should be replaced, most urgent first.'),

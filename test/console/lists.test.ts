@@ -83,6 +83,7 @@ describeWithChromium('the lists in the console', () => {
     expect(await page.getByLabel('Search').inputValue()).toBe('glo');
     expect(await page.getByLabel('Show').inputValue()).toBe('due');
     expect(await page.getByRole('rowheader').count()).toBe(1);
+    await page.getByRole('status').getByText('1 of 2').waitFor();
     // In the order in which they were chosen: a text is searched for a moment after it was typed.
     const kept = new URLSearchParams(page.url().split('?')[1]);
     expect(Object.fromEntries(kept)).toEqual({ search: 'glo', filter: 'due' });
@@ -99,11 +100,11 @@ describeWithChromium('the lists in the console', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
     await page.getByText('The account was renamed.').waitFor();
     await page.getByRole('link', { name: 'Activity' }).click();
-    await page.getByRole('cell', { name: 'renamed the account to =HYPERLINK("http://x")' }).waitFor();
+    await page.getByRole('cell', { name: 'renamed acme to =HYPERLINK("http://x")' }).waitFor();
     await page.getByRole('cell', { name: 'otto' }).first().waitFor();
 
     await page.getByRole('link', { name: 'Audit' }).click();
-    await page.getByRole('cell', { name: 'renamed the account to' }).waitFor();
+    await page.getByRole('cell', { name: 'renamed acme to' }).waitFor();
     await page.getByRole('cell', { name: 'signed in as operator' }).first().waitFor();
     const [download] = await Promise.all([
       page.waitForEvent('download'),
@@ -112,39 +113,57 @@ describeWithChromium('the lists in the console', () => {
     const file = sidecar().folder.file('audit.csv');
     await download.saveAs(file);
     const [head, ...lines] = readFileSync(file, 'utf8').split('\r\n');
-    expect(head).toBe('"at","actor","action","account","details"');
+    expect(head).toBe('"position","at","actor","action","account","details","origin"');
     expect(lines.join('\n')).toContain('"token:otto","operator_signed_in"');
     const row = lines.find((line) => line.includes('"account_renamed"'));
-    expect(row).toMatch(/^"[0-9T:Z-]+","token:otto","account_renamed","acme","\{.*HYPERLINK.*\}"$/);
+    expect(row).toMatch(/^"\d+","[0-9T:Z-]+","token:otto","account_renamed","acme","\{.*HYPERLINK.*\}","127.0.0.1"$/);
     expect(lines.at(-1)).toBe('');
 
-    await page.getByLabel('Account', { exact: true }).fill('initech');
+    await page.getByLabel('What').selectOption('Account renamed');
+    await page.getByLabel('Who').fill('nobody');
     await page.keyboard.press('Enter');
-    await page.getByText('Nothing was changed in this period.').waitFor();
-    await page.getByLabel('Since').selectOption('The last day');
+    await page.getByText('There is no such event.').waitFor();
+    await page.getByLabel('Who').fill('otto');
+    await page.keyboard.press('Enter');
+    await page.getByRole('cell', { name: 'renamed acme to' }).waitFor();
+    const today = new Date().toISOString().slice(0, 10);
+    await page.getByLabel('To').fill('2026-01-01');
+    await page.getByText('There is no such event.').waitFor();
+    await page.getByLabel('To').fill(today);
+    await page.getByRole('cell', { name: 'renamed acme to' }).waitFor();
+    await page.getByLabel('Environment').selectOption('Live');
+    await page.getByText('There is no such event.').waitFor();
     await page.getByRole('link', { name: 'Overview' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
     await page.goBack();
-    await page.getByText('Nothing was changed in this period.').waitFor();
-    expect(page.url()).toContain('account=initech&days=1');
-    expect(await page.getByLabel('Since').inputValue()).toBe('1');
+    await page.getByText('There is no such event.').waitFor();
+    const kept = { action: 'account_renamed', actor: 'otto', to: today, environment: 'live' };
+    expect(Object.fromEntries(new URLSearchParams(page.url().split('?')[1]))).toEqual(kept);
+    expect(await page.getByLabel('What').inputValue()).toBe('account_renamed');
+    expect(await page.getByLabel('To').inputValue()).toBe(today);
   });
 
-  test('show an import of several accounts as one row that opens', async () => {
+  test('show an import of many accounts as one row that opens, and the events before and behind it by pages', async () => {
     const { folder, url } = sidecar();
-    const trail = folder.file('accounts.audit.jsonl');
-    const imported = (id: string) =>
-      JSON.stringify({
-        at: new Date().toISOString(),
-        actor: 'user:root',
-        action: 'account_imported',
-        account: id,
-        details: {},
-      });
-    appendFileSync(trail, ['one', 'two', 'three'].map((id) => `${imported(id)}\n`).join(''));
-    const page = await browser.open(`${url}#/audit`);
+    const event = (action: string, account: string, details = {}) =>
+      `${JSON.stringify({ at: new Date().toISOString(), actor: 'user:root', action, account, details })}\n`;
+    const imported = Array.from({ length: 1_200 }, (_, i) => event('account_imported', `m${i}`));
+    const added = Array.from({ length: 130 }, (_, i) => event('account_added', `a${i}`, { name: 'A' }));
+    appendFileSync(folder.file('accounts.audit.jsonl'), [...imported, ...added].join(''));
+    const page = await browser.open(`${url}#/audit?actor=root`);
     await signIn(page, 'viewer');
-    await page.getByText('imported 3 accounts').click();
-    await page.getByRole('link', { name: 'two' }).waitFor();
+    const first = page.getByRole('row').nth(1);
+    await first.getByText('added a129').waitFor();
+    expect(await page.getByRole('button', { name: 'Newer' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Older' }).click();
+    await first.getByText('added a29').waitFor();
+    await page.reload();
+    await page.getByText('imported 1,200 accounts').click();
+    await page.getByRole('link', { name: 'm700' }).waitFor();
+    expect(await page.getByRole('button', { name: 'Older' }).count()).toBe(0);
+    await page.getByRole('button', { name: 'Newer' }).click();
+    await first.getByText('added a129').waitFor();
+    await page.goBack();
+    await page.getByText('imported 1,200 accounts').waitFor();
   });
 });

@@ -15,23 +15,46 @@ const account = (id: string, expiresAt?: string) => ({
     },
   ],
 });
+const live = {
+  enabled: true,
+  key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le',
+  iv: 'Bn4Mx8Cz1Vl6Kj3H',
+  createdAt: '2025-02-01',
+};
 const soon = new Date(Date.now() + 86_400_000).toISOString().slice(0, 10);
 
 describeWithChromium('the work list of keys to rotate', () => {
   const browser = useBrowser();
   const sidecar = useConsole(() => ({
-    accounts: { accounts: [account('acme'), account('globex'), account('urgent', `${soon}T23:00:00Z`)] },
+    accounts: {
+      accounts: [
+        account('acme'),
+        { ...account('globex'), encryption: { live } },
+        account('urgent', `${soon}T23:00:00Z`),
+      ],
+    },
   }));
 
   test('begins with what expires, rotates those that are selected, and shows their successors once', async () => {
     const { folder, merchant, url } = sidecar();
     const page = await browser.open(`${url}#/rotation`);
     await signIn(page, 'operator');
-    const keys = page.getByRole('region', { name: 'Keys to rotate' }).first();
+    const keys = page.getByRole('region', { name: 'To be replaced' }).first();
     await keys.getByRole('link', { name: 'urgent' }).waitFor();
-    expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['urgent', 'acme', 'globex']);
+    expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['urgent', 'acme', 'globex', 'globex']);
+    await page.getByRole('button', { name: 'Key and IV' }).click();
+    await keys.getByRole('link', { name: 'urgent' }).waitFor({ state: 'detached' });
+    await page.reload();
+    await keys.getByRole('row').filter({ hasText: 'Key and IV' }).getByText('Live').waitFor();
+    expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['globex']);
+    expect(await keys.getByRole('checkbox').count()).toBe(0);
+    await page.getByRole('button', { name: 'Key and IV' }).click();
     await page.getByRole('button', { name: 'Live' }).click();
-    await page.getByText('No key is due.').waitFor();
+    await keys.getByRole('link', { name: 'urgent' }).waitFor({ state: 'detached' });
+    expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['globex']);
+    await page.getByRole('button', { name: 'Public keys' }).click();
+    await page.getByText('Nothing is due.').waitFor();
+    await page.getByRole('button', { name: 'Public keys' }).click();
     await page.getByRole('button', { name: 'Live' }).click();
     await keys.getByRole('checkbox', { name: 'acme-old' }).check();
     await keys.getByRole('checkbox', { name: 'globex-old' }).check();

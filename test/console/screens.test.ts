@@ -34,9 +34,9 @@ const screens: readonly (readonly [place: string, shown: RegExp])[] = [
   ['accounts', /Acme Stores/],
   ['accounts/acme/keys', /Due/],
   ['accounts/acme/encryption', /The previous key and IV are accepted too/],
-  ['accounts/acme/activity', /renamed the account/],
+  ['accounts/acme/activity', /renamed acme/],
   ['rotation', /Running graces/],
-  ['audit', /renamed the account/],
+  ['audit', /renamed acme/],
   ['system', /limits\.requestBody/],
 ];
 

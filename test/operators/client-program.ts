@@ -51,8 +51,7 @@ if (found.id !== issued.id || found.account !== 'acme') throw new Error('another
 await done(
   api.POST('/api/v1/accounts/{account}/keys/{key}/revoke', { params: { path: { ...account, key: issued.id } } }),
 );
-await done(api.GET('/api/v1/due', { params: { query: { limit: 10 } } }));
-const { keys: due } = await done(api.GET('/api/v1/keys/due', { params: { query: { limit: 10 } } }));
+const { due } = await done(api.GET('/api/v1/due', { params: { query: { limit: 10 } } }));
 if (due.map(({ id }) => id).join() !== rotated.id) throw new Error('another key expires');
 const { keys } = await done(api.GET('/api/v1/accounts/{account}/keys', { params: { path: account } }));
 const { use } = await done(

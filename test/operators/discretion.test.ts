@@ -23,7 +23,7 @@ test.each(Object.entries(broken))(
     const body = { environment: 'test', kind: 'public' };
     for (const [line, sent] of [
       ['GET /accounts/acme', undefined],
-      ['GET /keys/due', undefined],
+      ['GET /due', undefined],
       ['POST /accounts/acme/keys', body],
     ] as const) {
       const mine = await api.ask(line, { token: ownToken, ...(sent && { body: sent }) });

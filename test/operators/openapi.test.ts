@@ -107,7 +107,6 @@ describeWithPostgres('all operations', () => {
       ['POST /accounts/acme/encryption/live/grace/end', 'end_grace'],
       ['POST /accounts/acme/encryption/live/seal', 'seal_body', { event: 'paid' }],
       ['GET /due', 'list_due'],
-      ['GET /keys/due', 'list_due_keys'],
       ['GET /keys/find?sha256=HASH', 'find_key'],
       ['GET /activity', 'show_activity'],
       ['GET /failures', 'show_failures'],

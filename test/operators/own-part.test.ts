@@ -49,7 +49,6 @@ async function start(): Promise<TestApi> {
 const lists: Readonly<Record<string, readonly string[]>> = {
   list_accounts: ['accounts'],
   list_due: ['due'],
-  list_due_keys: ['keys'],
   list_graces: ['graces'],
   list_events: ['events'],
   show_activity: ['refusals', 'grace_uses'],

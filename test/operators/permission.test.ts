@@ -75,7 +75,6 @@ const rows: Readonly<Record<string, Row>> = {
   // Both are active.
   remove_account: { role: 'admin', account: 'none' },
   list_due: { role: 'viewer', account: 'own' },
-  list_due_keys: { role: 'viewer', account: 'own' },
   // A key of globex, which does not exist for the tokens of another account.
   find_key: { role: 'viewer', account: 'own', query: `sha256=${sha256}` },
   show_traffic: { role: 'viewer', account: 'none' },

@@ -60,22 +60,6 @@ test('accounts are searched and filtered, page by page', async () => {
   }
 });
 
-test('keys due for rotation or about to expire are listed across accounts and for one account', async () => {
-  const { ask } = await withAccounts();
-  const due = async (query: string, asked = {}): Promise<unknown> => {
-    const { keys, next } = (await ask(`GET /keys/due?${query}`, asked)).body as {
-      keys: { account: string; id: string; warnings: string[] }[];
-      next: unknown;
-    };
-    return [keys.map(({ account, id, warnings }) => [account, id, ...warnings].join(' ')), next];
-  };
-  const all = ['acme a1 expiring', 'due.co d1 due expiring', 'globex g1 due'];
-  expect(await due('')).toEqual([all, null]);
-  expect(await due('limit=1')).toEqual([all.slice(0, 1), 'acme']);
-  expect(await due('limit=5&after=acme')).toEqual([all.slice(1), null]);
-  expect(await due('', own)).toEqual([all.slice(0, 1), null]);
-});
-
 test('what is due is listed with the most urgent first, page by page and filtered, for the account of the token alone', async () => {
   const { ask } = await withAccounts();
   const due = async (query: string, asked = {}): Promise<readonly [readonly string[], string | null]> => {

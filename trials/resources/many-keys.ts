@@ -12,7 +12,7 @@ const listing = 6;
 const showing = 2;
 
 /** Other listings in which the keys of one account appear. */
-const shows = ['GET /accounts/hoarder', 'GET /accounts?search=hoarder', 'GET /keys/due?limit=1000', 'GET /accounts'];
+const shows = ['GET /accounts/hoarder', 'GET /accounts?search=hoarder', 'GET /due?limit=1000', 'GET /accounts'];
 
 /** One account has very many keys, more than the API lets it have, and operators list them at the same time. */
 export async function runManyKeys(

@@ -21,7 +21,7 @@ const reads = [
   'GET /accounts?filter=unused&limit=1000',
   'GET /audit?limit=1000',
   'GET /audit?account=no-such-account&limit=1000',
-  'GET /keys/due?limit=1000',
+  'GET /due?limit=1000',
   'GET /graces',
 ];
 /** Connections for each of them. */

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { api, ask, refusalOf, type AccountFilter, type ListedAccount, type Use } from '../api.ts';
 import { sha256 } from '../envelope.ts';
+import { useLoad } from '../load.ts';
 import { inAddress, linkTo, linkWith, openAddress, type Cell } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set, setText } from '../set.ts';
@@ -27,6 +28,7 @@ export function Accounts() {
   const search = inAddress('search');
   const filter = inAddress<AccountFilter>('filter');
   const adding = useSignal(false);
+  const { data: overview } = useLoad(() => ask(api.GET('/api/v1/overview')));
   const isNarrowed = search.value !== '' || filter.value !== '';
   return (
     <>
@@ -44,7 +46,7 @@ export function Accounts() {
       </div>
       <Pages
         key={JSON.stringify([search.value, filter.value])}
-        at={inAddress('after')}
+        at={inAddress('page')}
         ask={(after) => {
           const query = {
             limit: pageSize,
@@ -55,7 +57,16 @@ export function Accounts() {
           return ask(api.GET('/api/v1/accounts', { params: { query } }));
         }}
       >
-        {({ accounts }) => <List accounts={accounts} empty={isNarrowed ? say.none : say.empty} />}
+        {({ accounts }) => (
+          <>
+            {overview.value?.counts && (
+              <p class="hint" role="status">
+                {say.shown(accounts.length, overview.value.counts.accounts)}
+              </p>
+            )}
+            <List accounts={accounts} empty={isNarrowed ? say.none : say.empty} />
+          </>
+        )}
       </Pages>
       {adding.value && <AddAccount onClose={set(adding, false)} />}
     </>

@@ -21,7 +21,7 @@ export function Activity({ account }: { account: Account }) {
       </div>
       <Show loaded={loaded}>{({ refusals }) => <RefusalTable refusals={refusals} />}</Show>
       <h2>{say.trail}</h2>
-      <Events account={account.id} days="" />
+      <Events wanted={{ account: account.id }} />
     </section>
   );
 }

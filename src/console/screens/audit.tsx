@@ -1,69 +1,82 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, refusalOf, type AuditEvent, type Refused } from '../api.ts';
+import { api, ask, refusalOf, type AuditEvent, type AuditQuery, type Refused } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { inFull } from '../dates.ts';
 import { download } from '../download.ts';
-import { inAddress, linkTo, type Cell } from '../route.ts';
-import { entriesOf, nameOf, sentenceOf } from '../sentences.ts';
+import { inAddress, type Cell } from '../route.ts';
+import { entriesOf, isOneImport, nameOf, Sentence } from '../sentences.tsx';
 import { setText } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
-import { Pages, type After } from '../ui/pages.tsx';
+import { Pages } from '../ui/pages.tsx';
 import { Problem } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 
 const say = texts.audit;
+const day = 86_400_000;
 
-interface Wanted {
-  readonly account: string;
-  /** Days back; empty: from the beginning. */
-  readonly days: string;
-}
-
-function eventsOf({ account, days }: Wanted, after: After, limit: number) {
-  const since = days === '' ? undefined : new Date(Date.now() - Number(days) * 86_400_000).toISOString();
-  const query = { limit, ...(account !== '' && { account }), ...(since !== undefined && { since }) };
-  const before = after.after === undefined ? {} : { before: after.after };
-  return ask(api.GET('/api/v1/audit', { params: { query: { ...query, ...before } } }));
-}
+/** The filters by their names in the address; empty ones select everything. The dates are whole days. */
+type Wanted = Readonly<Record<'actor' | 'action' | 'account' | 'environment' | 'from' | 'to', string>>;
+const everything: Wanted = { actor: '', action: '', account: '', environment: '', from: '', to: '' };
 
 /** The audit trail of all accounts or of one. */
 export function Audit() {
-  const account = inAddress('account');
-  const days = inAddress<keyof typeof say.periods>('days', '7');
+  const of = {
+    actor: inAddress('actor'),
+    action: inAddress<AuditEvent['action']>('action'),
+    account: inAddress('account'),
+    environment: inAddress<keyof typeof texts.environments>('environment'),
+    from: inAddress('from'),
+    to: inAddress('to'),
+  };
+  const { actor, action, account, environment, from, to } = of;
+  const wanted = {
+    actor: actor.value.trim(),
+    action: action.value,
+    account: account.value.trim(),
+    environment: environment.value,
+    from: from.value,
+    to: to.value,
+  };
   return (
     <>
       <h1>{texts.pages.audit}</h1>
-      <div class="search">
-        <Field label={texts.columns.account} hint={say.accountHint}>
-          {(control) => <input {...control} {...searchInput} value={account.value} onChange={setText(account)} />}
-        </Field>
-        <Choice label={say.period} of={days} options={say.periods} />
+      <div class="filters">
+        <Typed label={say.actor} of={actor} />
+        <Choice label={say.action} of={action} options={{ '': say.anything, ...say.actions }} />
+        <Typed label={texts.columns.account} of={account} />
+        <Choice label={texts.columns.environment} of={environment} options={{ '': say.both, ...texts.environments }} />
+        <Typed label={say.from} of={from} isDate />
+        <Typed label={say.to} of={to} isDate />
       </div>
-      <Events
-        key={`${account.value} ${days.value}`}
-        account={account.value.trim()}
-        days={days.value}
-        at={inAddress('after')}
-      />
+      <Events key={JSON.stringify(wanted)} wanted={wanted} at={inAddress('page')} />
     </>
   );
 }
 
+/** A filter that takes effect when it is complete. */
+function Typed({ label, of, isDate = false }: { label: string; of: Cell<string>; isDate?: boolean }) {
+  const input = { value: of.value, onChange: setText(of) };
+  return (
+    <Field label={label}>
+      {(control) =>
+        isDate ? <input {...control} {...input} type="date" /> : <input {...control} {...searchInput} {...input} />
+      }
+    </Field>
+  );
+}
+
 /** The selected events in pages, and all of them as CSV. */
-export function Events({ at, ...wanted }: Wanted & { at?: Cell<string> }) {
+export function Events({ wanted, at }: { wanted: Partial<Wanted>; at?: Cell<string> }) {
   const refused = useSignal<Refused | undefined>(undefined);
+  const query = queryOf({ ...everything, ...wanted });
   const exportAll = async (): Promise<void> => {
     refused.value = await refusalOf(async () => {
-      download(
-        `audit-${wanted.account === '' ? 'all' : wanted.account}.csv`,
-        'text/csv',
-        csvOf(await allEvents(wanted)),
-      );
+      download(`audit-${wanted.account || 'all'}.csv`, 'text/csv', csvOf(await allEvents(query)));
     });
   };
   return (
-    <Pages ask={(after) => eventsOf(wanted, after, 100)} every={10_000} {...(at !== undefined && { at })}>
+    <Pages ask={({ after }) => pageOf(query, after)} every={10_000} {...(at !== undefined && { at })}>
       {({ events }) => (
         <>
           <Problem refused={refused.value} />
@@ -84,12 +97,12 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
     <Table
       label={texts.pages.audit}
       rows={entriesOf(events)}
-      keyOf={([{ at }], i) => `${at} ${i}`}
+      keyOf={([{ position }]) => String(position)}
       columns={[
         [texts.columns.time, ([{ at }]) => <time dateTime={at}>{inFull(at)}</time>],
         [say.actor, ([{ actor }]) => <span title={actor}>{nameOf(actor)}</span>],
         [say.action, (entry) => <What entry={entry} />, 'wide'],
-        [texts.columns.account, (entry) => entry.length === 1 && <AccountLink event={entry[0]} />],
+        [say.origin, ([{ origin }]) => origin],
       ]}
       empty={say.none}
     />
@@ -98,14 +111,14 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
 
 /** What was done; of an import of several accounts, their number, and each when it is opened. */
 function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
-  if (entry.length === 1) return <>{sentenceOf(entry[0])}</>;
+  if (entry.length === 1) return <Sentence event={entry[0]} />;
   return (
     <details>
       <summary>{say.imported(entry.length)}</summary>
       <ul>
         {entry.map((event) => (
-          <li key={event.account}>
-            <AccountLink event={event} />
+          <li key={event.position}>
+            <Sentence event={event} />
           </li>
         ))}
       </ul>
@@ -113,11 +126,54 @@ function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
   );
 }
 
-function AccountLink({ event: { account } }: { event: AuditEvent }) {
-  return account === null ? null : <a href={linkTo('accounts', account)}>{account}</a>;
+function queryOf({ from, to, ...wanted }: Wanted): AuditQuery {
+  const end = Date.parse(to) + day;
+  const members = { ...wanted, since: from, until: Number.isNaN(end) ? to : new Date(end).toISOString() };
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== ''));
 }
 
-async function allEvents(wanted: Wanted, after: After = {}): Promise<AuditEvent[]> {
-  const { events, next } = await eventsOf(wanted, after, 1_000);
-  return next === null ? events : [...events, ...(await allEvents(wanted, { after: next }))];
+function eventsOf(query: AuditQuery) {
+  return ask(api.GET('/api/v1/audit', { params: { query } }));
+}
+
+/** @param place `before-N` or `after-N`, the position next to the page; undefined: the newest events */
+async function pageOf(
+  query: AuditQuery,
+  place = '',
+): Promise<{
+  readonly events: readonly AuditEvent[];
+  readonly previous: string | null;
+  readonly next: string | null;
+  readonly unreadable: readonly string[];
+}> {
+  const [way = 'before', position] = place === '' ? [] : place.split('-');
+  const { events, unreadable, ...page } = await eventsOf({ ...query, limit: 100, [way]: position });
+  let { next } = page;
+  // An import is one row, however many accounts it has.
+  const last = events.at(-1);
+  let isCut = last?.action === 'account_imported';
+  while (isCut && next !== null && events.length < 10_000) {
+    const more = await eventsOf({ ...query, limit: 1_000, [way]: next });
+    const end = more.events.findIndex((event) => last === undefined || !isOneImport(last, event));
+    isCut = end === -1;
+    events.push(...more.events.slice(0, isCut ? undefined : end));
+    next = isCut ? more.next : String(events.at(-1)?.position);
+  }
+  if (way === 'after') {
+    // The newest page is full, too.
+    if (next === null) return { ...(await pageOf(query)), previous: null };
+    events.reverse();
+  }
+  const [newer, older] = [events[0], events.at(-1)].map((event) => event?.position ?? null);
+  return {
+    events,
+    previous: place === '' || newer === null ? null : `after-${newer}`,
+    next: (way === 'before' && next === null) || older === null ? null : `before-${older}`,
+    unreadable,
+  };
+}
+
+async function allEvents(query: AuditQuery): Promise<AuditEvent[]> {
+  const { events, next } = await eventsOf({ ...query, limit: 1_000 });
+  return next === null ? events : [...events, ...(await allEvents({ ...query, before: next }))];
 }

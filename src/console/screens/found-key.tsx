@@ -1,7 +1,7 @@
 import { api, ask, type Account, type ShownKey } from '../api.ts';
 import { distance, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
-import { nameOf } from '../sentences.ts';
+import { nameOf } from '../sentences.tsx';
 import { texts } from '../texts.ts';
 import { Show } from '../ui/states.tsx';
 

@@ -7,7 +7,7 @@ import { mayChange } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Chips } from '../ui/chips.tsx';
+import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Secret } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Menu, type MenuItem } from '../ui/menu.tsx';
@@ -24,7 +24,6 @@ const say = texts.keys;
 type Asking = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: UsedKey };
 
 const states = ['valid', 'expired', 'revoked'] as const;
-const environments = ['live', 'test'] as const;
 
 /** The API keys of an account. */
 export function Keys({ account, reload }: { account: Account; reload: () => void }) {
@@ -55,11 +54,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
             preset={preset}
             options={states.map((each) => [each, texts.states[each], count(each)])}
           />
-          <Chips
-            label={texts.columns.environment}
-            of={environment}
-            options={environments.map((each) => [each, texts.environments[each]])}
-          />
+          <EnvironmentChips of={environment} />
         </div>
         {mayChange() && (
           <button class="primary" onClick={set(asking, { what: 'issue' })}>
@@ -154,7 +149,7 @@ function KeyState({ apiKey }: { apiKey: UsedKey }) {
   return (
     <span class="row tight">
       <Badge tone={apiKey.state === 'valid' ? 'good' : 'quiet'}>{texts.states[apiKey.state]}</Badge>
-      <Warnings apiKey={apiKey} />
+      <Warnings of={apiKey} />
     </span>
   );
 }

@@ -3,7 +3,7 @@ import { useLoad } from '../load.ts';
 import { inAddress, linkTo, type Cell } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Chart } from '../ui/chart.tsx';
-import { Chips } from '../ui/chips.tsx';
+import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Card, Section, Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
@@ -11,8 +11,6 @@ import { Graces } from './rotation.tsx';
 import { Verdict } from './verdict.tsx';
 
 const say = texts.overview;
-
-const environments = ['live', 'test'] as const;
 
 /** What this sidecar does: whether it needs somebody, its traffic, who is refused and why, and how full it is. */
 export function OverviewPage() {
@@ -25,11 +23,7 @@ export function OverviewPage() {
       <div class="row between">
         <h1>{texts.pages.overview}</h1>
         <div class="row">
-          <Chips
-            label={texts.columns.environment}
-            of={environment}
-            options={environments.map((name) => [name, texts.environments[name]])}
-          />
+          <EnvironmentChips of={environment} />
           <Chips<'1h' | '24h'> label={say.span} of={span} preset="1h" options={say.spans} />
         </div>
       </div>

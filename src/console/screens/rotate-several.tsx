@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, refusalOf, type ApiKey, type IssuedKey } from '../api.ts';
+import { api, ask, refusalOf, type Due, type IssuedKey } from '../api.ts';
 import { download } from '../download.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
@@ -9,14 +9,17 @@ import { Table } from '../ui/table.tsx';
 
 const say = texts.rotateSeveral;
 
+/** What names a key. */
+export type DueKey = Pick<Due, 'account'> & { readonly id: string };
+
 /** A key, and what became of its rotation: its successor, or why it was refused. Undefined: not done yet. */
 interface Work {
-  readonly key: ApiKey;
+  readonly key: DueKey;
   readonly outcome: IssuedKey | { readonly refused: string } | undefined;
 }
 
 /** Rotates keys one after the other, and shows their successors once. @param props.onClose called with whether keys were rotated */
-export function RotateSeveral({ keys, onClose }: { keys: readonly ApiKey[]; onClose: (rotated: boolean) => void }) {
+export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onClose: (rotated: boolean) => void }) {
   const overlap = useSignal<keyof typeof texts.keys.overlaps>('7d');
   const work = useSignal<readonly Work[]>(keys.map((key) => ({ key, outcome: undefined })));
   const state = useSignal<'asking' | 'running' | 'done'>('asking');
@@ -76,7 +79,7 @@ export function RotateSeveral({ keys, onClose }: { keys: readonly ApiKey[]; onCl
   );
 }
 
-async function rotate({ account, id }: ApiKey, overlap: string): Promise<Work['outcome']> {
+async function rotate({ account, id }: DueKey, overlap: string): Promise<Work['outcome']> {
   let issued: IssuedKey | undefined;
   const params = { path: { account, key: id }, header: { 'Idempotency-Key': crypto.randomUUID() } };
   const refused = await refusalOf(async () => {

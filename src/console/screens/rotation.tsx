@@ -1,37 +1,45 @@
 import { useSignal, type Signal } from '@preact/signals';
-import { api, ask, type ApiKey, type EnvironmentName } from '../api.ts';
+import { api, ask, type Due, type EnvironmentName } from '../api.ts';
 import { inAddress, linkTo } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Chips } from '../ui/chips.tsx';
+import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Section } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 import { acceptedBy, GraceUse } from './grace.tsx';
-import { RotateSeveral } from './rotate-several.tsx';
+import { RotateSeveral, type DueKey } from './rotate-several.tsx';
 
 const say = texts.rotation;
 
-/** Keys that are due for rotation, and running graces. */
+const kinds = ['secret', 'public', 'credentials'] as const;
+
+/** Keys and credentials that are due for rotation, and running graces. */
 export function Rotation() {
   return (
     <>
       <h1>{texts.pages.rotation}</h1>
-      <DueKeys />
+      <Dues />
       <Graces every={5_000} />
     </>
   );
 }
 
-/** The due keys as a work list: those that are selected are rotated one after the other. */
-function DueKeys() {
-  const selected = useSignal<readonly ApiKey[]>([]);
+/** What is due as a work list: the keys that are selected are rotated one after the other. */
+function Dues() {
+  const selected = useSignal<readonly DueKey[]>([]);
   const rotating = useSignal(false);
   const rotations = useSignal(0);
   const environment = inAddress<EnvironmentName>('environment');
+  const kind = inAddress<Due['kind']>('kind');
+  const query = {
+    limit: 50,
+    ...(environment.value !== '' && { environment: environment.value }),
+    ...(kind.value !== '' && { kind: kind.value }),
+  };
   const closed = (rotated: boolean): void => {
     rotating.value = false;
     if (!rotated) return;
@@ -39,13 +47,12 @@ function DueKeys() {
     rotations.value += 1;
   };
   return (
-    <Section title={say.keys} intro={say.keysIntro}>
+    <Section title={say.due} intro={say.dueIntro}>
       <div class="row between">
-        <Chips
-          label={texts.columns.environment}
-          of={environment}
-          options={(['live', 'test'] as const).map((each) => [each, texts.environments[each]])}
-        />
+        <div class="row">
+          <EnvironmentChips of={environment} />
+          <Chips label={texts.keys.kind} of={kind} options={kinds.map((each) => [each, say.kinds[each]])} />
+        </div>
         {mayChange() && (
           <button class="primary" disabled={selected.value.length === 0} onClick={set(rotating, true)}>
             {say.rotateSelected(selected.value.length)}
@@ -53,27 +60,29 @@ function DueKeys() {
         )}
       </div>
       <Pages
-        key={rotations.value}
-        ask={(after) => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 50, ...after } } }))}
+        key={`${rotations.value} ${environment.value} ${kind.value}`}
+        at={inAddress('page')}
+        ask={(after) => ask(api.GET('/api/v1/due', { params: { query: { ...query, ...after } } }))}
         every={30_000}
       >
-        {({ keys }) => (
+        {({ due }) => (
           <Table
-            label={say.keys}
-            rows={keys
-              .filter((key) => environment.value === '' || key.environment === environment.value)
-              .toSorted((a, b) => endOf(a) - endOf(b))}
-            keyOf={({ account, id }) => `${account} ${id}`}
+            label={say.due}
+            rows={due}
+            keyOf={({ account, id, environment }) => `${account} ${id ?? environment}`}
             columns={[
-              [texts.columns.account, ({ account }) => <a href={linkTo('accounts', account, 'keys')}>{account}</a>],
-              [texts.keys.id, (key) => <Selectable apiKey={key} selected={selected} />],
+              [
+                texts.columns.account,
+                (each) => <a href={linkTo('accounts', each.account, tabOf(each))}>{each.account}</a>,
+              ],
+              [say.what, (each) => <What due={each} selected={selected} />],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
-              [texts.keys.kind, ({ kind }) => texts.kinds[kind]],
-              [say.why, (key) => <Warnings apiKey={key} />],
+              [say.why, (each) => <Warnings of={each} />],
               [texts.keys.age, ({ created_at: at }) => <When date={at} />],
               [texts.keys.expires, ({ expires_at: at }) => <When date={at} />],
+              [texts.keys.lastUsed, ({ last_used_at: at }) => <When date={at} />],
             ]}
-            empty={say.noKeys}
+            empty={say.nothingDue}
           />
         )}
       </Pages>
@@ -82,34 +91,41 @@ function DueKeys() {
   );
 }
 
-/** The more urgent a key is, the smaller: when it expires, behind those that expire when it was made. */
-function endOf({ expires_at: expires, created_at: created }: ApiKey): number {
-  return expires === null ? Number.MAX_SAFE_INTEGER / 2 + Date.parse(created) : Date.parse(expires);
+function tabOf({ id }: Due): 'keys' | 'encryption' {
+  return id === null ? 'encryption' : 'keys';
 }
 
-function Selectable({ apiKey, selected }: { apiKey: ApiKey; selected: Signal<readonly ApiKey[]> }) {
-  if (!mayChange()) return <code>{apiKey.id}</code>;
-  const isSelected = selected.value.some(({ id }) => id === apiKey.id);
+/** The key, which can be selected, or that it is key and IV, which are replaced at their account. */
+function What({ due: { account, id, kind, name, hint }, selected }: { due: Due; selected: Signal<readonly DueKey[]> }) {
+  if (id === null) return <>{say.kinds[kind]}</>;
+  const key = (
+    <>
+      {name} <code>{hint ?? id}</code> <span class="hint">{texts.kinds[kind === 'public' ? kind : 'secret']}</span>
+    </>
+  );
+  if (!mayChange()) return key;
+  const isSelected = selected.value.some((each) => each.id === id);
   return (
     <label class="row tight">
       <input
         type="checkbox"
+        aria-label={id}
         checked={isSelected}
         onChange={() => {
-          const others = selected.value.filter(({ id }) => id !== apiKey.id);
-          selected.value = isSelected ? others : [...others, apiKey];
+          const others = selected.value.filter((each) => each.id !== id);
+          selected.value = isSelected ? others : [...others, { account, id }];
         }}
       />
-      <code>{apiKey.id}</code>
+      {key}
     </label>
   );
 }
 
-/** The reasons to rotate a key. */
-export function Warnings({ apiKey }: { apiKey: ApiKey }) {
+/** The reasons to replace something. */
+export function Warnings({ of }: { of: Pick<Due, 'warnings'> }) {
   return (
     <span class="row tight">
-      {apiKey.warnings.map((warning) => (
+      {of.warnings.map((warning) => (
         <Badge key={warning} tone="warn" title={texts.keys.warningHints[warning]}>
           {texts.keys.warnings[warning]}
         </Badge>

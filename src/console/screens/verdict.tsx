@@ -67,16 +67,14 @@ function needsOf({ configuration, accounts_file: accountsFile, certificates, cou
 
 /** The number of keys that expire, and the first one if it is known. */
 function ExpiringKeys({ count }: { count: number }) {
-  const { data } = useLoad(() => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 1_000 } } })), 60_000);
-  const page = data.value;
-  const [first] = (page?.keys ?? [])
-    .flatMap(({ account, environment, expires_at: ends }) => (ends === null ? [] : [{ account, environment, ends }]))
-    .toSorted((a, b) => Date.parse(a.ends) - Date.parse(b.ends));
-  if (first === undefined || page?.next !== null) return <a href={linkTo('rotation')}>{say.keysExpire(count)}</a>;
+  const { data } = useLoad(() => ask(api.GET('/api/v1/due', { params: { query: { limit: 1 } } })), 60_000);
+  const [first] = data.value?.due ?? [];
+  if (first === undefined || first.expires_at === null || !first.warnings.includes('expiring'))
+    return <a href={linkTo('rotation')}>{say.keysExpire(count)}</a>;
   return (
     <>
       {say.keyOf(first.environment)} <a href={linkTo('accounts', first.account, 'keys')}>{first.account}</a>{' '}
-      {say.expires(distance(Date.parse(first.ends), now.value))}
+      {say.expires(distance(Date.parse(first.expires_at), now.value))}
       {count > 1 && say.moreKeys(count - 1)}
     </>
   );

@@ -1,5 +1,9 @@
+import type { EnvironmentName } from '../api.ts';
 import type { Cell } from '../route.ts';
 import { set } from '../set.ts';
+import { texts } from '../texts.ts';
+
+const environments = ['live', 'test'] as const;
 
 /** One of several options, each as a button with its count. An option that is pressed again is no longer chosen. */
 export function Chips<Value extends string>(props: {
@@ -29,4 +33,10 @@ export function Chips<Value extends string>(props: {
       })}
     </div>
   );
+}
+
+/** One environment, or both. */
+export function EnvironmentChips({ of }: { of: Cell<EnvironmentName | ''> }) {
+  const options = environments.map((each) => [each, texts.environments[each]] as const);
+  return <Chips label={texts.columns.environment} of={of} options={options} />;
 }

@@ -10,6 +10,8 @@ import { Problems, Show } from './states.tsx';
 interface Page {
   /** Asks for the next page; null: this is the last. */
   readonly next: string | null;
+  /** Asks for the page before; null: this is the first. Undefined: there is only a way back to the beginning. */
+  readonly previous?: string | null;
   /** The accounts that cannot be read from the store. */
   readonly unreadable: readonly string[];
 }
@@ -42,14 +44,22 @@ function OnePage<Data extends Page>({ after, ask, every, children }: PagesProps<
         <>
           <Problems title={texts.unreadable} problems={page.unreadable} />
           {children(page)}
-          {(after.value !== '' || page.next !== null) && (
-            <div class="row end">
-              {after.value !== '' && <button onClick={set(after, '')}>{texts.first}</button>}
-              {page.next !== null && <button onClick={set(after, page.next)}>{texts.more}</button>}
-            </div>
-          )}
+          <Turn at={after} {...page} />
         </>
       )}
     </Show>
+  );
+}
+
+function Turn({ at, next, previous }: { at: Cell<string> } & Pick<Page, 'next' | 'previous'>) {
+  const isFirst = previous === undefined ? at.value === '' : previous === null;
+  if (isFirst && next === null) return null;
+  return (
+    <div class="row end">
+      {!isFirst && (
+        <button onClick={set(at, previous ?? '')}>{previous === undefined ? texts.first : texts.newer}</button>
+      )}
+      {next !== null && <button onClick={set(at, next)}>{previous === undefined ? texts.more : texts.older}</button>}
+    </div>
   );
 }

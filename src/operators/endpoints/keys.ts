@@ -6,7 +6,7 @@ import { oneOf, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
 import { readUses } from '../key-use.ts';
-import { after, pageSize } from '../paging.ts';
+import { pageSize } from '../paging.ts';
 
 const place: ValueType<DuePlace> = {
   name: 'place',
@@ -35,21 +35,6 @@ export const keyEndpoints: readonly Endpoint[] = [
       const query = { environment, kind, only: token.account, ...(after && { place: after }) };
       const { items, ...page } = await operations.duePage(limit, query);
       return { due: items, ...page };
-    },
-  }),
-  endpoint({
-    method: 'GET',
-    path: '/keys/due',
-    operation: 'list_due_keys',
-    summary: 'List the valid keys of all accounts that should be rotated or expire soon',
-    role: 'viewer',
-    accountToken: 'own',
-    input: z.strictObject({ after, limit: pageSize }),
-    takesTurns: true,
-    response: { status: 200, view: 'DueKeys' },
-    run: async ({ operations }, { after, limit }, { token }) => {
-      const { items, ...page } = await operations.dueKeysPage(limit, { after, only: token.account });
-      return { keys: items, ...page };
     },
   }),
   endpoint({

@@ -180,7 +180,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     expect(await scrape(sidecar)).not.toMatch(/accounts_(?:lookups|cached|connected|age|query)/);
   });
 
-  test('records the last use of a key and of a grace when it stops, at the latest', async () => {
+  test('records the last use of a key and of a grace when it stops, at the latest, so that the event of its revocation says it', async () => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
     const { key, id } = await newMerchant(operations);
@@ -195,6 +195,9 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
       expect(used?.lastUsedAt).toBeGreaterThanOrEqual(before);
       expect(used?.lastUsedAt).toBeLessThanOrEqual(Date.now());
     }
+    const { last_used_at: used } = await operations.revokeKey('acme', id, { actor });
+    const { items } = await operations.eventsPage(1, {});
+    expect(items[0]?.details).toEqual({ key: id, environment: 'test', last_used_at: used });
   });
 
   test.each([

@@ -1,0 +1,107 @@
+import type { AuditEvent } from './api.ts';
+import { distance, inFull } from './dates.ts';
+import { linkTo } from './route.ts';
+import { texts } from './texts.ts';
+
+type Details = AuditEvent['details'];
+
+/** What an event says before and behind the account that it concerns. Actions without a row are told by their name and their details. */
+const told: Partial<Record<AuditEvent['action'], (details: Details, at: string) => readonly [string, string?]>> = {
+  account_added: ({ name }) => ['added', `, named ${name}`],
+  account_imported: () => ['imported'],
+  account_renamed: ({ name }) => ['renamed', ` to ${name}`],
+  account_activated: () => ['activated'],
+  account_deactivated: () => ['deactivated'],
+  account_removed: ({ name }) => ['removed', `, named ${name}`],
+  key_issued: ({ key, environment, kind, name }) => [
+    `issued the ${kind} key ${key} of`,
+    ` (${environment})${name === undefined ? '' : `, named ${name}`}`,
+  ],
+  key_rotated: ({ key, replaces, replaced_expires_at: until, ...details }) => [
+    `rotated key ${replaces} of`,
+    `${placeOf(details)}: ${key} succeeds it, and it ends ${dateOf(until)}`,
+  ],
+  key_revoked: ({ key, last_used_at: used, ...details }, at) => [
+    `revoked key ${key} of`,
+    placeOf(details) + (used === undefined ? '' : `, last used ${timeBefore(String(used), at)}`),
+  ],
+  encryption_enabled: ({ environment, replaced, grace_until: until }) => [
+    replaced === true ? 'replaced key and IV of' : 'enabled encryption of',
+    ` in ${environment}${graceOf(until)}`,
+  ],
+  encryption_disabled: ({ environment, grace_until: until }) => [
+    'disabled encryption of',
+    ` in ${environment}${graceOf(until)}`,
+  ],
+  grace_changed: ({ environment, grace_until: until }) => [
+    'moved the end of the grace of',
+    ` in ${environment} to ${dateOf(until)}`,
+  ],
+  grace_ended: ({ environment }) => ['ended the grace of', ` in ${environment}`],
+  accounts_exported: () => ['exported all accounts'],
+  operator_signed_in: ({ role, sign_ins: count }) => [
+    `signed in as ${role}${count === undefined || count === 1 ? '' : `, ${count} times in a minute`}`,
+  ],
+  operators_refused: ({ requests }) => [
+    requests === 1
+      ? 'a request with a wrong token was refused'
+      : `${requests} requests with wrong tokens were refused in a minute`,
+  ],
+};
+
+/** An event as a sentence about its actor, with a link to the account. */
+export function Sentence({ event: { action, account, details, at } }: { event: AuditEvent }) {
+  const [before, behind = ''] = told[action]?.(details, at) ?? [
+    [texts.audit.actions[action], ...Object.entries(details).map(([name, value]) => `${name} ${value}`)].join(', '),
+  ];
+  return (
+    <>
+      {before}
+      {account !== null && (
+        <>
+          {' '}
+          <a href={linkTo('accounts', account)}>{account}</a>
+        </>
+      )}
+      {behind}
+    </>
+  );
+}
+
+/** Where a key is used. Events of earlier versions do not say it. */
+function placeOf({ environment }: Details): string {
+  return environment === undefined ? '' : ` (${environment})`;
+}
+
+function timeBefore(date: string, at: string): string {
+  return distance(Date.parse(date), Date.parse(at), 'seconds').replace(/ago$|now$/, 'before');
+}
+
+function graceOf(until: Details[string] | undefined): string {
+  return until === undefined ? ', without a grace' : `, with a grace until ${dateOf(until)}`;
+}
+
+function dateOf(date: Details[string] | undefined): string {
+  return inFull(String(date));
+}
+
+/** Whether two events belong to the import of several accounts. */
+export function isOneImport(one: AuditEvent, other: AuditEvent): boolean {
+  return one.action === 'account_imported' && other.action === one.action && other.actor === one.actor;
+}
+
+/** Consecutive events of one import, as one entry; every other event is an entry of its own. */
+export function entriesOf(events: readonly AuditEvent[]): readonly (readonly [AuditEvent, ...AuditEvent[]])[] {
+  const entries: [AuditEvent, ...AuditEvent[]][] = [];
+  for (const event of events) {
+    const last = entries.at(-1);
+    if (last !== undefined && isOneImport(last[0], event)) last.push(event);
+    else entries.push([event]);
+  }
+  return entries;
+}
+
+/** The name in an actor, without where it comes from. */
+export function nameOf(actor: string): string {
+  return actor.replace(/^(?:user|token):/, '');
+}
