@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import {
@@ -253,4 +254,17 @@ test('100,000 events are verified in constant memory, a line at a time', async (
     problems: [],
   });
   expect(most).toBeLessThan(50_000);
+});
+
+test('takes at most twice the time that OpenSSL takes for as many signatures', { timeout: 60_000 }, async () => {
+  const lines = chained([change(key), ...many(9_999)], key);
+  // Of the processor, which is the same on a busy machine; `openssl speed` counts it, too.
+  const before = process.threadCpuUsage();
+  expect(await verify(lines)).toMatchObject({ signed: 10_000, problems: [] });
+  const { user, system } = process.threadCpuUsage(before);
+  const speed = spawnSync('openssl', ['speed', '-seconds', '1', 'ed25519'], { encoding: 'utf8' }).stdout;
+  const [, verifications = ''] = /^.*Ed25519.* ([\d.]+)\s*$/m.exec(speed) ?? [];
+  const ratio = ((user + system) / 10_000) * (Number(verifications) / 1_000_000);
+  expect(ratio).toBeGreaterThan(0.1);
+  expect(ratio).toBeLessThan(2);
 });
