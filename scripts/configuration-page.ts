@@ -21,9 +21,9 @@ One YAML file configures the sidecar, another one lists the accounts. [config/si
 **References.** Any text, including durations and sizes, may be a reference:
 
 - \`"\${ENV_NAME}"\`: an environment variable, which must be set. \`"x-\${A}"\` is plain text.
-- \`{ file: /run/secrets/x }\`: a file. One newline at its end is removed.
+- \`{ file: /run/secrets/x }\`: a file. A trailing newline is removed.
 
-References in the result are not followed. Paths are relative to the file that names them. \`accounts.file\` is a path, not a reference.
+References within the result are not resolved. Paths are relative to the file that names them. \`accounts.file\` is a path, not a reference.
 
 **Durations.** A whole number and a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`180d\`.
 

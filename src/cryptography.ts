@@ -15,7 +15,7 @@ interface Use {
 }
 
 const approved = 'approved; by the OpenSSL that Node is built with, which is not the validated module';
-const symmetric = 'Grover halves the strength: 128 bits remain';
+const symmetric = 'quantum search (Grover) halves the strength to 128 bits';
 
 /** Every algorithm that the sidecar uses. No other file names one, except those that try what merchants' programs may have used by mistake. */
 export const cryptography = {
@@ -67,7 +67,7 @@ export const cryptography = {
     ],
     standard: 'FIPS 180-4',
     fips: approved,
-    quantum: 'preimages keep 128 bits, collisions 85 and more',
+    quantum: '128 bits against preimages, at least 85 against collisions',
   },
   signature: {
     algorithm: 'ed25519',
@@ -77,7 +77,7 @@ export const cryptography = {
     files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts'],
     standard: 'RFC 8032, FIPS 186-5',
     fips: approved,
-    quantum: "Shor breaks it: then only anchors kept elsewhere prove a trail's age",
+    quantum: 'broken by Shor; then only anchors kept elsewhere prove that a trail is old',
   },
 } as const satisfies Record<string, Use>;
 

@@ -23,12 +23,12 @@ const fileForm = 'CSV if its name ends in .csv, otherwise NDJSON';
 export function addTransferCommands(add: AddStoreCommand): void {
   add('import', 'add the accounts of a file; existing accounts are skipped')
     .argument('<file>', fileForm)
-    .option('--dry-run', 'list what would be added, and add nothing')
-    .option('--partial', 'add the valid accounts although others are refused')
+    .option('--dry-run', 'list what would be added without adding it')
+    .option('--partial', 'add the valid accounts even if others are refused')
     .run(importFile);
-  add('apply', 'add, rename, activate and deactivate accounts until they are as in a file; keys and encryption stay')
+  add('apply', 'add, rename, activate and deactivate accounts to match a file; keys and encryption are unchanged')
     .argument('<file>', fileForm)
-    .option('--dry-run', 'list what would be changed, and change nothing')
+    .option('--dry-run', 'list what would change without changing it')
     .run(applyFile);
   add('export', 'write all accounts to stdout as NDJSON, with credentials as stored').run(exportAll);
   add('copy', 'copy all accounts to the store of another configuration')

@@ -29,7 +29,7 @@ export function addAccountCommands(add: AddStoreCommand): void {
     .addOption(
       new Option(
         '--filter <filter>',
-        'only accounts that are inactive or encrypt, or have keys that are due for rotation, expire soon or are unused',
+        'only accounts that are inactive, encrypt, or have keys that are due for rotation, expire soon or are unused',
       ).choices(accountFilters),
     )
     .run(list);
@@ -37,12 +37,12 @@ export function addAccountCommands(add: AddStoreCommand): void {
   onAccount('add', 'add an active account without keys')
     .requiredOption(...nameOption)
     .run(addAccount);
-  onAccount('rename', 'change the name of an account; its id stays the same')
+  onAccount('rename', 'change the display name of an account')
     .requiredOption(...nameOption)
     .run(rename);
-  onAccount('activate', 'accept the requests of an account again').run(setActive(true));
+  onAccount('activate', 'accept requests of an account again').run(setActive(true));
   onAccount('deactivate', 'refuse all requests of an account').run(setActive(false));
-  onAccount('remove', 'remove an account that is not active and has no valid key; its trail stays').run(remove);
+  onAccount('remove', 'remove an inactive account without valid keys; its audit events are kept').run(remove);
   addTransferCommands(add);
   add('migrate', 'create or update the tables in PostgreSQL').run(migrateTables);
 }

@@ -20,7 +20,7 @@ export function addAuditCommands(add: AddStoreCommand): void {
     .option('--account <id>', 'only changes to this account', readAs(identifier))
     .option(
       '--since <time>',
-      'only changes from this time on, such as 2026-11-01 or 2026-11-01T09:30:00Z',
+      'only changes since this time, such as 2026-11-01 or 2026-11-01T09:30:00Z',
       readAs(instant),
     )
     .option('--until <time>', 'only changes before this time', readAs(instant))
@@ -28,7 +28,7 @@ export function addAuditCommands(add: AddStoreCommand): void {
     .addOption(new Option('--action <action>', 'only changes of this kind').choices(auditActions))
     .addOption(new Option('--environment <environment>', 'only changes in this environment').choices(environmentNames))
     .option('--before <position>', 'only changes before this position', positionOf)
-    .option('--after <position>', 'only changes behind this position, oldest first', positionOf)
+    .option('--after <position>', 'only changes after this position, oldest first', positionOf)
     .run(({ operations, unreadable, showList }, filter: EventFilter) =>
       showList(operations.events(filter, unreadable), {
         head: ['POSITION', 'TIME', 'ACTOR', 'ACTION', 'ACCOUNT', 'DETAILS'],
@@ -39,20 +39,15 @@ export function addAuditCommands(add: AddStoreCommand): void {
         empty: 'No changes.',
       }),
     );
-  add('verify', 'tell whether the trail is as it was written', 'reads')
-    .option('--trail <file>', 'an exported trail or a copy of it; needs no store and no configuration')
+  add('verify', 'verify that the trail has not been changed', 'reads')
+    .option('--trail <file>', 'an exported trail; needs no store and no configuration')
     .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey, [])
-    .option(
-      '--anchor <position:hash>',
-      'hash of an event that is kept elsewhere; can be repeated',
-      addAnchor,
-      new Map(),
-    )
+    .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor, new Map())
     .run(verifyStore, (io, options: VerifyOptions) =>
       options.trail === undefined ? undefined : verifyFile(io, options.trail, options),
     );
   add('export', 'write the lines of the trail to stdout, byte for byte', 'reads')
-    .option('--after <position>', 'only lines behind this position', positionOf, 0)
+    .option('--after <position>', 'only lines after this position', positionOf, 0)
     .run(exportTrail);
 }
 

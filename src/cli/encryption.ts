@@ -53,7 +53,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
     .addOption(new Option('--end', 'end the grace now and delete the previous credentials').conflicts('until'))
     .run(changeGrace);
 
-  command('show', 'show whether and how an account encrypts, without the key').run(showEncryption);
+  command('show', 'show the encryption settings of an account, without the key').run(showEncryption);
 }
 
 async function enable(

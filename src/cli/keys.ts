@@ -37,7 +37,7 @@ export function addKeyCommands(add: AddStoreCommand): void {
       'how long the key is valid, such as 180d (default: keys.maxAge, or until it is revoked)',
       readAs(lifetime),
     )
-    .option('--name <name>', 'what its owner calls it, such as Till 3', readAs(newName))
+    .option('--name <name>', 'display name, such as Till 3', readAs(newName))
     .run(issue);
 
   onAccount('list', 'list the keys of an account', 'reads').run(list);
@@ -46,9 +46,9 @@ export function addKeyCommands(add: AddStoreCommand): void {
     .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
     .run(find);
 
-  add('due', 'list the keys and credentials that should be replaced or expire soon, most urgent first', 'reads')
-    .addOption(new Option('--environment <environment>', 'only of this environment').choices(environmentNames))
-    .addOption(new Option('--kind <kind>', 'only of this kind').choices(dueKinds))
+  add('due', 'list keys and credentials that are due for rotation or expire soon, most urgent first', 'reads')
+    .addOption(new Option('--environment <environment>', 'only this environment').choices(environmentNames))
+    .addOption(new Option('--kind <kind>', 'only this kind').choices(dueKinds))
     .run(({ operations, unreadable, showList }, filter: DueFilter) =>
       showList(operations.due({ ...filter, unreadable }), dueLayout),
     );
@@ -61,7 +61,7 @@ export function addKeyCommands(add: AddStoreCommand): void {
     )
     .run(rotate);
 
-  onKey('revoke', 'revoke a key at once and permanently').run(revoke);
+  onKey('revoke', 'revoke a key immediately and permanently').run(revoke);
 }
 
 interface IssueOptions {

@@ -31,10 +31,12 @@ export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: C
         }),
       );
   };
-  command('new', 'make a master key; print its line, wrapped if there is a KMS, and its KCV to stderr', async () =>
-    generateKeySync('aes', { length: 256 }),
+  command(
+    'new',
+    'create a master key; print its line, wrapped if a KMS is configured, and its KCV to stderr',
+    async () => generateKeySync('aes', { length: 256 }),
   );
-  command('wrap', 'read a master key in the clear from stdin; print its line, wrapped by the KMS', async (kms) => {
+  command('wrap', 'read an unwrapped master key from stdin; print its line, wrapped by the KMS', async (kms) => {
     if (kms === undefined) throw new CommandFailed('there is no KMS to wrap it: set "kms"');
     const [key, ...more] = parseMasterKeys(await text(io.stdin)) ?? [];
     if (key?.key === undefined || more.length > 0) throw new CommandFailed('expected 32 bytes in base64 or hex');
@@ -45,7 +47,7 @@ export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: C
     .addOption(environment.choices(environmentNames))
     .run(rewrap);
   add('list', 'list the configured master keys')
-    .option('--usage', 'count the sealed texts that each of them opens')
+    .option('--usage', 'count the sealed values that each key opens')
     .run(list);
 }
 

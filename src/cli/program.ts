@@ -39,7 +39,7 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
   addAuditCommands(group('audit', 'show the audit trail'));
   const masterKey = program
     .command('master-key')
-    .description('make, wrap and list the keys that seal stored credentials');
+    .description('create, wrap and list the keys that seal stored credentials');
   addMasterKeyCommands(masterKey, storeCommands(masterKey, io, runCommand), io, runCommand);
   addCipherCommands(program, io, runCommand);
 
@@ -88,11 +88,11 @@ function addServiceCommands(program: Command, io: CliIo, runCommand: RunCommand)
       .action((options: Parameters<typeof run>[1]) => runCommand(name, () => run(io, options)));
   };
   toRunning('drain', 'drain the running sidecar; return when no request is in flight', drain);
-  toRunning('status', 'show the state of the running sidecar and of its files', status);
-  toRunning('reload', 'let the running sidecar load its files again; show whether they are in force', reload);
+  toRunning('status', 'show the state of the running sidecar and its files', status);
+  toRunning('reload', 'reload the files of the running sidecar; show whether they are in force', reload);
   program
     .command('version')
-    .description('print the versions of the sidecar and of Node, and the commit')
+    .description('print the versions of the sidecar and Node, and the commit')
     .addOption(configOption(io).hideHelp())
     .action(() => runCommand('version', () => printVersion(io)));
 }

@@ -60,7 +60,7 @@ export interface Environment extends FileEnvironment {
 }
 export type UpstreamTarget = FileEnvironment['upstream'];
 
-/** Where accounts are stored, and the master keys of their credentials: the first wraps, each unwraps. */
+/** Where accounts are stored, and the master keys of their credentials: the first wraps, all unwrap. */
 export type StoreSettings = FileStoreSettings | ({ readonly type: 'postgres' } & PostgresSettings);
 
 interface FileStoreSettings {

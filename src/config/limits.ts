@@ -33,7 +33,7 @@ export const limitSettings = {
   requestBody: {
     type: within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'),
     default: '1MiB',
-    text: 'Largest body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
+    text: 'Maximum body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
   },
   buffered: {
     type: size,
@@ -43,7 +43,7 @@ export const limitSettings = {
   header: {
     type: within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'),
     default: '16KiB',
-    text: 'Largest head of a request: its first line and its headers.',
+    text: 'Maximum size of the head of a request: request line and headers.',
     needsRestart: true,
   },
   headers: {

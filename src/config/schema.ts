@@ -36,7 +36,7 @@ export function sidecarSchema(values: Values) {
     admin: z
       .strictObject(endpoint(values, '0.0.0.0', 9090))
       .prefault({})
-      .describe('The listener for health checks and metrics. Nothing on it is secret.'),
+      .describe('The listener for health checks and metrics. It serves nothing secret.'),
     operators: operatorsSchema(values)
       .prefault({})
       .describe("The listener of the operators' API, which changes accounts."),
@@ -55,11 +55,11 @@ export function sidecarSchema(values: Values) {
           .describe('For each call.'),
         wait: value(within(duration, 0, 240_000, 'up to 4m'))
           .prefault('45s')
-          .describe('How long a start waits for it. Keep it shorter than the startup probe.'),
+          .describe('How long the sidecar waits for it at start. Keep it shorter than the startup probe.'),
       })
       .optional()
       .describe(
-        'A Kubernetes KMS v2 plug-in, which wraps the master keys: their lines are then those of `master-key wrap`. ' +
+        'A Kubernetes KMS v2 plug-in that wraps the master keys. Create their lines with `master-key wrap`. ' +
           'See [A master key in a KMS](kms.md).',
       ),
     audit: z
@@ -69,12 +69,12 @@ export function sidecarSchema(values: Values) {
           .describe('Signs the audit trail: an Ed25519 private key in PEM. See [The audit trail](audit.md#sign-it).'),
       })
       .prefault({})
-      .describe("The trail of changes, which is in the accounts' store."),
+      .describe("The audit trail, which is in the accounts' store."),
     keys: z
       .strictObject({
         maxAge: value(lifetime)
           .optional()
-          .describe('The longest life of a new API key, which is also its life if none is given. Default: any.'),
+          .describe('The maximum lifetime of new API keys, and their lifetime if none is given. Default: unlimited.'),
       })
       .prefault({})
       .describe('Rules for new API keys.'),
@@ -91,13 +91,13 @@ export function sidecarSchema(values: Values) {
       })
       .prefault({})
       .describe(
-        'The test endpoints `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. They take the key in a header, and ' +
-          'headers end up in logs: leave `live` out.',
+        'The test endpoints `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. They take the key in a header, which ' +
+          'gateways log: leave `live` out.',
       ),
     trustedProxies: z
       .array(value(network))
       .prefault([])
-      .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are believed and continued.'),
+      .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted.'),
     limits: groupSchema(limitSettings, values)
       .prefault({})
       .describe('Limits for each client, and for all clients together.'),
@@ -135,7 +135,7 @@ export function sidecarSchema(values: Values) {
         client: value(oneOf(clientDetails))
           .prefault('truncated')
           .describe(
-            "What access lines have of the client's address: `none`, its network (`truncated`: a /24 of IPv4, a /48 of IPv6), or " +
+            "The client's address on access lines: `none`, its network (`truncated`: a /24 of IPv4, a /48 of IPv6), or " +
               '`full`. Behind proxies, it needs `trustedProxies`.',
           ),
       })
@@ -171,7 +171,7 @@ function tlsSchema({ pem }: Values) {
 function listenSchema(values: Values) {
   return z.strictObject({
     ...endpoint(values, '0.0.0.0', 8080),
-    tls: tlsSchema(values).optional().describe('Makes the listener speak TLS only.'),
+    tls: tlsSchema(values).optional().describe('Makes the listener accept only TLS.'),
   });
 }
 
@@ -182,7 +182,7 @@ function operatorsSchema(values: Values) {
     role: value(oneOf(operatorRoles))
       .prefault('admin')
       .describe(
-        '`viewer` reads; `operator` also adds and renames accounts and changes keys and encryption; `admin`, the default, may do everything; `core` may only seal, for webhooks.',
+        '`viewer` reads; `operator` also adds and renames accounts and changes keys and encryption; `admin`, the default, may do everything; `core` may only seal webhooks.',
       ),
     account: value(identifier)
       .optional()
@@ -193,7 +193,7 @@ function operatorsSchema(values: Values) {
     token: value(operatorToken).describe('The bearer token that the operator sends.'),
   });
   return z.strictObject({
-    ...endpoint(values, '127.0.0.1', 9091, ' One that others can reach needs `tls`.'),
+    ...endpoint(values, '127.0.0.1', 9091, ' An address other than loopback requires `tls`.'),
     token: value(operatorsTokens)
       .optional()
       .describe(
@@ -210,7 +210,7 @@ function operatorsSchema(values: Values) {
       .prefault([])
       .describe('Host names that the listener accepts, besides IP addresses and `localhost`.'),
     console: z.boolean().default(true).describe('Whether the console is served at `/console/`.'),
-    tls: tlsSchema(values).optional().describe('Makes the listener speak TLS only.'),
+    tls: tlsSchema(values).optional().describe('Makes the listener accept only TLS.'),
   });
 }
 
@@ -266,17 +266,17 @@ function storeSchema(values: Values) {
           ),
       })
       .optional()
-      .describe('The accounts in PostgreSQL, for many sidecars and up to millions of accounts.'),
+      .describe('Accounts in PostgreSQL, for several sidecars or many accounts.'),
   });
 }
 
 function routeSchema({ value }: Values) {
   return z.strictObject({
-    path: value(routePath).describe('Paths it applies to; see [Routes](#matching-of-routes).'),
+    path: value(routePath).describe('Paths that the route applies to; see [Routes](#matching-of-routes).'),
     methods: z
       .array(value(oneOf(httpMethods)))
       .prefault([])
-      .describe('Methods of the route; `GET` includes `HEAD`. None listed: all.'),
+      .describe('Methods of the route; `GET` includes `HEAD`. Default: all.'),
     keys: z
       .array(value(oneOf(keyKinds)))
       .min(1)

@@ -12,24 +12,26 @@ export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
 /** @param name which names accounts and keys may have */
 export function accountsSchema({ value }: Values, name = accountName) {
   const key = z.strictObject({
-    id: value(identifier).describe('Names the key in logs and to the upstream. Unique in the file.'),
-    name: value(name).optional().describe('What its owner calls the key, for lists.'),
-    key: value(apiKey).optional().describe('The key itself. For development: a key in use is better kept as `sha256`.'),
-    prefix: value(oneOf(keyPrefixes)).optional().describe('Kind and environment of a key kept as `sha256`.'),
+    id: value(identifier).describe('Identifies the key in logs and to the upstream. Unique in the file.'),
+    name: value(name).optional().describe('The display name of the key.'),
+    key: value(apiKey).optional().describe('The key itself, for development. In production, store `sha256`.'),
+    prefix: value(oneOf(keyPrefixes)).optional().describe('Kind and environment of a key stored as `sha256`.'),
     sha256: value(sha256)
       .optional()
       .describe('Hash of the whole key, in place of `key`: `printf %s "$KEY" | sha256sum`.'),
-    lastFour: value(lastFour).optional().describe('Its last four characters, for lists of keys kept as `sha256`.'),
-    createdAt: value(instant).describe('When the key was made. Its age is watched, for rotation.'),
-    expiresAt: value(instant).optional().describe('The key is refused from then on.'),
-    revokedAt: value(instant).optional().describe('When it was revoked. The key is refused, whatever the date.'),
+    lastFour: value(lastFour).optional().describe('The last four characters of the key, shown in lists.'),
+    createdAt: value(instant).describe('When the key was created. Rotation is due after 180 days.'),
+    expiresAt: value(instant).optional().describe('When the key expires.'),
+    revokedAt: value(instant)
+      .optional()
+      .describe('When the key was revoked. It is refused even if the date is in the future.'),
   });
 
   const encryption = z.strictObject({
     enabled: z.boolean().describe('Whether the account encrypts in this environment.'),
     key: value(text)
       .optional()
-      .describe('The AES key; see `format`. Required if encryption is enabled. It may be wrapped, and so may the IV.'),
+      .describe('The AES key; see `format`. Required if encryption is enabled. The key and the IV may be wrapped.'),
     iv: value(text).optional().describe('The IV; see `format`. Required if encryption is enabled.'),
     encoding: value(oneOf(encodings))
       .prefault('hex')
@@ -40,26 +42,24 @@ export function accountsSchema({ value }: Values, name = accountName) {
         '`text`: the key is 32 bytes of UTF-8, the IV the first 16 characters of its text. ' +
           '`base64`: both are base64, of 32 and 16 bytes.',
       ),
-    createdAt: value(instant)
-      .optional()
-      .describe('When the credentials were made. Their age is watched, for rotation.'),
+    createdAt: value(instant).optional().describe('When the credentials were created. Rotation is due after 180 days.'),
     previous: z
       .strictObject({
-        key: value(text).optional().describe('The key before.'),
-        iv: value(text).optional().describe('The IV before. Without `key` and `iv`, plaintext is accepted.'),
+        key: value(text).optional().describe('The previous key.'),
+        iv: value(text).optional().describe('The previous IV. Without `key` and `iv`, plaintext is accepted.'),
         format: value(oneOf(formatNames))
           .optional()
           .describe('Format of the previous credentials, if it differs from that of the current ones.'),
         until: value(instant).describe('The end of the grace.'),
       })
       .optional()
-      .describe('Also accepted for a time after a change.'),
+      .describe('Credentials, or plaintext, that are also accepted during a grace.'),
   });
 
   const account = z.strictObject({
-    id: value(identifier).describe('Names the account in logs and to the upstream. Unique in the file.'),
+    id: value(identifier).describe('Identifies the account in logs and to the upstream. Unique in the file.'),
     name: value(name).describe('The display name of the merchant.'),
-    active: z.boolean().default(true).describe('Requests of an account that is not active are refused.'),
+    active: z.boolean().default(true).describe('If false, requests of the account are refused.'),
     keys: z.array(key).prefault([]).describe('API keys. Several may be valid at a time, to rotate them.'),
     encryption: z
       .strictObject({

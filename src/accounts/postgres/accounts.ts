@@ -31,7 +31,7 @@ const sampleSize = 100;
 export interface PostgresSettings {
   /** `postgres://…` */
   readonly url: string;
-  /** The keys that wrap credentials: the first wraps, each unwraps. At least one. */
+  /** The keys that wrap credentials: the first wraps, all unwrap. At least one. */
   readonly masterKeys: readonly MasterKey[];
   /** Sign the audit trail, see `TrailOptions`. */
   readonly auditKeys: readonly KeyObject[];
