@@ -4,10 +4,12 @@ import {
   addedLatencyTable,
   costRatioTable,
   costTable,
+  count,
   footprintTable,
   growthTable,
   memoryTable,
   ratioTable,
+  sealTable,
   type Table,
 } from './table.ts';
 
@@ -61,6 +63,14 @@ export const blocks: readonly Block[] = [
           ? 'One run.'
           : `Median and range of ${footprint.rounds} rounds, each in fresh processes.`,
         footprintTable(footprint.figures),
+      ],
+  },
+  {
+    name: 'seals',
+    content: ({ seals }) =>
+      seals && [
+        `${count(seals.requests)} enveloped POSTs of 350 B a second, median and range of ${seals.rounds.length} rounds.`,
+        sealTable(seals),
       ],
   },
   { name: 'tracing', content: ({ tracing }) => tracing && [measuredIn(tracing), costTable(tracing)] },

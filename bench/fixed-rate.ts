@@ -5,11 +5,11 @@ import { percentile } from './statistics.ts';
 
 /**
  * Sends requests at a fixed rate, however late the responses are, and prints their latencies as a line of JSON. A
- * program of its own: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS`.
+ * program of its own: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS CONNECTIONS`.
  * A latency counts from the moment at which the request was due, not from when it could be sent, so that a stall adds
  * to the latency of every request that had to wait (no "coordinated omission").
  */
-const [port = 0, , rate = 0, seconds = 0] = process.argv.slice(2).map(Number);
+const [port = 0, , rate = 0, seconds = 0, open = 0] = process.argv.slice(2).map(Number);
 const requests = readRequests(process.argv[3] ?? '');
 const total = Math.floor(rate * seconds);
 const startedAt = performance.now() + 50;
@@ -97,7 +97,7 @@ function finish(): void {
   process.stdout.write(`${JSON.stringify({ p50: percentile(sorted, 50), p99: percentile(sorted, 99) })}\n`);
 }
 
-for (let i = 0; i < 64; i += 1) {
+for (let i = 0; i < open; i += 1) {
   const connection = new Connection();
   connections.push(connection);
   idle.push(connection);

@@ -31,12 +31,17 @@ export async function runLoad(port: number, file: string, connections: number, s
   return JSON.parse(output.slice(output.lastIndexOf('{'))) as Load;
 }
 
-/** Sends this many requests a second, whether or not the server keeps up. */
-export async function runFixedRate(port: number, file: string, rate: number, seconds: number): Promise<Latency> {
+/** Sends this many requests a second over this many connections, whether or not the server keeps up. */
+export async function runFixedRate(
+  port: number,
+  file: string,
+  rate: number,
+  seconds: number,
+  connections = 64,
+): Promise<Latency> {
   const program = fileURLToPath(new URL('fixed-rate.ts', import.meta.url));
-  return JSON.parse(
-    await run(process.execPath, [program, String(port), file, String(rate), String(seconds)]),
-  ) as Latency;
+  const numbers = [rate, seconds, connections].map(String);
+  return JSON.parse(await run(process.execPath, [program, String(port), file, ...numbers])) as Latency;
 }
 
 function urlOf(port: number): string {

@@ -10,6 +10,7 @@ import { parseOptions, usage, type Options } from './options.ts';
 import { peersOf, takes, type Peer } from './peers.ts';
 import type { Report } from './report.ts';
 import { measure, type Pace, type Result } from './rounds.ts';
+import { sealCost } from './seals.ts';
 import { buildSidecar } from './sidecar.ts';
 import { withStage, type Stage } from './stage.ts';
 import { asText, costTable, workloadTable } from './table.ts';
@@ -32,6 +33,7 @@ async function run(options: Options): Promise<Report> {
     if (options.command === 'latency') return { ...report, latency: await latency(stage, options) };
     if (options.command === 'footprint') return { ...report, footprint: await footprints(stage, options) };
     if (options.command === 'tracing') return { ...report, tracing: await traced(stage, options) };
+    if (options.command === 'seals') return { ...report, seals: await sealCost(stage, paceOf(options)) };
     if (options.command === 'cost') return { ...report, cost: await costs(stage, options) };
     return { ...report, compare: await compare(stage, options) };
   });

@@ -9,6 +9,7 @@ commands
   latency            what the sidecar, nginx and Go add to the upstream's latency at 200 and 2,000 requests/s
   footprint          start, memory, and bytes that a request leaves behind, compared with their goals
   tracing            what traces cost
+  seals              what 1,000 seals a second through the operators' API cost merchants
   cost               the CPU time of a request, compared with the floor and a baseline, also on a busy machine
 
 options
@@ -24,7 +25,7 @@ options
   --write-docs       puts the tables into docs/performance.md
 `;
 
-const commands = ['compare', 'growth', 'latency', 'footprint', 'tracing', 'cost'] as const;
+const commands = ['compare', 'growth', 'latency', 'footprint', 'tracing', 'seals', 'cost'] as const;
 
 export interface Options {
   readonly command: (typeof commands)[number];

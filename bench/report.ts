@@ -4,6 +4,7 @@ import type { Curve } from './growth.ts';
 import type { Footprint } from './footprint.ts';
 import type { Machine } from './machine.ts';
 import type { Pace, Result, Sample } from './rounds.ts';
+import type { SealCost } from './seals.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 
 /** The results of a run, as in its JSON. */
@@ -24,6 +25,7 @@ export interface Report {
   };
   readonly tracing?: CpuCosts;
   readonly cost?: readonly CpuCosts[];
+  readonly seals?: SealCost;
   readonly footprint?: { readonly rounds: number; readonly figures: readonly Footprint[] };
 }
 

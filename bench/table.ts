@@ -4,6 +4,7 @@ import type { Footprint } from './footprint.ts';
 import type { Curve } from './growth.ts';
 import { rowsOf, type Row } from './report.ts';
 import type { Result } from './rounds.ts';
+import type { SealCost } from './seals.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import type { Workload } from './workloads.ts';
 
@@ -120,6 +121,22 @@ export function addedLatencyTable(added: readonly AddedLatency[], titles: Readon
       written(p50, twoDigits),
       written(p99, twoDigits),
     ]),
+  ];
+}
+
+/** Merchants' latency without seals and with them. */
+export function sealTable({ seals, rounds }: SealCost): Table {
+  const line = (title: string, name: 'p50' | 'p99' | 'busy'): string[] => [
+    title,
+    written(spreadOf(rounds.map(({ without }) => without[name])), twoDigits),
+    written(spreadOf(rounds.map((round) => round.with[name])), twoDigits),
+    written(spreadOf(rounds.map((round) => round.with[name] / round.without[name])), twoDigits),
+  ];
+  return [
+    ['', 'without seals', `with ${count(seals)} seals/s`, 'ratio'],
+    line('p50, ms', 'p50'),
+    line('p99, ms', 'p99'),
+    line('share of a core used', 'busy'),
   ];
 }
 

@@ -98,6 +98,24 @@ test('a ratio is formed within a round', () => {
   expect(rows.map(({ ratio }) => ratio)).toEqual([undefined, { median: 2, min: 1.9, max: 2.1 }]);
 });
 
+test('what seals cost is shown as ratios within each round', () => {
+  const beside = (milliseconds: number, busy: number) => ({ p50: milliseconds, p99: 2 * milliseconds, busy });
+  // The machine is ten times slower in the second round.
+  const rounds = [
+    { without: beside(1, 0.1), with: beside(2, 0.4) },
+    { without: beside(10, 0.2), with: beside(30, 0.4) },
+  ];
+  const report = { date: '2026-11-22', machine: describeMachine(), seals: { requests: 500, seals: 1_000, rounds } };
+  const [how, table] = blocks.find(({ name }) => name === 'seals')?.content(report) ?? [];
+  expect(how).toBe('500 enveloped POSTs of 350 B a second, median and range of 2 rounds.');
+  expect(table).toEqual([
+    ['', 'without seals', 'with 1,000 seals/s', 'ratio'],
+    ['p50, ms', '5.50 (1.00–10.00)', '16.00 (2.00–30.00)', '2.50 (2.00–3.00)'],
+    ['p99, ms', '11.00 (2.00–20.00)', '32.00 (4.00–60.00)', '2.50 (2.00–3.00)'],
+    ['share of a core used', '0.15 (0.10–0.20)', '0.40', '3.00 (2.00–4.00)'],
+  ]);
+});
+
 test('the page about performance shows ratios of large bodies, and the peak memory over all workloads', () => {
   const sample = (peer: string): Sample => ({ peer, requestsPerCpuSecond: 1, requestsPerSecond: 1, busy: 1 });
   const of = (name: string, peer: string, peakMemory: number): Result => {

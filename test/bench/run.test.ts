@@ -45,6 +45,23 @@ describe('npm run bench', () => {
     expect(readdirSync(folder).filter((name) => name.startsWith('sidecar-bench-'))).toEqual([]);
   });
 
+  test('measures what seals cost merchants, with and without them', { timeout: 60_000 }, async () => {
+    const json = new Folder({}).file('report.json');
+    const tiny = ['--rounds', '2', '--seconds', '1', '--warm-up', '0', '--rate', '100'];
+    const { code, stdout, stderr } = await bench(['seals', ...tiny, '--json', json], new Folder({}).path);
+    expect([code, stderr]).toEqual([0, '']);
+    const { seals } = JSON.parse(readFileSync(json, 'utf8')) as Report;
+    expect(seals?.rounds).toHaveLength(2);
+    for (const round of seals?.rounds ?? []) {
+      for (const { p50, p99, busy } of [round.without, round.with]) {
+        expect(p50).toBeGreaterThan(0);
+        expect(p99).toBeGreaterThanOrEqual(p50);
+        expect(busy).toBeGreaterThan(0);
+      }
+    }
+    expect(stdout).toContain('with 1,000 seals/s');
+  });
+
   test('refuses invalid arguments with the usage', async () => {
     const folder = new Folder({}).path;
     const { code, stderr } = await bench(['--only', 'nonsense'], folder);

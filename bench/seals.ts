@@ -1,0 +1,97 @@
+import { join } from 'node:path';
+import { cpuSeconds } from './cpu-time.ts';
+import { knownMerchants, requestsOf } from './exchanges.ts';
+import { documentOf } from './documents.ts';
+import { runFixedRate, writeRequests, type Latency } from './load.ts';
+import type { Pace } from './rounds.ts';
+import type { Stage } from './stage.ts';
+import { freePort } from '../test/support/free-port.ts';
+import { withSidecar } from './with-sidecar.ts';
+
+/** What seals through the operators' API cost merchants. */
+export interface SealCost {
+  /** A second. */
+  readonly requests: number;
+  readonly seals: number;
+  /** Of merchants, with the same number of requests to the upstream instead of seals, and with seals. */
+  readonly rounds: readonly { readonly without: Beside; readonly with: Beside }[];
+}
+
+interface Beside extends Latency {
+  /** The share of its core that the sidecar used. */
+  readonly busy: number;
+}
+
+/** Webhooks a second. */
+const seals = 1_000;
+
+/** The listener leaves a token ten connections. */
+const coreConnections = 8;
+
+const token = 'token-of-the-core-in-the-benchmark';
+
+/**
+ * Measures merchants' latency with seals and without, in turns at the same sidecar. Without them the client of the core sends as many
+ * requests of the same size to the upstream, because it shares a core with the merchants' one.
+ */
+export async function sealCost(
+  stage: Stage,
+  { rounds, seconds, warmUp, rate = 1_000 }: Pick<Pace, 'rounds' | 'seconds' | 'warmUp' | 'rate'>,
+): Promise<SealCost> {
+  const operators = { port: await freePort(), tokens: [{ name: 'core', role: 'core', token }] };
+  return withSidecar(stage, { operators }, async ({ port, process }, _startUp, directory) => {
+    const encrypting = knownMerchants.slice(0, 100);
+    const files = {
+      merchants: join(directory, 'merchants'),
+      seals: join(directory, 'seals'),
+      others: join(directory, 'others'),
+    };
+    writeRequests(files.merchants, requestsOf(encrypting, '/api/s2s/responses/156', 350));
+    const sealsOf = (pathOf: (id: string) => string): Buffer[] => encrypting.map(({ id }) => sealRequest(pathOf(id)));
+    writeRequests(
+      files.seals,
+      sealsOf((id) => `/api/v1/accounts/${id}/encryption/test/seal`),
+    );
+    // The envelope of 350 bytes.
+    writeRequests(
+      files.others,
+      sealsOf(() => '/responses/715'),
+    );
+
+    const latencyBeside = async (corePort: number, file: string, time: number): Promise<Beside> => {
+      const before = cpuSeconds(process.pid);
+      const [merchants] = await Promise.all([
+        runFixedRate(port, files.merchants, rate, time),
+        runFixedRate(corePort, file, seals, time, coreConnections),
+      ]);
+      return { ...merchants, busy: (cpuSeconds(process.pid) - before) / time };
+    };
+    const beside = {
+      without: (time: number) => latencyBeside(stage.upstream, files.others, time),
+      with: (time: number) => latencyBeside(operators.port, files.seals, time),
+    };
+    if (warmUp > 0) await beside.with(warmUp);
+    const measured: { without: Beside; with: Beside }[] = [];
+    for (let round = 0; round < rounds; round += 1) {
+      // Each round begins with the other one, so that none always follows.
+      const first = round % 2 === 0 ? await beside.without(seconds) : undefined;
+      const withSeals = await beside.with(seconds);
+      measured.push({ without: first ?? (await beside.without(seconds)), with: withSeals });
+    }
+    return { requests: rate, seals, rounds: measured };
+  });
+}
+
+function sealRequest(path: string): Buffer {
+  const body = documentOf(350);
+  const head = [
+    `POST ${path} HTTP/1.1`,
+    'Host: localhost',
+    `Authorization: Bearer ${token}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+    '',
+    '',
+  ].join('\r\n');
+  return Buffer.concat([Buffer.from(head), body]);
+}
