@@ -17,12 +17,11 @@ import { Reservation } from './capacity/reservation.ts';
 import { Refusal } from '../errors.ts';
 import { continueWith } from '../promises.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { upstreamFields } from './forward.ts';
-import { refusalCodes } from './respond/faults.ts';
+import { forwardUpgrade, upstreamFields } from './forward.ts';
+import { refusalCodes } from './respond/problem.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { Responder } from './respond/responder.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
-import { forwardUpgrade } from './upgrade.ts';
 
 /** Bytes of a waiting request in memory besides its head (measured). */
 const waitingMemory = 3_000;
@@ -143,7 +142,7 @@ export class ExchangeRunner {
     const { exchange, http, reservation } = responder;
     if (exchange.refusal !== undefined) return responder.refuse(exchange.refusal);
     // Nothing of a request that is known to be broken is forwarded.
-    if (http.fault !== undefined) return responder.bodyFails(refusalCodes[http.fault]);
+    if (http.fault !== undefined) return responder.bodyFails(http.fault);
     if (exchange.test !== undefined) {
       const refusal = runCipherTest(responder, exchange, exchange.test, this.#cipherTests);
       return continueWith(refusal, (why) => {

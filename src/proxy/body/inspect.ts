@@ -30,34 +30,20 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
   if (head.framing.type === 'none') return pass(undefined);
 
   const { requestBody } = snapshot.limits;
-  const isOpaque = isEncoded(head) || (head.framing.length ?? 0) > requestBody;
-  const note = (first: Buffer): void => {
-    responder.unexpectedEnvelope = beginsLikeEnvelope(first);
+  const isOpaque = encryption === undefined || isEncoded(head) || (head.framing.length ?? 0) > requestBody;
+  const watch = (first: Buffer): void => {
+    responder.unexpectedEnvelope =
+      enveloped && encryption === undefined && !isEncoded(head) && beginsLikeEnvelope(first);
     if (responder.unexpectedEnvelope && exchange.environment.name === 'test') responder.hint = unexpected;
   };
-  const watch = enveloped && encryption === undefined && !isEncoded(head) ? note : undefined;
-  const inspected = (body: Buffer): Inspected => {
-    if (encryption === undefined || isOpaque || body.length > requestBody) return pass(body);
-    return continueWith(longBodies.run(responder, body, isEnvelope), (isOne) => {
-      if (!isOne) return pass(body);
-      if (!snapshot.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
-      return pass(body, { ...exchange, reported: [...exchange.reported, 'encryption_not_supported'] });
-    });
-  };
-  if (responder.hasWholeBody) {
-    const body = responder.takeWholeBody(true);
-    if (body instanceof Refusal) return body;
-    watch?.(body);
-    return inspected(body);
+  if (isOpaque && !responder.hasWholeBody) {
+    // The client is not asked for a body that is then refused.
+    if (!reservation.takeSlot()) return new Refusal('overloaded');
+    if (head.expectsContinue) http.sendContinue();
+    return pass(new PassingBody(responder, undefined, watch));
   }
-  const isStreamed = encryption === undefined || isOpaque;
-  // The client is not asked for a body that is then refused.
-  if (isStreamed && !reservation.takeSlot()) return new Refusal('overloaded');
-  if (head.expectsContinue) http.sendContinue();
-  if (isStreamed) return pass(new PassingBody(responder, undefined, watch));
-  responder.setDeadline('request_timeout');
   let blank = 0;
-  const collected = collect(responder, requestBody, (bytes) => {
+  const collected = collect(responder, requestBody, true, (bytes) => {
     responder.setDeadline('request_timeout');
     // Each byte is looked at once, however the body is split.
     while (blank < bytes.length && isWhiteSpace(bytes[blank] ?? 0)) blank += 1;
@@ -65,7 +51,15 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
   });
   return continueWith(collected, (read) => {
     if (read instanceof Refusal) return read;
+    const { bytes, whole } = read;
     // Its last piece may have shown that it is no JSON object.
-    return read.whole || http.bodyComplete ? inspected(read.bytes) : pass(new PassingBody(responder, read.bytes));
+    if (!whole && !http.bodyComplete) return pass(new PassingBody(responder, bytes));
+    watch(bytes);
+    if (isOpaque || bytes.length > requestBody) return pass(bytes);
+    return continueWith(longBodies.run(responder, bytes, isEnvelope), (isOne) => {
+      if (!isOne) return pass(bytes);
+      if (!snapshot.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
+      return pass(bytes, { ...exchange, reported: [...exchange.reported, 'encryption_not_supported'] });
+    });
   });
 }

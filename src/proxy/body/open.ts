@@ -44,26 +44,12 @@ export class EnvelopeOpener {
   /** Reads the body and opens it. A request without a body is forwarded as it is. */
   open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption): Opening {
     const { head } = exchange;
-    const empty: Outgoing = {
-      exchange,
-      body: undefined,
-      bodyFields: exchange.sealing?.sealer === undefined ? head.plainFields : noBodyFields,
-    };
-    if (head.framing.type === 'none') return this.#withoutBody(responder, empty);
-    if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+    if (head.framing.type !== 'none' && isEncoded(head)) return new Refusal('unsupported_content_encoding');
     return continueWith(readBody(responder, head, responder.snapshot.limits.requestBody), (sent) => {
       if (sent instanceof Refusal) return sent;
-      if (sent.length === 0) return this.#withoutBody(responder, empty);
+      if (sent.length === 0) return withoutBody(responder, exchange);
       return this.#longBodies.run(responder, sent, (body) => this.#open(responder, exchange, encryption, body));
     });
-  }
-
-  #withoutBody(responder: Responder, empty: Outgoing): Outgoing {
-    const { environment, head } = empty.exchange;
-    if (environment.name === 'test' && usuallyWithBody.test(head.method)) {
-      responder.hint = `the ${head.method} came without a body: if your code gave it one, it was lost on the way`;
-    }
-    return empty;
   }
 
   #open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
@@ -113,4 +99,12 @@ export class EnvelopeOpener {
       return new Refusal(opened.code, { hint, reason: opened.reason });
     });
   }
+}
+
+function withoutBody(responder: Responder, exchange: Admitted): Outgoing {
+  const { environment, head, sealing } = exchange;
+  if (environment.name === 'test' && usuallyWithBody.test(head.method)) {
+    responder.hint = `the ${head.method} came without a body: if your code gave it one, it was lost on the way`;
+  }
+  return { exchange, body: undefined, bodyFields: sealing?.sealer === undefined ? head.plainFields : noBodyFields };
 }

@@ -1,7 +1,7 @@
 import { Refusal } from '../../errors.ts';
 import type { BodySink, RequestFault } from '../../http1/request-reader.ts';
+import { continueWith } from '../../promises.ts';
 import type { RequestHead } from '../admit/head.ts';
-import { refusalCodes } from '../respond/faults.ts';
 import type { Responder } from '../respond/responder.ts';
 
 /** Whether the body has a content coding. */
@@ -62,7 +62,7 @@ class Collector implements BodySink {
   }
 
   onFault(fault: RequestFault): void {
-    this.#responder.bodyFails(refusalCodes[fault]);
+    this.#responder.bodyFails(fault);
   }
 
   get #whole(): Buffer {
@@ -96,39 +96,47 @@ class Collector implements BodySink {
   }
 }
 
-/** See `Collector`. @param goOn called with all bytes so far, after each read */
+/**
+ * See `Collector`. The result is no promise if the body arrived with the head.
+ *
+ * @param outlives whether it is used after the caller returns to the event loop. A body that arrived with the head is a view of
+ *   what was read from the socket, which the next read overwrites.
+ * @param goOn     called with all bytes so far, after each read
+ */
 export function collect(
   responder: Responder,
   limit: number,
+  outlives: boolean,
   goOn: (bytes: Buffer) => boolean = () => true,
-): Promise<Collected | Refusal> {
-  return new Promise((resolve) => responder.http.readBody(new Collector(responder, limit, goOn, resolve)));
+): Collected | Refusal | Promise<Collected | Refusal> {
+  if (responder.hasWholeBody) {
+    const bytes = responder.takeWholeBody(outlives);
+    return bytes instanceof Refusal ? bytes : { bytes, whole: true };
+  }
+  const { exchange, http } = responder;
+  if (exchange.head?.expectsContinue === true) http.sendContinue();
+  responder.setDeadline('request_timeout');
+  return new Promise((resolve) => http.readBody(new Collector(responder, limit, goOn, resolve)));
 }
+
+const nothing = Buffer.alloc(0);
 
 /**
  * Reads a body of up to `limit` bytes into memory, within the budget of all requests and within `timeouts.request`. Empty if
  * there is none.
  *
- * @param outlives whether the body is used after the caller returns to the event loop. A body that arrived with the head is a
- *   view of what was read from the socket, which the next read overwrites.
+ * @param outlives as in `collect`
  */
 export function readBody(
   responder: Responder,
-  head: RequestHead,
+  { framing }: RequestHead,
   limit: number,
   outlives = false,
 ): Buffer | Refusal | Promise<Buffer | Refusal> {
-  const { http } = responder;
-  if (head.framing.type === 'none') return Buffer.alloc(0);
-  if ((head.framing.length ?? 0) > limit) return new Refusal('body_too_large');
-  if (responder.hasWholeBody) {
-    const body = responder.takeWholeBody(outlives);
-    return body instanceof Refusal || body.length <= limit ? body : new Refusal('body_too_large');
-  }
-  if (head.expectsContinue) http.sendContinue();
-  responder.setDeadline('request_timeout');
-  return collect(responder, limit).then((read) => {
+  if (framing.type === 'none') return nothing;
+  if ((framing.length ?? 0) > limit) return new Refusal('body_too_large');
+  return continueWith(collect(responder, limit, outlives), (read) => {
     if (read instanceof Refusal) return read;
-    return read.whole ? read.bytes : new Refusal('body_too_large');
+    return read.whole && read.bytes.length <= limit ? read.bytes : new Refusal('body_too_large');
   });
 }

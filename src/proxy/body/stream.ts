@@ -1,6 +1,5 @@
 import type { BodySink as ClientSink, RequestFault } from '../../http1/request-reader.ts';
 import type { BodySink, StreamedBody } from '../../upstream/call.ts';
-import { refusalCodes } from '../respond/faults.ts';
 import type { Responder } from '../respond/responder.ts';
 
 /**
@@ -57,7 +56,7 @@ export class PassingBody implements StreamedBody, ClientSink {
   }
 
   onFault(fault: RequestFault): void {
-    this.#responder.bodyFails(refusalCodes[fault]);
+    this.#responder.bodyFails(fault);
   }
 
   #waitForUpstream(): void {

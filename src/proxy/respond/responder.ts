@@ -1,7 +1,8 @@
 import type { Timeouts } from '../../config/config.ts';
-import { Refusal, refusalOf, type RefusalCode } from '../../errors.ts';
+import { Refusal, refusalOf } from '../../errors.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../http1/exchange.ts';
 import { mayHaveBody } from '../../http1/grammar.ts';
+import type { RequestFault } from '../../http1/request-reader.ts';
 import type { Linked } from '../../linked-list.ts';
 import type { UpstreamCall, UpstreamFailure } from '../../upstream/call.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
@@ -10,7 +11,7 @@ import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
 import type { ClientConnection } from '../capacity/connections.ts';
 import type { Reservation } from '../capacity/reservation.ts';
-import { problemDocument, refusalFields } from './problem.ts';
+import { problemDocument, refusalCodes, refusalFields } from './problem.ts';
 import { Timing } from './timing.ts';
 
 /** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
@@ -176,11 +177,11 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   }
 
   /** The bytes that should be the request's body are not valid. */
-  bodyFails(code: RefusalCode): void {
+  bodyFails(fault: RequestFault): void {
     if (this.refusal !== undefined) return;
     this.call?.abort();
     this.client.count('malformed');
-    this.refuseOrAbort(new Refusal(code), 'malformed');
+    this.refuseOrAbort(new Refusal(refusalCodes[fault]), 'malformed');
   }
 
   /** Ends the request after an unexpected error. */
