@@ -94,6 +94,6 @@ ${memberLists(accounts)}
 
 - Keys: add the new key, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
 - Credentials: move the old ones to \`previous\`, with the end of the [grace](accounts.md#grace). \`previous: { until: … }\` alone accepts
-  plaintext from an account that begins to encrypt. A grace that has ended may stay in the file.
+  plaintext from an account that is switching to encryption. A grace that has ended may stay in the file.
 `;
 }

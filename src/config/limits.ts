@@ -33,12 +33,12 @@ export const limitSettings = {
   requestBody: {
     type: within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'),
     default: '1MiB',
-    text: 'Maximum body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
+    text: 'Maximum size of a body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
   },
   buffered: {
     type: size,
     default: '48MiB',
-    text: 'Bytes of bodies and of waiting requests held at once; beyond it requests are refused as `overloaded`.',
+    text: 'Maximum bytes of bodies and waiting requests in memory; beyond it requests are refused as `overloaded`.',
   },
   header: {
     type: within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'),
@@ -49,56 +49,56 @@ export const limitSettings = {
   headers: {
     type: { min: 10, max: 10_000 },
     default: 100,
-    text: 'Header fields of a request; one with more is refused as `headers_too_large`.',
+    text: 'Maximum number of header fields of a request; beyond it the request is refused as `headers_too_large`.',
   },
   connections: {
     type: { min: 1, max: 1_000_000 },
     default: 4096,
     text:
-      'Client connections open at once. One more replaces the one that has been idle longest without ever carrying a ' +
-      'known key, or is closed. At most half carry public keys.',
+      'Maximum number of client connections. Beyond it, the connection that has been idle longest without ever carrying a known key ' +
+      'is closed, or else the new one. At most half carry public keys.',
   },
   inFlight: {
     type: { min: 1 },
     default: 1024,
     text:
-      'Requests in progress at once; more are refused as `overloaded`. At most an eighth are without a known key, and ' +
-      'at most half with public keys.',
+      'Maximum number of requests in progress; beyond it requests are refused as `overloaded`. Requests without a known key get at ' +
+      'most an eighth, public keys half.',
   },
   failedKeys: {
     type: rate,
     default: '20/1m',
-    text: 'Unknown API keys of one client, and envelopes of one API key in live that do not open, in this time; more are refused as `too_many_attempts`.',
+    text: 'Maximum number of unknown API keys of one client in this time, and in live of failed envelopes of one API key; beyond it: `too_many_attempts`.',
   },
   account: {
     type: share,
     default: '50%',
     text:
-      'Share of `connections`, `inFlight` and `buffered` that one account may use in one environment; beyond it its requests are ' +
-      'refused as `overloaded`. Its public keys may use half of that. If both environments are served, `test` may use half of each in all.',
+      'Maximum share of `connections`, `inFlight` and `buffered` for one account in one environment; beyond it its requests are refused ' +
+      'as `overloaded`. Its public keys get half of the share. If both environments are served, `test` gets half of each limit.',
   },
 } as const satisfies Group;
 
 /** How long the sidecar waits for what. */
 export const timeoutSettings = {
-  connect: { type: timeLimit, default: '2s', text: 'To connect to the upstream, TLS included.' },
-  header: { type: timeLimit, default: '10s', text: "For a request's head to arrive." },
+  connect: { type: timeLimit, default: '2s', text: 'Time to connect to the upstream, including TLS.' },
+  header: { type: timeLimit, default: '10s', text: "Time for a request's head to arrive." },
   request: {
     type: timeLimit,
     default: '60s',
-    text: 'The time for an enveloped body to arrive; for other bodies, the longest pause.',
+    text: 'Time for an enveloped body to arrive; for other bodies, the longest pause.',
   },
   upstream: {
     type: timeLimit,
     default: '30s',
-    text: "Until the head of the upstream's response, then the longest pause within it.",
+    text: "Time until the head of the upstream's response, then the longest pause within it.",
   },
   idle: {
     type: timeLimit,
     default: '75s',
-    text: 'How long an idle client connection is kept. Longer than the gateway in front keeps it.',
+    text: 'How long an idle client connection is kept. Set it longer than the gateway in front keeps connections.',
   },
-  drain: { type: timeLimit, default: '25s', text: 'From the start of a drain until connections are closed.' },
+  drain: { type: timeLimit, default: '25s', text: 'Time from the start of a drain until connections are closed.' },
 } as const satisfies Group;
 
 const groups = { limits: limitSettings, timeouts: timeoutSettings } as const;

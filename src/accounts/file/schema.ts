@@ -40,7 +40,7 @@ export function accountsSchema({ value }: Values, name = accountName) {
       .prefault('text')
       .describe(
         '`text`: the key is 32 bytes of UTF-8, the IV the first 16 characters of its text. ' +
-          '`base64`: both are base64, of 32 and 16 bytes.',
+          '`base64`: base64 of 32 and 16 bytes.',
       ),
     createdAt: value(instant).optional().describe('When the credentials were created. Rotation is due after 180 days.'),
     previous: z
