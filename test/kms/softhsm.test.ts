@@ -1,4 +1,4 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
@@ -10,6 +10,7 @@ import { describeUnless } from '../support/describe-unless.ts';
 import { eventually } from '../support/eventually.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { occurrences } from '../support/memory.ts';
+import { postgresPrograms } from '../support/postgres.ts';
 import { describeOnEachStore } from '../support/stores.ts';
 import { startUpstream } from '../support/upstream.ts';
 
@@ -51,7 +52,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
       const { socket, rotate } = await startPlugin();
       // Whoever may use the socket may use the key.
       expect(statSync(socket).mode & 0o777).toBe(0o660);
-      const store = (await newStore()) as { readonly postgres?: object };
+      const store = (await newStore()) as { readonly postgres?: { readonly url: string } };
       const upstream = await startUpstream();
       const masterKey = { file: 'keys' };
       const accounts =
@@ -93,9 +94,20 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
       await sidecar.untilEntries('configuration reloaded', 3);
       await serves();
 
-      for (const file of globSync(`${folder.path}/**`, { withFileTypes: true }).filter((each) => each.isFile())) {
-        const bytes = readFileSync(`${file.parentPath}/${file.name}`);
-        for (const form of formsOf(clear)) expect([file.name, bytes.includes(form)]).toEqual([file.name, false]);
+      const folders = [folder.path];
+      if (store.postgres !== undefined) {
+        const { url } = store.postgres;
+        execFileSync(`${postgresPrograms}/psql`, ['-q', '-d', url, '-c', 'CHECKPOINT']);
+        folder.write({ 'dump.sql': execFileSync(`${postgresPrograms}/pg_dump`, ['-d', url], { encoding: 'utf8' }) });
+        // The server's socket is beside its data.
+        folders.push(`${new URL(url).searchParams.get('host')}/data`);
+      }
+      for (const each of folders) {
+        const files = globSync(`${each}/**`, { withFileTypes: true }).filter((file) => file.isFile());
+        const contents = files.map(({ parentPath, name }) => readFileSync(`${parentPath}/${name}`));
+        expect(contents.some((bytes) => bytes.includes('sealed:v1:'))).toBe(true);
+        const found = files.filter((_, i) => formsOf(clear).some((form) => contents[i]?.includes(form)));
+        expect(found.map(({ name }) => name)).toEqual([]);
       }
       // The bytes must be in memory to be used; a text would be there for no reason.
       const [, base64 = clear, hex = clear] = formsOf(clear);
