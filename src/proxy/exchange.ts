@@ -10,7 +10,7 @@ import { runCipherTest } from './body/cipher-test.ts';
 import { inspect } from './body/inspect.ts';
 import { LongBodies } from './body/long-bodies.ts';
 import { EnvelopeOpener, type Outgoing } from './body/open.ts';
-import { anonymous, type Budgets } from './capacity/budgets.ts';
+import type { Budgets } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/connections.ts';
 import { TickQueue, type WaitQueue } from './capacity/queues.ts';
 import { Reservation } from './capacity/reservation.ts';
@@ -111,11 +111,8 @@ export class ExchangeRunner {
     startedAt: number,
   ): Responder {
     const { onOver } = this.#observer;
-    const reservation = new Reservation(
-      this.#budgets,
-      anonymous[exchange.environment?.name ?? 'none'],
-      client.makeRoom,
-    );
+    const claim = this.#budgets.anonymous[exchange.environment?.name ?? 'none'];
+    const reservation = new Reservation(this.#budgets, claim, client.makeRoom);
     const responder = new Responder({ http, client, exchange, snapshot, reservation, startedAt, onOver });
     client.begin(reservation);
     this.#observer.onBegin(responder);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
-import { anonymous, Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
+import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import type { Waiter } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
@@ -20,7 +20,7 @@ describe('a budget', () => {
   const secret = (budgets: Budgets, account = acme): Claim => budgets.claim('live', account, 'secret');
 
   test.each([
-    ['anonymous requests', 2, 'anonymous', () => anonymous.live],
+    ['anonymous requests', 2, 'anonymous', (budgets: Budgets) => budgets.anonymous.live],
     ['public keys', 8, 'public', (budgets: Budgets) => budgets.claim('live', acme, 'public')],
     ['one account', 8, 'account', (budgets: Budgets) => secret(budgets)],
   ] as const)('has a part for %s, and leaves the rest to others', (_, size, shortage, claim) => {
@@ -35,12 +35,12 @@ describe('a budget', () => {
     const claims = newBudgets({ account: 1 });
     const { inFlight } = claims;
     expect(inFlight.take(16, secret(claims))).toBeUndefined();
-    for (const claim of [anonymous.live, claims.claim('live', globex, 'public'), secret(claims, globex)]) {
+    for (const claim of [claims.anonymous.live, claims.claim('live', globex, 'public'), secret(claims, globex)]) {
       expect(inFlight.take(1, claim)).toBe('total');
     }
     inFlight.give(1, secret(claims));
     expect(inFlight.take(2, secret(claims))).toBe('total');
-    expect(inFlight.take(1, anonymous.live)).toBeUndefined();
+    expect(inFlight.take(1, claims.anonymous.live)).toBeUndefined();
   });
 
   test('gives half to the test environment at most, whichever its accounts, if live is served too', () => {
@@ -49,7 +49,7 @@ describe('a budget', () => {
     expect(budgets.inFlight.take(4, inTest('one'))).toBeUndefined();
     expect(budgets.inFlight.take(4, inTest('two'))).toBeUndefined();
     expect(budgets.inFlight.take(1, inTest('three'))).toBe('test');
-    expect(budgets.inFlight.take(1, anonymous.test)).toBe('test');
+    expect(budgets.inFlight.take(1, budgets.anonymous.test)).toBe('test');
     expect(budgets.inFlight.take(8, secret(budgets))).toBeUndefined();
   });
 
@@ -104,35 +104,35 @@ describe('a budget', () => {
 
   test('has room for one request and one body of each party, however small it is', () => {
     const budgets = newBudgets({ inFlight: 1, buffered: 1_000, requestBody: 900 });
-    for (const claim of [anonymous.live, budgets.claim('live', acme, 'public'), secret(budgets)]) {
+    for (const claim of [budgets.anonymous.live, budgets.claim('live', acme, 'public'), secret(budgets)]) {
       expect(budgets.inFlight.take(1, claim)).toBeUndefined();
       expect(budgets.inFlight.take(1, claim)).toBe('total');
       budgets.inFlight.give(1, claim);
       expect(budgets.buffered.take(900, claim)).toBeUndefined();
       budgets.buffered.give(900, claim);
     }
-    expect(budgets.buffered.take(901, anonymous.live)).toBe('anonymous');
+    expect(budgets.buffered.take(901, budgets.anonymous.live)).toBe('anonymous');
   });
 });
 
 describe('a reservation', () => {
   test('returns its bytes to the part of the budget that they came from', () => {
     const budgets = newBudgets({ requestBody: 1_000 });
-    const reservation = new Reservation(budgets, anonymous.live);
+    const reservation = new Reservation(budgets, budgets.anonymous.live);
     expect(reservation.hold(600)).toBe(true);
     reservation.identify(budgets.claim('live', 'acme', 'secret'));
     expect(reservation.hold(400)).toBe(true);
-    expect(budgets.buffered.take(1, anonymous.live)).toBe('anonymous');
+    expect(budgets.buffered.take(1, budgets.anonymous.live)).toBe('anonymous');
     reservation.release();
     reservation.release();
     expect(budgets.buffered.used).toBe(0);
-    expect(budgets.buffered.take(1_000, anonymous.live)).toBeUndefined();
-    expect(budgets.buffered.take(1, anonymous.live)).toBe('anonymous');
+    expect(budgets.buffered.take(1_000, budgets.anonymous.live)).toBeUndefined();
+    expect(budgets.buffered.take(1, budgets.anonymous.live)).toBe('anonymous');
   });
 
   test('returns its place once, and names what it exceeded', () => {
     const budgets = newBudgets({ inFlight: 1 });
-    const reservation = new Reservation(budgets, anonymous.live);
+    const reservation = new Reservation(budgets, budgets.anonymous.live);
     expect([reservation.takeSlot(), reservation.takeSlot()]).toEqual([true, true]);
     expect(budgets.inFlight.used).toBe(1);
     const other = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'));

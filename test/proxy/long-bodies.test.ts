@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { sliceLength } from '../../src/envelope/slices.ts';
 import { LongBodies } from '../../src/proxy/body/long-bodies.ts';
-import { anonymous, type Budgets } from '../../src/proxy/capacity/budgets.ts';
+import type { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { settle } from '../support/turns.ts';
@@ -11,7 +11,7 @@ const long = Buffer.alloc(sliceLength + 1);
 /** A request in progress in this environment, as far as its body needs it. */
 function requestIn(name: 'test' | 'live') {
   const exchange = { environment: { name } } as Responder['exchange'];
-  return { exchange, reservation: new Reservation({} as Budgets, anonymous[name]) };
+  return { exchange, reservation: new Reservation({} as Budgets, []) };
 }
 
 /** Work that goes on until `finish` is called. */

@@ -7,7 +7,7 @@ import { Refusal, refusalOf, refusals, type RefusalCode } from '../../src/errors
 import { refused } from '../../src/proxy/admit/exchange.ts';
 import type { Sealing } from '../../src/proxy/admit/sealing.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
-import { anonymous, Budgets } from '../../src/proxy/capacity/budgets.ts';
+import { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import type { ClientConnection } from '../../src/proxy/capacity/connections.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { Responder } from '../../src/proxy/respond/responder.ts';
@@ -49,11 +49,12 @@ async function bodiesOf(
   const { port } = await startServer({
     serve: (http) => {
       const refusal = new Refusal(code, { hint });
+      const budgets = new Budgets(config.limits, false);
       new Responder({
         http,
         client,
         snapshot,
-        reservation: new Reservation(new Budgets(config.limits, false), anonymous.test),
+        reservation: new Reservation(budgets, budgets.anonymous.test),
         startedAt: 0,
         exchange: { ...refused(refusal, 'id-1'), sealing },
         onOver() {},

@@ -9,7 +9,6 @@ import type { ServerExchange } from '../../http1/exchange.ts';
 import { ambiguousBecause } from '../admit/ambiguity.ts';
 import type { Admitted } from '../admit/exchange.ts';
 import type { CipherTest } from '../admit/target.ts';
-import { anonymous } from '../capacity/budgets.ts';
 import type { TickQueue } from '../capacity/queues.ts';
 import type { Responder } from '../respond/responder.ts';
 import { isEncoded, readBody } from './read.ts';
@@ -48,8 +47,8 @@ export async function runCipherTest(
   const read = await readBody(responder, head, Math.min(maxCipherTestBytes, snapshot.limits.requestBody), true);
   reservation.givesWay = false;
   if (read instanceof Refusal) return read;
-  // Always billed as anonymous, because no key is needed here.
-  if (!reservation.takeSlot(anonymous[environment.name])) return new Refusal('overloaded');
+  // Because no key is needed here.
+  if (!reservation.takeAnonymousSlot(environment.name)) return new Refusal('overloaded');
   await reservation.wait(queue);
   const before = performance.now();
   try {

@@ -11,61 +11,40 @@ export type LimitName = 'connections' | 'inFlight' | 'buffered';
 /** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
-/** What one account uses in one environment. */
-type AccountUse = Record<LimitName, number>;
+type Amounts = Record<LimitName, number>;
 
-/** Whom an amount is billed to. */
-export interface Claim {
-  readonly tier: Tier;
-  readonly environment: EnvironmentName | undefined;
-  /** Undefined before the account is known. */
-  readonly account: AccountUse | undefined;
-  /** The part of it that public keys use; undefined for other claims. */
-  readonly publicUse: AccountUse | undefined;
+/** A part of the budgets that some requests share. */
+class Part {
+  /** Why it is exhausted. */
+  readonly shortage: Shortage;
+  /** How much of each budget they may use together; the configuration may change it. */
+  readonly quotas: Readonly<Amounts>;
+  readonly used: Amounts = { connections: 0, inFlight: 0, buffered: 0 };
+
+  constructor(shortage: Shortage, quotas: Readonly<Amounts>) {
+    this.shortage = shortage;
+    this.quotas = quotas;
+  }
 }
 
-/** The claims of requests without a valid key, before and after their environment is known. */
-export const anonymous: Readonly<Record<EnvironmentName | 'none', Claim>> = {
-  none: { tier: 'anonymous', environment: undefined, account: undefined, publicUse: undefined },
-  test: { tier: 'anonymous', environment: 'test', account: undefined, publicUse: undefined },
-  live: { tier: 'anonymous', environment: 'live', account: undefined, publicUse: undefined },
-};
-
-/** How much of a budget each party may use. */
-interface Quotas {
-  readonly anonymous: number;
-  readonly public: number;
-  readonly secret: number;
-  readonly test: number;
-  /** For public keys in test, which must not keep out its secret ones. */
-  readonly testPublic: number;
-  readonly account: number;
-  /** For the public keys of an account: they must not keep out its secret ones. */
-  readonly accountPublic: number;
-}
+/** Whom an amount is billed to: all these parts must have it. */
+export type Claim = readonly Part[];
 
 /** How many connections may be closed for one amount. */
 const maxEvictions = 8;
 
-/** A resource shared by all requests, of which each tier, the test environment and each account may use a part. */
+/** A resource shared by all requests. */
 class Budget {
   readonly #name: LimitName;
-  readonly #used = { anonymous: 0, public: 0, secret: 0 };
-  #usedByTest = 0;
-  #publicInTest = 0;
-  #quotas: Quotas = { anonymous: 0, public: 0, secret: 0, test: 0, testPublic: 0, account: 0, accountPublic: 0 };
+  readonly #total: Part;
 
-  constructor(name: LimitName) {
+  constructor(name: LimitName, total: Part) {
     this.#name = name;
-  }
-
-  /** Sets the quotas; what is in use stays in use. */
-  resize(quotas: Quotas): void {
-    this.#quotas = quotas;
+    this.#total = total;
   }
 
   get used(): number {
-    return this.#used.anonymous + this.#used.public + this.#used.secret;
+    return this.#total.used[this.#name];
   }
 
   /**
@@ -97,78 +76,85 @@ class Budget {
   }
 
   /** Why `amount` is not available to a claim; undefined if it is. */
-  shortage(amount: number, { tier, environment, account, publicUse }: Claim): Shortage | undefined {
-    const quotas = this.#quotas;
+  shortage(amount: number, claim: Claim): Shortage | undefined {
     const name = this.#name;
-    if (this.used + amount > quotas.secret) return 'total';
-    if (tier !== 'secret' && this.#used[tier] + amount > quotas[tier]) return tier;
-    if (environment === 'test' && this.#usedByTest + amount > quotas.test) return 'test';
-    if (environment === 'test' && tier === 'public' && this.#publicInTest + amount > quotas.testPublic) return 'public';
-    if (account !== undefined && account[name] + amount > quotas.account) return 'account';
-    if (publicUse !== undefined && publicUse[name] + amount > quotas.accountPublic) return 'account';
+    for (const { shortage, quotas, used } of claim) if (used[name] + amount > quotas[name]) return shortage;
     return undefined;
   }
 
-  #add(amount: number, { tier, environment, account, publicUse }: Claim): void {
-    this.#used[tier] += amount;
-    if (environment === 'test') this.#usedByTest += amount;
-    if (environment === 'test' && tier === 'public') this.#publicInTest += amount;
-    if (account !== undefined) account[this.#name] += amount;
-    if (publicUse !== undefined) publicUse[this.#name] += amount;
+  #add(amount: number, claim: Claim): void {
+    for (const { used } of claim) used[this.#name] += amount;
   }
 }
 
 /** The claims of one account in one environment. */
 interface AccountClaims {
-  readonly account: AccountUse;
+  readonly account: Part;
   readonly public: Claim;
   readonly secret: Claim;
 }
+
+const newQuotas = (): Amounts => ({ connections: 0, inFlight: 0, buffered: 0 });
 
 /** Milliseconds between two removals of accounts that use nothing. */
 const sweepInterval = 60_000;
 
 /** The budgets of all requests, and what each account uses of them. */
 export class Budgets {
-  readonly connections = new Budget('connections');
+  readonly #quotas = {
+    total: newQuotas(),
+    anonymous: newQuotas(),
+    public: newQuotas(),
+    test: newQuotas(),
+    testPublic: newQuotas(),
+    account: newQuotas(),
+    accountPublic: newQuotas(),
+  };
+  readonly #total = new Part('total', this.#quotas.total);
+  readonly #public = new Part('public', this.#quotas.public);
+  readonly #test = new Part('test', this.#quotas.test);
+  /** The public keys of test must not keep out its secret ones. */
+  readonly #testPublic = new Part('public', this.#quotas.testPublic);
+  readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
+
+  readonly connections = new Budget('connections', this.#total);
   /** Requests in progress. */
-  readonly inFlight = new Budget('inFlight');
+  readonly inFlight = new Budget('inFlight', this.#total);
   /** Bytes of requests and responses in memory. */
-  readonly buffered = new Budget('buffered');
+  readonly buffered = new Budget('buffered', this.#total);
+  /** The claims of requests without a valid key, before and after their environment is known. */
+  readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
   /** The requests that wait for a place in flight; each must take it when it starts. Live ones do not wait behind test ones. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
   #isStarting = false;
-  readonly #accounts: Readonly<Record<EnvironmentName, Map<string, AccountClaims>>> = {
-    test: new Map(),
-    live: new Map(),
-  };
   readonly #sweep: NodeJS.Timeout;
 
   /** @param servesBoth whether there is a live environment to protect from the test environment */
   constructor(limits: Limits, servesBoth: boolean) {
+    const none = [this.#total, new Part('anonymous', this.#quotas.anonymous)];
+    this.anonymous = { none, live: [...none], test: [...none, this.#test] };
     this.resize(limits, servesBoth);
     // Not at the end of each request: an entry for each request would promote them all to the old generation.
     this.#sweep = setInterval(() => this.#forgetIdle(), sweepInterval).unref();
   }
 
-  resize({ connections, inFlight, buffered, requestBody, account: share }: Limits, servesBoth: boolean): void {
-    const quotas = (size: number, min: number, anonymousPart: number, publicPart: number): Quotas => {
+  /** Sets the quotas; what is in use stays in use. */
+  resize({ connections, inFlight, buffered, requestBody, account }: Limits, servesBoth: boolean): void {
+    const divide = (name: LimitName, size: number, min: number, anonymous: number): void => {
       const part = (fraction: number): number => Math.max(min, Math.floor(size * fraction));
-      return {
-        anonymous: part(anonymousPart),
-        public: part(publicPart),
-        secret: size,
-        test: servesBoth ? part(1 / 2) : size,
-        testPublic: servesBoth ? part(publicPart / 2) : part(publicPart),
-        account: part(share),
-        accountPublic: part(share / 2),
-      };
+      this.#quotas.total[name] = size;
+      this.#quotas.anonymous[name] = part(anonymous);
+      this.#quotas.public[name] = part(1 / 2);
+      this.#quotas.test[name] = part(servesBoth ? 1 / 2 : 1);
+      this.#quotas.testPublic[name] = part(servesBoth ? 1 / 4 : 1 / 2);
+      this.#quotas.account[name] = part(account);
+      this.#quotas.accountPublic[name] = part(account / 2);
     };
     // A connection without a known key can be evicted, so that anonymous ones may use all that nobody else needs.
-    this.connections.resize(quotas(connections, 1, 1, 1 / 2));
-    this.inFlight.resize(quotas(inFlight, 1, 1 / 8, 1 / 2));
+    divide('connections', connections, 1, 1);
+    divide('inFlight', inFlight, 1, 1 / 8);
     // At least enough for one body.
-    this.buffered.resize(quotas(buffered, requestBody, 1 / 8, 1 / 2));
+    divide('buffered', buffered, requestBody, 1 / 8);
     this.#startWaiting();
   }
 
@@ -192,7 +178,7 @@ export class Budgets {
 
   /** Starts the request that has waited longest, if there is a place for it. Only those without a key wait. */
   #startFirst(environment: EnvironmentName): boolean {
-    if (this.inFlight.shortage(1, anonymous[environment]) !== undefined) return false;
+    if (this.inFlight.shortage(1, this.anonymous[environment]) !== undefined) return false;
     const start = this.waiting[environment].shift();
     start?.();
     return start !== undefined;
@@ -203,12 +189,15 @@ export class Budgets {
     const accounts = this.#accounts[environment];
     let claims = accounts.get(accountId);
     if (claims === undefined) {
-      const account = { connections: 0, inFlight: 0, buffered: 0 };
-      const publicUse = { ...account };
+      const isTest = environment === 'test';
+      const account = new Part('account', this.#quotas.account);
+      // The public keys of an account must not keep out its secret ones.
+      const accountPublic = new Part('account', this.#quotas.accountPublic);
+      const publicParts = isTest ? [this.#public, this.#test, this.#testPublic] : [this.#public];
       claims = {
         account,
-        public: { tier: 'public', environment, account, publicUse },
-        secret: { tier: 'secret', environment, account, publicUse: undefined },
+        public: [this.#total, ...publicParts, account, accountPublic],
+        secret: isTest ? [this.#total, this.#test, account] : [this.#total, account],
       };
       accounts.set(accountId, claims);
     }
@@ -218,7 +207,7 @@ export class Budgets {
   #forgetIdle(): void {
     for (const accounts of Object.values(this.#accounts)) {
       for (const [id, { account }] of accounts) {
-        if (account.connections + account.inFlight + account.buffered === 0) accounts.delete(id);
+        if (Object.values(account.used).every((amount) => amount === 0)) accounts.delete(id);
       }
     }
   }

@@ -4,7 +4,7 @@ import type { ServerConnection } from '../../http1/connection.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
-import { anonymous, type Budgets, type Claim, type Shortage } from './budgets.ts';
+import type { Budgets, Claim, Shortage } from './budgets.ts';
 import type { Reservation } from './reservation.ts';
 
 /** A client's connection: what it is billed to, and what its requests have in common. */
@@ -27,8 +27,8 @@ export class ClientConnection implements Linked<ClientConnection> {
   closedFor: ClosingReason | undefined;
   /** What the request in progress has taken. */
   #reservation: Reservation | undefined;
-  #claim = anonymous.none;
-  #heldClaim = anonymous.none;
+  #claim: Claim;
+  #heldClaim: Claim;
   #counted = false;
   #left = false;
   readonly #all: ClientConnections;
@@ -38,6 +38,8 @@ export class ClientConnection implements Linked<ClientConnection> {
     this.http = http;
     this.peer = peer;
     this.#all = all;
+    this.#claim = all.budgets.anonymous.none;
+    this.#heldClaim = this.#claim;
     all.evictable.add(this);
   }
 
@@ -63,7 +65,7 @@ export class ClientConnection implements Linked<ClientConnection> {
   /** No request is in progress: from now on it counts as idle. */
   idle(): void {
     this.#reservation = undefined;
-    if (this.#left || this.#claim !== anonymous.none) return;
+    if (this.#left || this.#claim !== this.#all.budgets.anonymous.none) return;
     this.#all.evictable.remove(this);
     this.#all.evictable.add(this);
   }
@@ -155,7 +157,7 @@ export class ClientConnections {
    * @returns undefined if there is none: then the new one must be closed
    */
   open(http: ServerConnection, peer: string): ClientConnection | undefined {
-    const { connections } = this.budgets;
+    const { anonymous, connections } = this.budgets;
     if (connections.take(1, anonymous.none) !== undefined) {
       this.#longestIdle()?.evict();
       if (connections.take(1, anonymous.none) !== undefined) {

@@ -1,4 +1,5 @@
-import { anonymous, type Budgets, type Claim, type LimitName, type Shortage } from './budgets.ts';
+import type { EnvironmentName } from '../../accounts/api-key.ts';
+import type { Budgets, Claim, LimitName, Shortage } from './budgets.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
 /** What one request has taken of the budgets, and the queue in which it waits. */
@@ -8,7 +9,7 @@ export class Reservation implements Waiter {
   #claim: Claim;
   #slot: Claim | undefined;
   #bytes = 0;
-  #bytesClaim: Claim = anonymous.none;
+  #bytesClaim: Claim;
   #leaveQueue: (() => void) | undefined;
   /**
    * Whether the connection may be closed for these bytes, if it never carried a valid key: they are held as long as the client likes, in
@@ -23,6 +24,7 @@ export class Reservation implements Waiter {
   constructor(budgets: Budgets, claim: Claim, makeRoom?: () => boolean) {
     this.#budgets = budgets;
     this.#claim = claim;
+    this.#bytesClaim = claim;
     this.#makeRoom = makeRoom;
   }
 
@@ -40,7 +42,16 @@ export class Reservation implements Waiter {
   }
 
   /** Takes a place in flight unless the request has one; false if none is left. */
-  takeSlot(claim = this.#claim): boolean {
+  takeSlot(): boolean {
+    return this.#takeSlot(this.#claim);
+  }
+
+  /** As `takeSlot`, billed as for a request without a key. */
+  takeAnonymousSlot(environment: EnvironmentName): boolean {
+    return this.#takeSlot(this.#budgets.anonymous[environment]);
+  }
+
+  #takeSlot(claim: Claim): boolean {
     if (this.#slot !== undefined) return true;
     if (!this.#take('inFlight', 1, claim)) return false;
     this.#slot = claim;
