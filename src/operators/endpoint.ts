@@ -70,7 +70,7 @@ export interface Endpoint {
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
   /** Whether it creates a secret, so that `Idempotency-Key` applies. */
   readonly makesSecret?: true;
-  /** Whether it reads many accounts or events, so that requests of one token are carried out one at a time. */
+  /** Whether it reads many accounts or events: of all such requests of one token, one is carried out at a time. */
   readonly takesTurns?: true;
   /** Whether its body is of any type, and `run` results in a `SealedBody`, which is the response. */
   readonly rawBody?: true;

@@ -47,8 +47,10 @@ export class Routes {
       },
       handler: async (request, reply) => {
         const { hash } = signedIn(request);
-        const work = (): Promise<object> => carryOut(endpoint, request, reply, this.#parts(), this.#clock());
-        const result = await (endpoint.takesTurns ? this.#turns.take(hash, () => unlessLeft(reply, work)) : work());
+        const queue = queueFor(endpoint, hash);
+        const inTurn: InTurn = (work) =>
+          queue === undefined ? work() : this.#turns.take(queue, () => unlessLeft(reply, work));
+        const result = await carryOut(endpoint, request, reply, this.#parts(), this.#clock(), inTurn);
         void reply.code(endpoint.response.status);
         if (!(result instanceof SealedBody)) return this.#text(result, reply, hash);
         void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
@@ -71,6 +73,18 @@ export class Routes {
   }
 }
 
+/** Does work now, or when its turn has come. */
+type InTurn = (work: () => Promise<object>) => Promise<object>;
+
+/**
+ * The queue in which a request waits for others of its token, so that one token cannot keep the others from their revocations. What
+ * reads much has one queue, everything else one for each operation. Undefined: it does not wait.
+ */
+function queueFor({ takesTurns, rawBody, operation }: Endpoint, token: string): string | undefined {
+  if (rawBody) return undefined;
+  return takesTurns ? token : `${token} ${operation}`;
+}
+
 /** Nobody waits for the work of a client that left before its turn. */
 async function unlessLeft<T>(reply: FastifyReply, work: () => Promise<T>): Promise<T> {
   if (reply.raw.destroyed) throw new ApiProblem('request_timeout', 'The client has left.');
@@ -83,6 +97,7 @@ async function carryOut(
   reply: FastifyReply,
   parts: Parts,
   now: number,
+  inTurn: InTurn,
 ): Promise<object> {
   const { params, query, body, headers } = request;
   const sent = endpoint.method === 'GET' ? query : endpoint.rawBody ? {} : (body ?? {});
@@ -106,7 +121,7 @@ async function carryOut(
     body: endpoint.rawBody ? (body as Readable | undefined) : undefined,
     closed: new Promise((resolve) => reply.raw.once('close', resolve)),
   };
-  const result = await endpoint.run(parts, input as never, caller, raw);
+  const result = await inTurn(() => endpoint.run(parts, input as never, caller, raw));
   // The rows of other accounts.
   if ('unreadable' in result && token.account !== undefined) return { ...result, unreadable: [] };
   if (endpoint.role === 'viewer' || endpoint.rawBody) return result;

@@ -3,7 +3,7 @@ import { fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
-import type { Parts } from '../../src/operators/endpoint.ts';
+import type { Endpoint, Parts } from '../../src/operators/endpoint.ts';
 import { ApiProblem } from '../../src/operators/problems.ts';
 import { Routes } from '../../src/operators/routes.ts';
 import { openStore, put, slowSearches, storedAccount } from '../accounts/postgres/fixtures.ts';
@@ -45,20 +45,77 @@ describeWithPostgres('searches of one token', () => {
   });
 });
 
-test('long responses that a client does not read are bounded for its token, and others get theirs', async () => {
-  // Longer than a page: the kernel takes up to 3 MB for a client that does not read.
-  const text = 'x'.repeat(4 * 1_048_576 - 100);
-  const row = { method: 'GET', summary: '', role: 'viewer', accountToken: 'own', input: z.strictObject({}) } as const;
-  const response = { status: 200, view: 'Session' } as const;
-  const routes = new Routes(() => ({}) as Parts, Date.now);
+type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role'> & { readonly run: () => Promise<object> };
+
+/** Endpoints behind real HTTP, for any token: the name of the operator is its `Authorization`. */
+function appOf(rows: readonly Row[]) {
+  const routes = new Routes(() => ({ isServed: async () => true }) as unknown as Parts, Date.now);
   const app = fastify();
   app.addHook('onRequest', async (request) => {
     const name = String(request.headers.authorization);
     request.token = { ...dashboard, name, hash: sha256Hex(name) };
   });
   app.setErrorHandler((error, _request, reply) => reply.code(error instanceof ApiProblem ? 503 : 500).send());
-  app.route(routes.of({ ...row, path: '/long', operation: 'long', response, run: async () => ({ text }) }));
-  app.route(routes.of({ ...row, path: '/short', operation: 'short', response, run: async () => ({}) }));
+  const response = { status: 200, view: 'Session' } as const;
+  for (const row of rows) {
+    app.route(routes.of({ summary: '', accountToken: 'own', input: z.strictObject({}), response, ...row }));
+  }
+  return app;
+}
+
+test('the requests of one token wait for each other, by operation, and those whose client has left are not carried out', async () => {
+  const running: { readonly operation: string; readonly end: () => void }[] = [];
+  const row = (operation: string): Row => ({
+    method: 'POST',
+    path: `/${operation}`,
+    operation,
+    role: 'operator',
+    run: () => new Promise((resolve) => running.push({ operation, end: () => resolve({}) })),
+  });
+  const app = appOf([row('replace'), row('revoke')]);
+  let aborted = 0;
+  app.addHook('onRequestAbort', (_request, done) => {
+    aborted += 1;
+    done();
+  });
+  const origin = await app.listen({ port: 0, host: '127.0.0.1' });
+  onTestFinished(() => app.close());
+  const send = (operation: string, authorization: string, signal?: AbortSignal): Promise<number | void> =>
+    fetch(`${origin}/api/v1/${operation}`, { method: 'POST', headers: { authorization }, signal: signal ?? null }).then(
+      ({ status }) => status,
+      () => {},
+    );
+  const operations = (): readonly string[] => running.map(({ operation }) => operation);
+
+  const first = send('replace', 'one');
+  await eventually('it runs', () => running.length === 1);
+  const leaving = new AbortController();
+  const left = send('replace', 'one', leaving.signal);
+  const revoked = send('revoke', 'one');
+  await eventually('another operation runs', () => running.length === 2);
+  const other = send('replace', 'other');
+  await eventually('the change of another token runs', () => running.length === 3);
+  const last = send('replace', 'one');
+  leaving.abort();
+  await left;
+  await eventually('the client has left', () => aborted === 1);
+  expect(operations()).toEqual(['replace', 'revoke', 'replace']);
+  for (const { end } of running) end();
+  expect(await Promise.all([first, revoked, other])).toEqual([200, 200, 200]);
+  await eventually('the next one runs', () => running.length === 4);
+  running.at(-1)?.end();
+  expect(await last).toBe(200);
+  expect(running).toHaveLength(4);
+});
+
+test('long responses that a client does not read are bounded for its token, and others get theirs', async () => {
+  // Longer than a page: the kernel takes up to 3 MB for a client that does not read.
+  const text = 'x'.repeat(4 * 1_048_576 - 100);
+  const row = { method: 'GET', role: 'viewer' } as const;
+  const app = appOf([
+    { ...row, path: '/long', operation: 'long', run: async () => ({ text }) },
+    { ...row, path: '/short', operation: 'short', run: async () => ({}) },
+  ]);
   const origin = await app.listen({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => app.close());
   const statusOf = async (path: string, authorization: string): Promise<number> => {
