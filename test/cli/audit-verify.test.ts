@@ -151,6 +151,16 @@ test('a trail of the version before is taken over with the first change', async 
     details: { events: 3 },
   });
   expect(lines((await run('audit list')).stdout)).toHaveLength(6);
+
+  // After a rollback.
+  appendFileSync(folder.file('accounts.audit.jsonl'), `${JSON.stringify(older)}\n`.repeat(2));
+  await add('b');
+  expect(await run('audit verify')).toMatchObject({
+    code: 1,
+    stderr: 'audit verify: event 6 is unchained: it does not belong to the chain\n',
+  });
+  expect(JSON.parse((await exported()).at(-1) ?? '')).toMatchObject({ position: 8, account: 'b' });
+  expect(lines((await run('audit list')).stdout)).toHaveLength(9);
   const text = readFileSync(folder.file('accounts.audit.jsonl'), 'utf8');
   writeFileSync(folder.file('accounts.audit.jsonl'), text.replace('user:ana', 'user:ann'));
   expect(await run('audit verify')).toMatchObject({
@@ -223,6 +233,9 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     const migrating = run('accounts migrate');
     for (const id of ['b', 'c', 'd']) await add(id);
     expect((await migrating).stdout).toBe('The tables are up to date.\nChained 120 events of the version before.\n');
+    // A change that comes meanwhile waits for one transaction at most.
+    const most = 'SELECT max(count) FROM (SELECT count(*) FROM trail GROUP BY xmin) AS transactions';
+    expect(await sql(most)).toBe('50');
     expect((await run('audit verify')).stdout).toBe('OK: 125 events, 0 signed\n');
     expect((await run('accounts migrate')).stdout).toBe('The tables are up to date.\n');
 
