@@ -13,55 +13,46 @@ const clientLeft = 499;
 /** The status of a request whose connection the sidecar closed before the response began. */
 const closedBySidecar = 444;
 
-/** The one place where requests are logged, counted, traced and noted as uses, each once, when its outcome is known. */
-export class Observer {
-  readonly #log: Logger;
-  readonly #recorder: TrafficRecorder;
-  readonly #clock: () => number;
-  readonly #used: () => LimitUse['used'];
+/**
+ * The one place where requests are logged, counted, traced and noted as uses, each once, when its outcome is known.
+ *
+ * @param clock epoch milliseconds
+ * @param used  the use of the limits, for explanations
+ */
+export function observeWith(
+  log: Logger,
+  recorder: TrafficRecorder,
+  clock: () => number,
+  used: () => LimitUse['used'],
+): (responder: Responder) => void {
+  return (responder) => {
+    const { error, exchange, timing, unexpectedEnvelope } = responder;
+    const { environment, opened, reported, trace } = exchange;
+    if (error !== undefined) log.error({ err: error, request_id: exchange.id }, 'request failed');
+    recorder.record(accessLine(responder), { opened, overhead: timing.overhead, unexpectedEnvelope, trace });
+    if (log.isLevelEnabled('debug')) log.debug(explanation(responder, used()), 'decision');
+    if (environment !== undefined) for (const code of reported) recorder.metrics.reported(environment.name, code);
+    noteUse(responder, recorder, clock());
+  };
+}
 
-  /**
-   * @param clock epoch milliseconds
-   * @param used  the use of the limits, for explanations
-   */
-  constructor(log: Logger, recorder: TrafficRecorder, clock: () => number, used: () => LimitUse['used']) {
-    this.#log = log;
-    this.#recorder = recorder;
-    this.#clock = clock;
-    this.#used = used;
-  }
-
-  observe(responder: Responder): void {
-    const { error, exchange } = responder;
-    if (error !== undefined) this.#log.error({ err: error, request_id: exchange.id }, 'request failed');
-    this.#recorder.record(accessLine(responder), {
-      opened: exchange.opened,
-      overhead: responder.timing.overhead,
-      unexpectedEnvelope: responder.unexpectedEnvelope,
-      trace: exchange.trace,
-    });
-    if (this.#log.isLevelEnabled('debug')) this.#log.debug(explanation(responder, this.#used()), 'decision');
-    if (exchange.environment !== undefined) {
-      for (const code of exchange.reported) this.#recorder.metrics.reported(exchange.environment.name, code);
-    }
-    this.#noteUse(responder);
-  }
-
-  /** Records the use of the API key and of a grace, and unexpected envelopes, which the directory may store. */
-  #noteUse({ exchange, refusal, snapshot, unexpectedEnvelope }: Responder): void {
-    const { environment, encryption, principal, sealing, tier } = exchange;
-    if (tier === 'anonymous' || principal?.account.active !== true || environment === undefined) return;
-    const { uses } = snapshot.directory;
-    const { account, key } = principal;
-    const now = this.#clock();
-    if (unexpectedEnvelope) uses?.unexpected(account.id, environment.name, now);
-    uses?.key(key.id, now);
-    if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
-    this.#recorder.metrics.graceRequest(environment.name, sealing.credentials);
-    if (sealing.sealer === encryption.current) return;
-    uses?.previous(account.id, environment.name, encryption.grace.until, now);
-    this.#recorder.recent.graceUses.add(account.id, environment.name, key.id, now);
-  }
+/** Records the use of the API key and of a grace, and unexpected envelopes, which the directory may store. */
+function noteUse(
+  { exchange, refusal, snapshot, unexpectedEnvelope }: Responder,
+  { metrics, recent }: TrafficRecorder,
+  now: number,
+): void {
+  const { environment, encryption, principal, sealing, tier } = exchange;
+  if (tier === 'anonymous' || principal?.account.active !== true || environment === undefined) return;
+  const { uses } = snapshot.directory;
+  const { account, key } = principal;
+  if (unexpectedEnvelope) uses?.unexpected(account.id, environment.name, now);
+  uses?.key(key.id, now);
+  if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
+  metrics.graceRequest(environment.name, sealing.credentials);
+  if (sealing.sealer === encryption.current) return;
+  uses?.previous(account.id, environment.name, encryption.grace.until, now);
+  recent.graceUses.add(account.id, environment.name, key.id, now);
 }
 
 /** The access line of a completed request. Durations in milliseconds, to the microsecond. */

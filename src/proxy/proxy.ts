@@ -15,8 +15,8 @@ import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { Budgets } from './capacity/budgets.ts';
 import { ClientConnections, type ClientConnection } from './capacity/connections.ts';
 import { ExchangeRunner } from './exchange.ts';
-import { Observer } from './outcome.ts';
-import { Rechecks } from './rechecks.ts';
+import { observeWith } from './outcome.ts';
+import { startRechecks } from './rechecks.ts';
 import type { Responder } from './respond/responder.ts';
 
 /** Merchants' traffic: the configuration that new requests get, and the requests in progress. */
@@ -26,7 +26,7 @@ export class Proxy {
   readonly #connections: ClientConnections;
   readonly #runner: ExchangeRunner;
   readonly #log: Logger;
-  readonly #rechecks: Rechecks;
+  readonly #stopRechecks: () => void;
   readonly #closings: Closings;
   /** The requests in progress. */
   readonly active = new LinkedList<Responder>();
@@ -42,7 +42,7 @@ export class Proxy {
     this.#closings = new Closings(recorder.metrics, log);
     this.#connections = new ClientConnections(this.#budgets, this.#closings);
     this.#admission = new Admission(limits.inFlight, recorder, clock);
-    const observer = new Observer(log, recorder, clock, () => this.used);
+    const observe = observeWith(log, recorder, clock, () => this.used);
     this.#runner = new ExchangeRunner(this.#admission, this.#budgets, recorder.metrics, {
       onBegin: (responder) => {
         this.active.add(responder);
@@ -50,10 +50,10 @@ export class Proxy {
       },
       onOver: (responder) => {
         this.active.remove(responder);
-        observer.observe(responder);
+        observe(responder);
       },
     });
-    this.#rechecks = new Rechecks(this.active, () => this.#snapshot.directory, clock, log);
+    this.#stopRechecks = startRechecks(this.active, () => this.#snapshot.directory, clock, log);
   }
 
   /** Serves a new connection; undefined if it is one too many. */
@@ -78,7 +78,7 @@ export class Proxy {
 
   /** Aborts the requests in progress. */
   stop(): void {
-    this.#rechecks.stop();
+    this.#stopRechecks();
     this.#budgets.stop();
     for (const responder of this.active) responder.abort('drain');
     this.#closings.flush();

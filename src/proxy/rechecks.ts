@@ -16,66 +16,57 @@ const atOnce = 16;
 /**
  * Ends what may go on for hours and whose key or account is no longer valid: WebSockets, responses, and uploads. A request that
  * only awaits the head of its response is left alone: it ends by itself, and its client must learn its outcome.
+ *
+ * @param active in the order in which they began
+ * @param clock  epoch milliseconds
+ * @returns a function that stops it
  */
-export class Rechecks {
-  readonly #active: LinkedList<Responder>;
-  readonly #directory: () => KeyDirectory;
-  readonly #clock: () => number;
-  readonly #log: Logger;
-  readonly #timer: NodeJS.Timeout;
-  #checking = false;
-
-  /** @param clock epoch milliseconds */
-  constructor(active: LinkedList<Responder>, directory: () => KeyDirectory, clock: () => number, log: Logger) {
-    this.#active = active;
-    this.#directory = directory;
-    this.#clock = clock;
-    this.#log = log;
-    this.#timer = setInterval(() => void this.#check(), interval).unref();
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-
-  /** Looks each key up once. Never rejects. */
-  async #check(): Promise<void> {
-    if (this.#checking) return;
-    this.#checking = true;
+export function startRechecks(
+  active: LinkedList<Responder>,
+  directory: () => KeyDirectory,
+  clock: () => number,
+  log: Logger,
+): () => void {
+  /** @param responders requests with the key of this hash */
+  const checkKey = async (hash: string, responders: readonly Responder[]): Promise<void> => {
+    const found = await directory().find(hash);
+    if (found === 'unavailable') return;
+    if (found?.account.active === true && isValidKey(found.key, clock())) return;
+    for (const responder of responders) responder.abort('revoked');
+  };
+  let isChecking = false;
+  const check = async (): Promise<void> => {
+    if (isChecking) return;
+    isChecking = true;
     try {
-      const byKey = [...this.#lastingByKey()];
+      // Each key is looked up once.
+      const byKey = [...lastingByKey(active)];
       for (let i = 0; i < byKey.length; i += atOnce) {
-        await Promise.all(byKey.slice(i, i + atOnce).map(([hash, responders]) => this.#checkKey(hash, responders)));
+        await Promise.all(byKey.slice(i, i + atOnce).map(([hash, responders]) => checkKey(hash, responders)));
       }
     } catch (error) {
-      this.#log.error({ err: error }, 'keys of requests in progress cannot be checked');
+      log.error({ err: error }, 'keys of requests in progress cannot be checked');
     } finally {
-      this.#checking = false;
+      isChecking = false;
     }
-  }
+  };
+  const timer = setInterval(() => void check(), interval).unref();
+  return () => clearInterval(timer);
+}
 
-  async #checkKey(hash: string, responders: readonly Responder[]): Promise<void> {
-    const found = await this.#directory().find(hash);
-    if (found === 'unavailable') return;
-    if (found?.account.active === true && isValidKey(found.key, this.#clock())) return;
-    for (const responder of responders) responder.abort('revoked');
+/** The requests to check, by the hash of their key. */
+function lastingByKey(active: LinkedList<Responder>): Map<string, Responder[]> {
+  const youngest = performance.now() - minAge;
+  const byKey = new Map<string, Responder[]>();
+  for (const responder of active) {
+    const { exchange, http, timing } = responder;
+    if (timing.startedAt > youngest) break;
+    if (exchange.principal === undefined || http.over) continue;
+    if (http.status === undefined && http.bodyComplete && !responder.upgraded) continue;
+    const { hash } = exchange.principal.key;
+    const responders = byKey.get(hash);
+    if (responders === undefined) byKey.set(hash, [responder]);
+    else responders.push(responder);
   }
-
-  /** The requests to check, by the hash of their key. */
-  #lastingByKey(): ReadonlyMap<string, Responder[]> {
-    const youngest = performance.now() - minAge;
-    const byKey = new Map<string, Responder[]>();
-    for (const responder of this.#active) {
-      const { exchange, http, timing } = responder;
-      // They are in the order in which they began.
-      if (timing.startedAt > youngest) break;
-      if (exchange.principal === undefined || http.over) continue;
-      if (http.status === undefined && http.bodyComplete && !responder.upgraded) continue;
-      const { hash } = exchange.principal.key;
-      const responders = byKey.get(hash);
-      if (responders === undefined) byKey.set(hash, [responder]);
-      else responders.push(responder);
-    }
-    return byKey;
-  }
+  return byKey;
 }
