@@ -126,13 +126,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     }
   }
 
-  onExcess(): void {
-    this.destroy('limit');
-  }
-
-  endResponse(): void {
-    const exchange = this.#exchange;
-    if (exchange?.keepAlive === true || exchange?.bodyComplete === true) this.incoming.readBody();
+  endResponse({ keepAlive, bodyComplete }: ServerExchange): void {
+    if (keepAlive || bodyComplete) this.incoming.readBody();
     else this.incoming.discard();
     if (this.isSecure) return;
     if (this.socket.writableLength === 0) this.#onSent();

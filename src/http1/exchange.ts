@@ -35,7 +35,7 @@ export interface ExchangeConnection {
   /** On TLS, to be called when the last bytes of a response are sent. */
   readonly onSent: (error?: Error | null) => void;
   /** All of the response is written to the socket. */
-  endResponse(): void;
+  endResponse(exchange: ServerExchange): void;
   abort(reset: boolean): void;
   handOver(): Buffer;
 }
@@ -254,7 +254,7 @@ export class ServerExchange {
     const size = isChunked && piece !== undefined ? `${piece.length.toString(16)}\r\n` : '';
     const end = isChunked ? `${size === '' ? '' : '\r\n'}0\r\n\r\n` : '';
     this.#put(size, piece ?? '', end, isSecure ? onSent : undefined);
-    this.connection.endResponse();
+    this.connection.endResponse(this);
   }
 
   #count(length: number): void {

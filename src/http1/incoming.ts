@@ -22,7 +22,7 @@ export interface IncomingOwner {
   /** @returns false to hold nothing */
   onHeld(change: number): boolean;
   /** Too much is held or discarded. */
-  onExcess(): void;
+  destroy(reason: 'limit'): void;
   /** One of the owner's methods has thrown in a later turn. */
   fail(error: unknown): void;
 }
@@ -118,7 +118,7 @@ export class Incoming {
     if (this.#state === 'body' && !this.#paused && at < bytes.length) at = this.#readBody(bytes, at);
     if (this.#state !== 'discarded') return at;
     this.#discarded += bytes.length - at;
-    if (this.#discarded > maxDiscarded) this.#owner.onExcess();
+    if (this.#discarded > maxDiscarded) this.#owner.destroy('limit');
     return bytes.length;
   }
 
@@ -157,7 +157,7 @@ export class Incoming {
     const change = held - this.#charged;
     if (change === 0) return;
     if (this.#owner.onHeld(change) || change < 0) this.#charged = held;
-    else this.#owner.onExcess();
+    else this.#owner.destroy('limit');
   }
 
   #readHead(bytes: Buffer): number {

@@ -27,31 +27,8 @@ const connectionKey = Symbol('connection');
 
 type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
 
-/** Milliseconds between two looks at the deadlines, for the shortest timeout. */
-function sweepInterval({ headTimeout, idleTimeout, lingerTimeout }: ConnectionLimits): number {
-  return Math.min(250, Math.max(25, Math.min(headTimeout, idleTimeout, lingerTimeout) / 4));
-}
-
-/** The `Date` field of responses: one string for all responses of a second. */
-class DateField {
-  readonly #clock: () => number;
-  #second = NaN;
-  #text = '';
-
-  /** @param clock epoch milliseconds */
-  constructor(clock: () => number) {
-    this.#clock = clock;
-  }
-
-  get text(): string {
-    const second = Math.floor(this.#clock() / 1_000);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#text = `\r\nDate: ${new Date(second * 1_000).toUTCString()}`;
-    }
-    return this.#text;
-  }
-}
+/** Milliseconds between two looks at the deadlines. */
+const sweepInterval = 250;
 
 /** Accepts connections, on TCP or TLS, and watches their deadlines. */
 export class Listener implements ConnectionOwner {
@@ -61,23 +38,26 @@ export class Listener implements ConnectionOwner {
   isClosing = false;
   readonly #accept: AcceptConnection;
   readonly #handshakeFailed: OnHandshakeFailure;
-  readonly #date: DateField;
+  readonly #clock: () => number;
+  /** The second of `#dateLine`. */
+  #second = NaN;
+  #dateLine = '';
   readonly #tlsServer: TlsServer | undefined;
   readonly #connections = new LinkedList<ServerConnection>();
   /** Connections whose TLS handshake is not complete, by the client's address and port. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  #sweep: NodeJS.Timeout;
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
     this.limits = options.limits;
     this.#accept = accept;
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
-    this.#date = new DateField(options.clock);
+    this.#clock = options.clock;
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
     this.server = this.#tlsServer ?? createServer(socketOptions);
     this.server.on('connection', (socket) => this.#open(socket));
-    this.#sweep = this.#startSweep();
-    this.server.once('close', () => clearInterval(this.#sweep));
+    // After a suspension of the process, timers come first: what has arrived meanwhile is read before deadlines are checked.
+    const sweep = setInterval(() => setImmediate(() => this.#expire()), sweepInterval).unref();
+    this.server.once('close', () => clearInterval(sweep));
   }
 
   #createTlsServer(options: TlsOptions): TlsServer {
@@ -95,16 +75,20 @@ export class Listener implements ConnectionOwner {
     return this.#connections.size;
   }
 
+  /** One string for all responses of a second. */
   get dateLine(): string {
-    return this.#date.text;
+    const second = Math.floor(this.#clock() / 1_000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#dateLine = `\r\nDate: ${new Date(second * 1_000).toUTCString()}`;
+    }
+    return this.#dateLine;
   }
 
   /** Applies limits to what begins from now on; shorter timeouts also to clients that are awaited. */
   configure(limits: ConnectionLimits): void {
     this.limits = limits;
     for (const connection of this.#connections) connection.hasten();
-    clearInterval(this.#sweep);
-    this.#sweep = this.#startSweep();
   }
 
   /** Uses another certificate in handshakes that begin from now on. Without effect without TLS. */
@@ -116,17 +100,12 @@ export class Listener implements ConnectionOwner {
   close(): void {
     this.isClosing = true;
     this.server.close();
-    this.closeIdle();
+    for (const connection of this.#connections) if (connection.isIdle) connection.destroy('completed');
   }
 
   /** Closes each connection with the response in progress, or at once: one whose handshake is not complete, too. */
   retireConnections(): void {
     for (const connection of this.#connections) connection.retire();
-  }
-
-  /** Closes connections that wait for a request. */
-  closeIdle(): void {
-    for (const connection of this.#connections) if (connection.isIdle) connection.destroy('completed');
   }
 
   /** Closes all connections, also those that were handed over. */
@@ -180,11 +159,6 @@ export class Listener implements ConnectionOwner {
   #attach(socket: Socket, connection: ServerConnection): void {
     (socket as ConnectedSocket)[connectionKey] = connection;
     socket.on('data', onData).on('end', onEnd).on('drain', onDrain).on('error', onError).on('close', onClose);
-  }
-
-  #startSweep(): NodeJS.Timeout {
-    // After a suspension of the process, timers come first: what has arrived meanwhile is read before deadlines are checked.
-    return setInterval(() => setImmediate(() => this.#expire()), sweepInterval(this.limits)).unref();
   }
 
   #expire(): void {

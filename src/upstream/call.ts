@@ -5,7 +5,7 @@ export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, as received. */
   readonly target: string;
-  /** Flat list of names and values: end-to-end headers only, `Host` among them, no `Expect`, accepted by Node's parser. */
+  /** Flat list of names and values: end-to-end headers only, `Host` among them, no `Expect`, as the reader of requests accepts them. */
   readonly headers: readonly string[];
   readonly body: Buffer | StreamedBody | undefined;
 }
@@ -71,7 +71,7 @@ export class Call implements UpstreamCall {
     this.method = method;
     this.body = body;
     this.handler = handler;
-    // Header names and values have come through Node's parser: there is no line break in them.
+    // Names and values have come through the grammar of requests: there is no line break in them.
     let head = `${method} ${target} HTTP/1.1\r\n`;
     let sized = false;
     let hosted = false;
@@ -108,39 +108,31 @@ export class Call implements UpstreamCall {
   }
 
   abort(): void {
-    if (!this.#end()) return;
-    this.connection?.abort();
+    this.#end(() => this.connection?.abort());
   }
 
   onEnd(): void {
-    if (!this.#end()) return;
-    try {
-      this.handler.onEnd();
-    } catch (error) {
-      this.handler.onError(error);
-    }
+    this.#end(() => this.handler.onEnd());
   }
 
   onFailure(failure: UpstreamFailure): void {
-    if (!this.#end()) return;
-    try {
-      this.handler.onFailure(failure);
-    } catch (error) {
-      this.handler.onError(error);
-    }
+    this.#end(() => this.handler.onFailure(failure));
   }
 
   onError(error: unknown): void {
-    if (!this.#end()) return;
-    this.handler.onError(error);
+    this.#end(() => this.handler.onError(error));
   }
 
-  /** @returns false if it was over before */
-  #end(): boolean {
-    if (this.over) return false;
+  /** Ends the call, once. */
+  #end(report: () => void): void {
+    if (this.over) return;
     this.over = true;
     if (isStreamed(this.body)) this.body.stop();
-    return true;
+    try {
+      report();
+    } catch (error) {
+      this.handler.onError(error);
+    }
   }
 }
 

@@ -26,8 +26,8 @@ const maxSingleWrite = 16_384;
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodySink {
   readonly socket: Socket;
-  /** When it became idle, and when it is closed if it is still idle; on `performance.now()`'s scale. */
-  idleSince: number | undefined;
+  /** When it became idle last, and when it is closed if it is still idle; on `performance.now()`'s scale. */
+  idleSince = Infinity;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
@@ -145,7 +145,7 @@ export class Connection implements UpstreamCall, BodySink {
     const call = this.#call;
     this.#call = undefined;
     if (call === undefined) return;
-    const isReused = this.idleSince !== undefined;
+    const isReused = this.idleSince !== Infinity;
     if (isReused && !this.#reader.hasStarted && call.isRetryable) this.#owner.onRetryable(call);
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }

@@ -12,8 +12,8 @@ import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
 const defaultIdleTime = 4_000;
 const maxIdleTime = 60_000;
 
-/** After this idle time the upstream may have closed a connection unnoticed. Milliseconds. */
-const doubtfulAfter = 500;
+/** After a longer idle time the upstream may have closed a connection unnoticed. Milliseconds. */
+const maxTrustedIdleTime = 500;
 
 /** How long connections are not reused after the upstream has sent bytes that nobody asked for. Milliseconds. */
 const distrustTime = 60_000;
@@ -27,12 +27,9 @@ export class Upstream implements ConnectionOwner {
   readonly #connectTimeout: number;
   readonly #onUnasked: OnUnasked;
   readonly #idle: Connection[] = [];
-  /** Connections that became idle in this turn of the event loop, and those before them, which have rested for a part of one. */
-  #resting: Connection[] = [];
-  #rested: Connection[] = [];
-  /** Requests that wait for one of them. */
-  #waiting: Call[] = [];
-  #turns = false;
+  /** Connections that are about to be idle, and requests that wait for one of them. */
+  #resting = 0;
+  readonly #waiting: Call[] = [];
   /** On `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
   /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
@@ -71,19 +68,24 @@ export class Upstream implements ConnectionOwner {
     const time = keepAlive === undefined ? defaultIdleTime : Math.min(keepAlive * 1_000 - 1_000, maxIdleTime);
     connection.idleSince = performance.now();
     connection.idleUntil = connection.idleSince + time;
-    if (connection.idleSince < this.#distrustedUntil) {
-      connection.socket.destroy();
-      return;
-    }
-    this.#resting.push(connection);
-    this.#turn();
+    this.#resting += 1;
+    // A connection is reused only after one poll for events, which would bring the bytes of a response too many. The first end of
+    // a turn may come before it, the second does not.
+    setImmediate(() => void setImmediate(() => this.#onRested(connection)));
+  }
+
+  #onRested(connection: Connection): void {
+    this.#resting -= 1;
+    this.#keep(connection);
+    const next = this.#waiting.shift();
+    if (next !== undefined && !next.over) this.#send(next);
   }
 
   onUnasked(): void {
     const now = performance.now();
     this.#onUnasked(now >= this.#distrustedUntil);
     this.#distrustedUntil = now + distrustTime;
-    for (const connection of [...this.#idle, ...this.#resting, ...this.#rested]) connection.socket.destroy();
+    for (const connection of this.#idle) connection.socket.destroy();
   }
 
   onClosed(connection: Connection): void {
@@ -100,10 +102,9 @@ export class Upstream implements ConnectionOwner {
     const now = performance.now();
     const connection = this.#takeIdle(now);
     if (connection === undefined) {
-      const willBeFree = this.#waiting.length < this.#resting.length + this.#rested.length;
-      if (willBeFree) this.#waiting.push(call);
+      if (this.#waiting.length < this.#resting) this.#waiting.push(call);
       else this.#connect(call, true);
-    } else if (now - (connection.idleSince ?? 0) < doubtfulAfter) {
+    } else if (now - connection.idleSince < maxTrustedIdleTime) {
       connection.send(call);
     } else {
       // The upstream may have closed it: after one turn of the event loop its socket shows that, before anything is sent.
@@ -114,27 +115,6 @@ export class Upstream implements ConnectionOwner {
       });
     }
   }
-
-  #turn(): void {
-    if (this.#turns) return;
-    this.#turns = true;
-    setImmediate(this.#endTurn);
-  }
-
-  /**
-   * A connection is reused only after one poll for events, which would bring the bytes of a response too many. The first end of
-   * a turn may come before it, the second does not.
-   */
-  readonly #endTurn = (): void => {
-    for (const connection of this.#rested) this.#keep(connection);
-    this.#rested = this.#resting;
-    this.#resting = [];
-    this.#turns = false;
-    if (this.#rested.length > 0) this.#turn();
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const call of waiting) if (!call.over) this.#send(call);
-  };
 
   #connect(call: Call, mayConnectAgain: boolean): void {
     const abort = connect(this.#address, this.#connectTimeout, this.#readBuffer, {
@@ -157,7 +137,7 @@ export class Upstream implements ConnectionOwner {
   }
 
   #keep(connection: Connection): void {
-    if (this.#closed) connection.socket.destroy();
+    if (this.#closed || connection.idleSince < this.#distrustedUntil) connection.socket.destroy();
     else if (!connection.socket.destroyed) this.#idle.push(connection);
   }
 
@@ -191,8 +171,7 @@ export class Upstreams {
       environments.map(({ name, upstream: target }) => {
         const settings = JSON.stringify([target, timeouts.connect]);
         const before = this.#inUse.get(name);
-        const isSame = before?.settings === settings;
-        if (isSame) return [name, before];
+        if (before?.settings === settings) return [name, before];
         const onUnasked: OnUnasked = (isNew) => this.#onUnasked(name, isNew);
         return [name, { settings, upstream: new Upstream(target, timeouts.connect, onUnasked) }];
       }),

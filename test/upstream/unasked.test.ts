@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ask, ignored, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
@@ -175,6 +176,30 @@ describe('a connection is reused only after one poll for events', () => {
       ['/first'],
       ['/second'],
     ]);
+  });
+
+  test('of the event loop, which is not the one in whose middle it became idle', async () => {
+    const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
+    const upstream = upstreamAt(origin);
+    let turns = 0;
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const write = vi.spyOn(Socket.prototype, 'write');
+    onTestFinished(() => write.mockRestore());
+    const onEnd = (): void => {
+      const count = (): void => {
+        if (write.mock.calls.some(([bytes]) => String(bytes).startsWith('GET /second'))) resolve(turns);
+        turns += 1;
+        if (turns < 1_000) setImmediate(count);
+      };
+      setImmediate(count);
+      void ask(upstream, 'GET', undefined, '/second').outcome;
+    };
+    upstream.send(
+      { method: 'GET', target: '/first', headers: [], body: undefined },
+      { ...ignored, onEnd, onError: reject },
+    );
+    // In the end of the first turn, which is the one of the response, it is not sent; the second one follows a poll for events.
+    expect(await promise).toBe(1);
   });
 
   test('for which a request waits, instead of opening one more', async () => {

@@ -95,7 +95,7 @@ async function read(parts: readonly string[]): Promise<Understood> {
       else if (request !== undefined) end(request);
     },
     onHeld: () => true,
-    onExcess: () => {},
+    destroy: () => {},
     fail: (error) => (failure = error),
   };
   const incoming = new Incoming(owner);
