@@ -9,6 +9,7 @@ import type { DemoAccounts } from '../src/demo/commands.ts';
 import { openApi } from '../src/operators/openapi.ts';
 import { Files } from '../src/yaml/files.ts';
 import { valuesIn } from '../src/yaml/values.ts';
+import { commandsPage } from './commands-page.ts';
 import { configurationPage } from './configuration-page.ts';
 import { cryptographyPage } from './cryptography-page.ts';
 import { merchantsOpenApi } from './merchants-openapi.ts';
@@ -34,6 +35,7 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
       'docs/merchants.openapi.json',
       await formatted('docs/merchants.openapi.json', JSON.stringify(merchantsOpenApi(demo))),
     ],
+    ['docs/commands.md', await formatted('docs/commands.md', commandsPage())],
     ['docs/cryptography.md', await formatted('docs/cryptography.md', cryptographyPage())],
     ['docs/operators.openapi.json', await formatted('docs/operators.openapi.json', JSON.stringify(openApi()))],
   ]);

@@ -21,28 +21,9 @@ import { storeCommands, type AddStoreCommand, type RunCommand } from './store-co
 /** Runs the command that `args` names. Returns the exit code. */
 export async function runProgram(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;
-  const program = new Command('sidecar')
-    .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals responses.')
-    .version(io.version)
-    .exitOverride()
-    .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void printError(io, text) });
-  const runCommand: RunCommand = async (name, work) => {
+  const program = commandLine(io, async (name, work) => {
     exitCode = await exitCodeOf(io, name, work);
-  };
-
-  addServiceCommands(program, io, runCommand);
-  const group = (name: string, description: string): AddStoreCommand =>
-    storeCommands(program.command(name).description(description), io, runCommand);
-  addAccountCommands(group('accounts', 'add, list, change, import and export accounts'));
-  addKeyCommands(group('keys', 'issue, list, find, rotate and revoke API keys'));
-  addEncryptionCommands(group('encryption', 'enable, disable and show the encryption of an account'));
-  addAuditCommands(group('audit', 'show the audit trail'));
-  const masterKey = program
-    .command('master-key')
-    .description('create, wrap and list the keys that seal stored credentials');
-  addMasterKeyCommands(masterKey, storeCommands(masterKey, io, runCommand), io, runCommand);
-  addCipherCommands(program, io, runCommand);
-
+  });
   try {
     await program.parseAsync(args, { from: 'user' });
     return exitCode;
@@ -51,6 +32,28 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     // `--help` and `--version` succeed; everything else that commander throws is wrong usage.
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   }
+}
+
+/** Every command, with its arguments and options. */
+export function commandLine(io: CliIo, runCommand: RunCommand): Command {
+  const program = new Command('sidecar')
+    .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals responses.')
+    .version(io.version)
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void printError(io, text) });
+  addServiceCommands(program, io, runCommand);
+  const group = (name: string, description: string): AddStoreCommand =>
+    storeCommands(program.command(name).description(description), io, runCommand);
+  addAccountCommands(group('accounts', 'add, list, change, import and export accounts'));
+  addKeyCommands(group('keys', 'issue, list, find, rotate and revoke API keys'));
+  addEncryptionCommands(group('encryption', 'enable, disable and show the encryption of an account'));
+  addAuditCommands(group('audit', 'list, verify and export the audit trail'));
+  const masterKey = program
+    .command('master-key')
+    .description('create, wrap and list the keys that seal stored credentials');
+  addMasterKeyCommands(masterKey, storeCommands(masterKey, io, runCommand), io, runCommand);
+  addCipherCommands(program, io, runCommand);
+  return program;
 }
 
 /** Adds `serve|check|init|demo|drain|status|reload|version`. */

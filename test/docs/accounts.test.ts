@@ -4,7 +4,6 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { problems } from '../../src/operators/problems.ts';
-import { runCommand } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 
 const page = readFileSync('docs/accounts.md', 'utf8');
@@ -28,22 +27,6 @@ test('the commands that measure a large file work, tested with a small one', asy
   const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
   expect(stdout).toMatch(/^20 added, 0 already present, 0 refused\.\nAdded one-more\./);
   expect(stderr.match(/^user\t/gm)).toHaveLength(2);
-});
-
-test('the page lists every command, and no others', async () => {
-  const commands = await Promise.all(
-    ['accounts', 'keys', 'encryption'].map(async (group) => {
-      const { stdout } = await runCommand([group, '--help']);
-      const [, list = ''] = stdout.split('Commands:\n');
-      const names = [...list.matchAll(/^ {2}([a-z]+)/gm)].map(([, name]) => name);
-      return names.filter((name) => name !== 'help').map((name) => `${group} ${name}`);
-    }),
-  );
-  const rows = [...page.matchAll(/^- `(?:accounts|keys|encryption) .*?: /gm)].map(([row]) => row);
-  const listed = rows.flatMap((row) =>
-    [...row.matchAll(/`((?:accounts|keys|encryption) [a-z]+)/g)].map(([, name = '']) => name),
-  );
-  expect(listed.toSorted()).toEqual(commands.flat().toSorted());
 });
 
 test('the page lists every error of the API with its status, and no others', () => {
