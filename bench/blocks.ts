@@ -73,7 +73,7 @@ export const blocks: readonly Block[] = [
         sealTable(seals),
       ],
   },
-  { name: 'tracing', content: ({ tracing }) => tracing && [measuredIn(tracing), costTable(tracing)] },
+  { name: 'options', content: ({ options }) => options && [measuredIn(options), costTable(options)] },
 ];
 
 /** How CPU costs of a workload were measured. */

@@ -14,7 +14,7 @@ import { sealCost } from './seals.ts';
 import { buildSidecar } from './sidecar.ts';
 import { withStage, type Stage } from './stage.ts';
 import { asText, costTable, workloadTable } from './table.ts';
-import { tracingCost } from './tracing-cost.ts';
+import { optionCosts } from './option-costs.ts';
 import { workloads, type Workload } from './workloads.ts';
 
 function say(line: string): void {
@@ -32,7 +32,7 @@ async function run(options: Options): Promise<Report> {
     if (options.command === 'growth') return { ...report, growth: await grow(stage, options) };
     if (options.command === 'latency') return { ...report, latency: await latency(stage, options) };
     if (options.command === 'footprint') return { ...report, footprint: await footprints(stage, options) };
-    if (options.command === 'tracing') return { ...report, tracing: await traced(stage, options) };
+    if (options.command === 'options') return { ...report, options: await withOptions(stage, options) };
     if (options.command === 'seals') return { ...report, seals: await sealCost(stage, paceOf(options)) };
     if (options.command === 'cost') return { ...report, cost: await costs(stage, options) };
     return { ...report, compare: await compare(stage, options) };
@@ -86,8 +86,8 @@ async function footprints(stage: Stage, options: Options): Promise<NonNullable<R
   return { rounds, figures: await footprint(stage, { rounds, seconds, warmUp }) };
 }
 
-async function traced(stage: Stage, options: Options): Promise<NonNullable<Report['tracing']>> {
-  return tracingCost(stage, firstOf(options.workloads), peerOf('sidecar'), costPaceOf(options));
+async function withOptions(stage: Stage, options: Options): Promise<NonNullable<Report['options']>> {
+  return optionCosts(stage, firstOf(options.workloads), peerOf('sidecar'), costPaceOf(options));
 }
 
 /** By default the sidecar, the floor, and the baseline if there is one. */

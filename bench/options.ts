@@ -8,7 +8,7 @@ commands
   growth             how the sidecar's costs grow: accounts, routes, bodies, connections
   latency            what the sidecar, nginx and Go add to the upstream's latency at 200 and 2,000 requests/s
   footprint          start, memory, and bytes that a request leaves behind, compared with their goals
-  tracing            what traces cost
+  options            what a KMS and traces cost
   seals              what 1,000 seals a second through the operators' API cost merchants
   cost               the CPU time of a request, compared with the floor and a baseline, also on a busy machine
 
@@ -16,7 +16,7 @@ options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
   --peers NAMES      some peers, by comma: sidecar, baseline, floor, nginx-lua, go, http-proxy, nginx
   --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
-  --rounds N         rounds (5; growth 3); sets of processes (3) for tracing and cost
+  --rounds N         rounds (5; growth 3); sets of processes (3) for options and cost
   --seconds N        of load for each peer in each round (1)
   --warm-up N        seconds of load before the first round, for what runs on Node (5; one for others)
   --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)
@@ -25,7 +25,7 @@ options
   --write-docs       puts the tables into docs/performance.md
 `;
 
-const commands = ['compare', 'growth', 'latency', 'footprint', 'tracing', 'seals', 'cost'] as const;
+const commands = ['compare', 'growth', 'latency', 'footprint', 'options', 'seals', 'cost'] as const;
 
 export interface Options {
   readonly command: (typeof commands)[number];

@@ -23,7 +23,7 @@ export interface Report {
     readonly titles: Readonly<Record<string, string>>;
     readonly added: readonly AddedLatency[];
   };
-  readonly tracing?: CpuCosts;
+  readonly options?: CpuCosts;
   readonly cost?: readonly CpuCosts[];
   readonly seals?: SealCost;
   readonly footprint?: { readonly rounds: number; readonly figures: readonly Footprint[] };

@@ -39,7 +39,7 @@ export async function sealCost(
   { rounds, seconds, warmUp, rate = 1_000 }: Pick<Pace, 'rounds' | 'seconds' | 'warmUp' | 'rate'>,
 ): Promise<SealCost> {
   const operators = { port: await freePort(), tokens: [{ name: 'core', role: 'core', token }] };
-  return withSidecar(stage, { operators }, async ({ port, process }, _startUp, directory) => {
+  return withSidecar(stage, { settings: { operators } }, async ({ port, process }, _startUp, directory) => {
     const encrypting = knownMerchants.slice(0, 100);
     const files = {
       merchants: join(directory, 'merchants'),

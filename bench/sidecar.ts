@@ -17,8 +17,8 @@ export interface SidecarSetup {
   readonly merchants: readonly Merchant[];
   readonly routes?: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: string;
-  readonly operators?: object;
-  readonly tracing?: { readonly otlp: string; readonly sample: number };
+  /** Further members of the configuration. */
+  readonly settings?: Readonly<Record<string, unknown>>;
 }
 
 const compileCache = (checkout: string): string => join(checkout, 'dist/compile-cache');
@@ -40,8 +40,7 @@ export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags:
     environments: { test: { upstream: `http://127.0.0.1:${upstream}` } },
     accounts: { file: 'accounts.yaml' },
     routes,
-    ...(setup.operators && { operators: setup.operators }),
-    ...(setup.tracing && { tracing: setup.tracing }),
+    ...setup.settings,
     limits: { failedKeys: '999999999/1m', connections: 16_384, requestBody },
   };
   // JSON is YAML.
