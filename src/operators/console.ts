@@ -9,6 +9,7 @@ import type { OperatorsToken, StoreSettings } from '../config/config.ts';
 import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessEvents } from './access-events.ts';
+import { whenLeft } from './client-left.ts';
 import { Guesses } from './guesses.ts';
 import { readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
@@ -123,7 +124,7 @@ export class Console {
       const { token: sent } = readInput(signIn, {}, request.body) as z.output<typeof signIn>;
       const token = findToken(`Bearer ${sent}`, this.#dependencies.state().tokens);
       if (token === undefined) {
-        await this.#guesses.slow(request.ip);
+        await this.#guesses.slow(request.ip, whenLeft(reply.raw));
         throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
       }
       if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');

@@ -23,10 +23,10 @@ export class Guesses {
     this.#clock = clock;
   }
 
-  /** Counts a wrong token, and settles when it may be answered. */
-  async slow(address: string): Promise<void> {
+  /** Counts a wrong token, and settles when it may be answered, or when its client has left: what waits is bounded by connections. */
+  async slow(address: string, left: AbortSignal): Promise<void> {
     const delay = this.#delay(address);
-    if (delay > 0) await wait(delay, undefined, { ref: false });
+    if (delay > 0) await wait(delay, undefined, { ref: false, signal: left }).catch(() => {});
   }
 
   #delay(address: string): number {

@@ -117,7 +117,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     const problem = problemOf(error, request.token);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
     request.code = problem.code;
-    return sendProblem(reply, problem, page());
+    if (!reply.raw.destroyed) return sendProblem(reply, problem, page());
+    ended(request, clientLeft, reply.elapsedTime);
+    return reply.hijack();
   };
 
   const app = fastify({

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import type { OperatorsToken } from '../config/config.ts';
 import { ByteBudget } from './byte-budget.ts';
+import { whenLeft } from './client-left.ts';
 import type { Caller, Endpoint, Parts, RawRequest } from './endpoint.ts';
 import { apiRoot } from './endpoints.ts';
 import { SealedBody } from './endpoints/seal.ts';
@@ -48,8 +49,8 @@ export class Routes {
       handler: async (request, reply) => {
         const { hash } = signedIn(request);
         const queue = queueFor(endpoint, hash);
-        const inTurn: InTurn = (work) =>
-          queue === undefined ? work() : this.#turns.take(queue, () => unlessLeft(reply, work));
+        const left = whenLeft(reply.raw);
+        const inTurn: InTurn = (work) => (queue === undefined ? work() : this.#turns.take(queue, left, work));
         const result = await carryOut(endpoint, request, reply, this.#parts(), this.#clock(), inTurn);
         void reply.code(endpoint.response.status);
         if (!(result instanceof SealedBody)) return this.#text(result, reply, hash);
@@ -83,12 +84,6 @@ type InTurn = (work: () => Promise<object>) => Promise<object>;
 function queueFor({ takesTurns, rawBody, operation }: Endpoint, token: string): string | undefined {
   if (rawBody) return undefined;
   return takesTurns ? token : `${token} ${operation}`;
-}
-
-/** Nobody waits for the work of a client that left before its turn. */
-async function unlessLeft<T>(reply: FastifyReply, work: () => Promise<T>): Promise<T> {
-  if (reply.raw.destroyed) throw new ApiProblem('request_timeout', 'The client has left.');
-  return work();
 }
 
 async function carryOut(

@@ -112,8 +112,9 @@ test('long responses that a client does not read are bounded for its token, and 
   // Longer than a page: the kernel takes up to 3 MB for a client that does not read.
   const text = 'x'.repeat(4 * 1_048_576 - 100);
   const row = { method: 'GET', role: 'viewer' } as const;
+  let begun = 0;
   const app = appOf([
-    { ...row, path: '/long', operation: 'long', run: async () => ({ text }) },
+    { ...row, path: '/long', operation: 'long', run: async () => ({ text, begun: (begun += 1) }) },
     { ...row, path: '/short', operation: 'short', run: async () => ({}) },
   ]);
   const origin = await app.listen({ port: 0, host: '127.0.0.1' });
@@ -128,10 +129,26 @@ test('long responses that a client does not read are bounded for its token, and 
   leaving.on('error', () => {});
   onTestFinished(() => void leaving.destroy());
   leaving.write('GET /api/v1/long HTTP/1.1\r\nHost: localhost\r\nAuthorization: one\r\n\r\n');
-  await eventually('its bytes are held', async () => (await statusOf('long', 'one')) === 503);
+  await eventually('its bytes are held', () => begun === 1);
+  expect(await statusOf('long', 'one')).toBe(503);
   expect(await statusOf('short', 'one')).toBe(200);
   expect(await statusOf('long', 'other')).toBe(200);
   expect(await statusOf('long', 'one')).toBe(503);
   leaving.destroy();
   await eventually('its bytes are given back', async () => (await statusOf('long', 'one')) === 200);
+});
+
+test('a wrong sign-in whose client has left is not held until its answer would be due', async () => {
+  const { url, sidecar } = await startApi();
+  const session = new URL('/console/session', url);
+  const signIn = async (signal?: AbortSignal): Promise<number | void> => {
+    const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' };
+    const body = JSON.stringify({ token: 'wrong' });
+    const sent = fetch(session, { method: 'POST', headers, body, signal: signal ?? null });
+    return sent.then(({ status }) => status).catch(() => {});
+  };
+  for (let i = 0; i < 12; i += 1) void signIn(AbortSignal.timeout(200));
+  const lines = (): number => sidecar.log.filter(({ code }) => code === 'unauthorized').length;
+  // Those that left are over long before the ten seconds of the slowest.
+  await eventually('all are over', () => lines() === 12, { timeout: 5_000 });
 });
