@@ -164,7 +164,7 @@ export class ServerExchange {
     if (this.over) return;
     this.#prepare(status, fields);
     process.nextTick(() => {
-      if (this.#pending !== '' && !this.over) this.#put('', '', '');
+      if (this.#pending !== '' && !this.over) this.#put('', false);
     });
   }
 
@@ -178,7 +178,7 @@ export class ServerExchange {
     if (this.over) return;
     if (mayHaveBody(this.#method, status)) fields.push('Content-Length', String(body.length));
     this.#prepare(status, fields);
-    this.end(this.#framing === 'none' ? undefined : body);
+    this.end(body);
   }
 
   #prepare(status: number, fields: readonly string[]): void {
@@ -229,8 +229,7 @@ export class ServerExchange {
   write(piece: string | Buffer): boolean {
     if (this.over || this.ended || piece.length === 0 || this.#framing === 'none') return true;
     this.#count(piece.length);
-    if (this.#framing !== 'chunked') return this.#put('', piece, '');
-    return this.#put(`${piece.length.toString(16)}\r\n`, piece, '\r\n');
+    return this.#put(piece, false);
   }
 
   /**
@@ -238,22 +237,18 @@ export class ServerExchange {
    *
    * @param last as for `write`
    */
-  end(last?: string | Buffer): void {
+  end(last: string | Buffer = ''): void {
     if (this.over || this.ended) return;
     if (this.status === undefined) throw new Error('the response has not begun');
-    const piece = last === undefined || last.length === 0 || this.#framing === 'none' ? undefined : last;
-    if (piece !== undefined) this.#count(piece.length);
+    const piece = this.#framing === 'none' ? '' : last;
+    this.#count(piece.length);
     if (this.#unwritten > 0) {
       this.abort();
       return;
     }
     this.ended = true;
     this.#sink = undefined;
-    const { isSecure, onSent } = this.connection;
-    const isChunked = this.#framing === 'chunked';
-    const size = isChunked && piece !== undefined ? `${piece.length.toString(16)}\r\n` : '';
-    const end = isChunked ? `${size === '' ? '' : '\r\n'}0\r\n\r\n` : '';
-    this.#put(size, piece ?? '', end, isSecure ? onSent : undefined);
+    this.#put(piece, true);
     this.connection.endResponse(this);
   }
 
@@ -263,19 +258,24 @@ export class ServerExchange {
     this.#unwritten -= length;
   }
 
-  #put(before: string, piece: string | Buffer, after: string, onSent?: () => void): boolean {
-    const { socket } = this.connection;
-    const start = this.#pending + before;
+  /** Writes what is pending of the head and a piece, which may be empty. */
+  #put(piece: string | Buffer, isLast: boolean): boolean {
+    const { socket, isSecure, onSent } = this.connection;
+    const isChunked = this.#framing === 'chunked';
+    const isChunk = isChunked && piece.length > 0;
+    const before = isChunk ? `${this.#pending}${piece.length.toString(16)}\r\n` : this.#pending;
+    const after = `${isChunk ? '\r\n' : ''}${isChunked && isLast ? '0\r\n\r\n' : ''}`;
     this.#pending = '';
+    const callback = isLast && isSecure ? onSent : undefined;
     if (typeof piece === 'string' || piece.length <= maxSingleWrite) {
       const text = typeof piece === 'string' ? piece : piece.toString('latin1');
-      return socket.write(start + text + after, 'latin1', onSent);
+      return socket.write(before + text + after, 'latin1', callback);
     }
-    if (start === '' && after === '') return socket.write(piece, onSent);
+    if (before === '' && after === '') return socket.write(piece, callback);
     socket.cork();
-    socket.write(start, 'latin1');
+    socket.write(before, 'latin1');
     socket.write(piece);
-    const hasRoom = socket.write(after, 'latin1', onSent);
+    const hasRoom = socket.write(after, 'latin1', callback);
     socket.uncork();
     return hasRoom;
   }

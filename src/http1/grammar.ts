@@ -89,19 +89,19 @@ class SharedNames {
   readonly #byStart: (string[] | undefined)[] = [];
 
   constructor(names: readonly string[]) {
-    for (const name of names) (this.#byStart[startOf(name.length, name.charCodeAt(0))] ??= []).push(name);
+    for (const name of names) (this.#byStart[lookupKey(name.length, name.charCodeAt(0))] ??= []).push(name);
   }
 
   /** The shared string that equals this part of `head`, which is ASCII and not empty. */
   at(head: string, from: number, to: number): string | undefined {
-    const candidates = this.#byStart[startOf(to - from, head.charCodeAt(from))];
+    const candidates = this.#byStart[lookupKey(to - from, head.charCodeAt(from))];
     if (candidates === undefined) return undefined;
     for (const name of candidates) if (head.startsWith(name, from)) return name;
     return undefined;
   }
 }
 
-function startOf(length: number, first: number): number {
+function lookupKey(length: number, first: number): number {
   return length * 128 + first;
 }
 
@@ -136,13 +136,13 @@ export function responseHead(status: number, fields: readonly string[], more: st
   let head = statusLines[status] ?? '';
   for (let i = 0; i + 1 < fields.length; i += 2) head += `\r\n${fields[i] as string}: ${fields[i + 1] as string}`;
   // With a line end in a value the head may have the right form, but it has another line then.
-  if (!responseHeadForm.test(head) || linesOf(head) !== 1 + fields.length / 2) {
+  if (!responseHeadForm.test(head) || countLines(head) !== 1 + fields.length / 2) {
     throw new Error(`the head of a response with status ${status} is not valid`);
   }
   return `${head}${more}\r\n\r\n`;
 }
 
-function linesOf(head: string): number {
+function countLines(head: string): number {
   let lines = 1;
   for (let at = head.indexOf('\r\n'); at !== -1; at = head.indexOf('\r\n', at + 2)) lines += 1;
   return lines;

@@ -1,7 +1,13 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './body-reader.ts';
 import { concatUnpooled, HeldText } from './held-text.ts';
-import { faultOf, RequestReader, type HeadLimits, type RequestFault, type RequestHead } from './request-reader.ts';
+import {
+  toRequestFault,
+  RequestReader,
+  type HeadLimits,
+  type RequestFault,
+  type RequestHead,
+} from './request-reader.ts';
 
 /** The connection that bytes come from. */
 export interface IncomingOwner {
@@ -180,7 +186,7 @@ export class Incoming {
     if (head.framing.type !== 'none') {
       this.#expectBody(head);
       const outcome = this.#body.read(bytes, at);
-      fault = faultOf(outcome);
+      fault = toRequestFault(outcome);
       whole = outcome === 'end' ? (this.#body.piece ?? nothing) : undefined;
       if (outcome === 'end') next = this.#body.next;
       // It is read from its beginning once it is asked for.
@@ -201,7 +207,7 @@ export class Incoming {
     if (piece !== undefined) this.#owner.onBody(piece);
     // The owner may have ended everything.
     if (outcome === 'more' || this.#state !== 'body') return next;
-    const fault = faultOf(outcome);
+    const fault = toRequestFault(outcome);
     if (fault === undefined) {
       this.#state = 'next';
       this.resume();

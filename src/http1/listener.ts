@@ -66,7 +66,7 @@ export class Listener implements ConnectionOwner {
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
     onHandshakeFailures(server, this.#handshakeFailed);
-    server.on('tlsClientError', (error, socket) => this.#handshaking.get(addressOf(socket))?.onHandshakeError(error));
+    server.on('tlsClientError', (error, socket) => this.#handshaking.get(peerKey(socket))?.onHandshakeError(error));
     return server;
   }
 
@@ -135,7 +135,7 @@ export class Listener implements ConnectionOwner {
   }
 
   #awaitHandshake(socket: Socket, connection: ServerConnection): void {
-    const address = addressOf(socket);
+    const address = peerKey(socket);
     this.#handshaking.set(address, connection);
     socket.on('error', (error) => connection.onSocketError(error));
     socket.once('close', () => {
@@ -145,7 +145,7 @@ export class Listener implements ConnectionOwner {
   }
 
   #secure(socket: TLSSocket): void {
-    const address = addressOf(socket);
+    const address = peerKey(socket);
     const connection = this.#handshaking.get(address);
     this.#handshaking.delete(address);
     if (connection === undefined) {
@@ -166,7 +166,7 @@ export class Listener implements ConnectionOwner {
     for (const connection of this.#connections) {
       if (connection.deadline > now) continue;
       const { socket } = connection;
-      const isHandshaking = this.#handshaking.get(addressOf(socket)) === connection;
+      const isHandshaking = this.#handshaking.get(peerKey(socket)) === connection;
       if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
       connection.expire();
     }
@@ -198,6 +198,6 @@ function onClose(this: ConnectedSocket): void {
   this[connectionKey]?.onSocketClose();
 }
 
-function addressOf({ remoteAddress, remotePort }: Socket): string {
+function peerKey({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }

@@ -10,7 +10,7 @@ import type { HeldText } from './held-text.ts';
 export type RequestFault = 'malformed' | 'ambiguous' | 'too_large' | 'timeout';
 
 /** The fault in what was read of a body, if there is one. */
-export function faultOf(outcome: 'more' | 'end' | BodyFault): RequestFault | undefined {
+export function toRequestFault(outcome: 'more' | 'end' | BodyFault): RequestFault | undefined {
   if (outcome === 'more' || outcome === 'end') return undefined;
   return outcome === 'HEAD_TOO_LARGE' ? 'too_large' : 'malformed';
 }

@@ -14,7 +14,7 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly servername: string;
 }
 
-export function addressOf(target: UpstreamTarget): UpstreamAddress {
+export function parseAddress(target: UpstreamTarget): UpstreamAddress {
   const { protocol, hostname, port, host: authority } = new URL(target.origin);
   const host = hostname.replace(/^\[|\]$/g, '');
   const isTls = protocol === 'https:';

@@ -1,6 +1,6 @@
 import type { TLSSocket } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
-import { addressOf, connect } from './connect.ts';
+import { parseAddress, connect } from './connect.ts';
 
 /** The outcome of an attempt to connect to an upstream. */
 type Probe =
@@ -16,7 +16,7 @@ type Probe =
  */
 export function probe(target: UpstreamTarget, timeout: number): Promise<Probe> {
   return new Promise((resolve) => {
-    connect(addressOf(target), timeout, Buffer.alloc(1), {
+    connect(parseAddress(target), timeout, Buffer.alloc(1), {
       onConnected(socket) {
         const certificateEnds =
           'encrypted' in socket ? Date.parse((socket as TLSSocket).getPeerCertificate().valid_to) : undefined;

@@ -49,13 +49,12 @@ export function upgrade(
   proxy.on('proxyReqWs', (proxyRequest) => {
     // http-proxy rewrites paths: the upstream gets the path that was checked.
     proxyRequest.path = path;
-    limitConnect(proxyRequest, connectTimeout);
     call.outgoing = proxyRequest;
   });
   // Of a request it reads only these members.
   const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
-  proxy.ws(req as IncomingMessage, socket, undefined, targetOf(address), (error) => call.fail(error));
-  call.takeOver(socket);
+  proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address), (error) => call.fail(error));
+  call.takeOver(socket, connectTimeout);
   return call;
 }
 
@@ -77,9 +76,12 @@ class UpgradeCall implements UpstreamCall {
   }
 
   /** Follows the request that http-proxy has begun. @param client whose connection is coupled */
-  takeOver(client: Socket): void {
+  takeOver(client: Socket, connectTimeout: number): void {
     const { outgoing } = this;
     outgoing?.once('socket', (upstreamSocket: Socket) => {
+      const timer = setTimeout(() => this.fail({ code: 'ETIMEDOUT' }), connectTimeout);
+      const stop = (): void => clearTimeout(timer);
+      upstreamSocket.once('encrypted' in upstreamSocket ? 'secureConnect' : 'connect', stop).once('close', stop);
       // Node's client accepts responses without a stated length: the strict parser gets the bytes before it.
       upstreamSocket.prependListener('data', this.#receive);
       upstreamSocket.once('close', () => this.fail({ code: 'ECONNCLOSED' }));
@@ -174,22 +176,13 @@ function isWebSocketSwitch(headers: readonly string[]): boolean {
 }
 
 /** The upstream as http-proxy takes it. */
-function targetOf({ protocol, host, port, servername, socketPath, ca, cert, key }: UpstreamAddress): ServerOptions {
+function proxyOptions({ protocol, host, port, servername, socketPath, ca, cert, key }: UpstreamAddress): ServerOptions {
   return {
     target: { protocol, hostname: host, port: String(port), socketPath, ca, cert, key },
     // The TLS server name comes from the configuration, not from the client's Host. The size of heads is limited by the strict
     // parser, for which Node's client must not be too strict: its own limit is 16 KiB.
     ssl: { servername, maxHeaderSize: 2 * maxHeadSize },
   };
-}
-
-function limitConnect(proxyRequest: ClientRequest, milliseconds: number): void {
-  proxyRequest.once('socket', (socket: Socket) => {
-    const timedOut = Object.assign(new Error('the upstream cannot be connected'), { code: 'ETIMEDOUT' });
-    const timer = setTimeout(() => proxyRequest.destroy(timedOut), milliseconds);
-    const stop = (): void => clearTimeout(timer);
-    socket.once('encrypted' in socket ? 'secureConnect' : 'connect', stop).once('close', stop);
-  });
 }
 
 /** Headers as Node takes them: several of one name as a list. */

@@ -1,7 +1,7 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Settings, UpstreamTarget } from '../config/config.ts';
 import { Call, type ResponseHandler, type UpstreamCall, type UpstreamRequest } from './call.ts';
-import { addressOf, connect, type UpstreamAddress } from './connect.ts';
+import { parseAddress, connect, type UpstreamAddress } from './connect.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
 
@@ -40,7 +40,7 @@ export class Upstream implements ConnectionOwner {
   /** @param connectTimeout milliseconds for TCP and TLS together */
   constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked) {
     this.#onUnasked = onUnasked;
-    this.#address = addressOf(target);
+    this.#address = parseAddress(target);
     this.#connectTimeout = connectTimeout;
     this.#sweep = setInterval(() => this.#closeIdle(performance.now()), 1_000).unref();
   }

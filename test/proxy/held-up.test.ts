@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { addressOf, connect } from '../../src/upstream/connect.ts';
+import { parseAddress, connect } from '../../src/upstream/connect.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
 import { configOf, keys, startSidecar, targetOf } from '../support/sidecar.ts';
@@ -51,7 +51,7 @@ test('a connection that was established while the process was suspended is used,
   const { origin } = await startSilentUpstream();
   const outcome = Promise.withResolvers<string>();
   await turn();
-  connect(addressOf(targetOf(origin)), 100, Buffer.alloc(1_024), {
+  connect(parseAddress(targetOf(origin)), 100, Buffer.alloc(1_024), {
     onConnected: (socket) => {
       socket.destroy();
       outcome.resolve('connected');

@@ -6,7 +6,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Account } from '../../src/accounts/account.ts';
 import { refusalOf } from '../../src/errors.ts';
-import { addressOf } from '../../src/upstream/connect.ts';
+import { parseAddress } from '../../src/upstream/connect.ts';
 import { upgrade } from '../../src/upstream/upgrade.ts';
 import { ignored } from '../support/ask-upstream.ts';
 import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
@@ -524,7 +524,7 @@ test.each([
   const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
   const server = createServer().on('upgrade', ({ socket }) => {
     const request = { socket, target: '/', headers: [] };
-    upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
+    upgrade(parseAddress(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
   });
   const client = await openConnection(await listen(server));
   client.send(handshake('/'));
