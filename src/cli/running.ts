@@ -49,17 +49,26 @@ function statusText(found: Status): string {
     connections: String(connections),
     database: database === null ? undefined : database ? 'connected' : 'not connected',
     'needs restart': needsRestart.join(', ') || undefined,
-  })}${filesText(found)}`;
+    ...fileMembers(found),
+  })}${problemsText(found)}`;
 }
 
-/** Whether the content of each file is in force, and the problems of those whose content is not. */
 function filesText(found: Status): string {
-  const { configuration, accounts_file: accounts } = found;
+  return `${members(fileMembers(found))}${problemsText(found)}`;
+}
+
+/** Whether the content of each file is in force. */
+function fileMembers({ configuration, accounts_file: accounts }: Status) {
   const state = (file: Status['configuration']): string | undefined =>
     file === null ? undefined : `${file.in_force ? 'in force' : 'not in force; what is was loaded'} ${file.loaded_at}`;
-  return `${members({ configuration: state(configuration), accounts: state(accounts) })}${problemsOf(found)
+  return { configuration: state(configuration), accounts: state(accounts) };
+}
+
+/** The problems of the files whose content is not in force. */
+function problemsText(found: Status): string {
+  return problemsOf(found)
     .map((problem) => `${problem}\n`)
-    .join('')}`;
+    .join('');
 }
 
 function problemsOf({ configuration, accounts_file: accounts }: Status): readonly string[] {
@@ -101,7 +110,7 @@ function post(host: string, port: number, path: string, token: string): Promise<
   return new Promise((resolve, reject) => {
     // If a name has several addresses, the message is empty.
     const fail = ({ message, code, name }: NodeJS.ErrnoException): void =>
-      reject(new CommandFailed(message || (code ?? name)));
+      reject(new CommandFailed(`the sidecar does not answer: ${message || (code ?? name)}`));
     http
       .request({ host, port, path, method: 'POST', headers, agent: false }, (res) => {
         text(res).then((body) => resolve({ status: res.statusCode ?? 0, body }), fail);

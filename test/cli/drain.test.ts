@@ -129,7 +129,7 @@ describe('drain', () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { admin: { port } }) });
     const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
     expect(await command.ended()).toEqual({ code: 1, signal: null });
-    expect(command.stderr).toBe(`drain: connect ECONNREFUSED 127.0.0.1:${port}\n`);
+    expect(command.stderr).toBe(`drain: the sidecar does not answer: connect ECONNREFUSED 127.0.0.1:${port}\n`);
   });
 
   test.each([
