@@ -72,7 +72,7 @@ The rules:
 ### Further checks
 
 - \`listen\`, \`admin\` and \`operators\` have different ports. No name or token of operators occurs twice.
-- A private key belongs to its certificate. A client certificate for the upstream comes with its key.
+- A private key matches its certificate. A client certificate for the upstream requires its key.
 - \`limits.buffered\` is at least \`limits.requestBody\`.
 - A route with \`upgrade\` has the method \`GET\`.
 
