@@ -224,6 +224,12 @@ describe('src/', () => {
     expect(importing).toEqual([]);
   });
 
+  test("only the KMS's client loads node:http2, and only when it is used", () => {
+    const importing = [...sources].filter(([, source]) => loads(/^http2$/, source)).map(([file]) => file);
+    expect(importing).toEqual(['kms/grpc.ts']);
+    expect(sources.get('kms/grpc.ts')).not.toMatch(/^import (?!type\b).*node:http2/m);
+  });
+
   test('only main.ts exits and reads the environment and the arguments', () => {
     expect(mentions(edge, (file) => file === 'main.ts')).toEqual([]);
   });

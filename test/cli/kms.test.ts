@@ -306,6 +306,29 @@ describe('lines of master keys', () => {
     expect((await setup.commands.run('master-key rewrap')).code).not.toBe(0);
   });
 
+  test('are wrapped again in their order, all of them or those of one environment', async () => {
+    const setup = await setUp(newFile);
+    const [one, two, live] = [await setup.wrap(clearKey()), await setup.wrap(clearKey()), await setup.wrap(clearKey())];
+    setup.folder.write({ test: `${one}\n${two}`, live });
+    setup.write({ accounts: { file: 'accounts.yaml', masterKey: { test: { file: 'test' }, live: { file: 'live' } } } });
+    setup.kms.rotate();
+    const { run, json } = setup.commands;
+    const valuesOf = (text: string): string[] => (parseMasterKeys(text) ?? []).map(({ kcv }) => kcv);
+    const all = valuesOf([one, two, live].join('\n'));
+    expect(new Set(all).size).toBe(3);
+    expect(valuesOf((await run('master-key rewrap')).stdout)).toEqual(all);
+    expect(valuesOf((await run('master-key rewrap --environment test')).stdout)).toEqual(all.slice(0, 2));
+    const { stdout, stderr } = await run('master-key rewrap --environment live');
+    expect([valuesOf(stdout), stderr]).toEqual([[all[2]], `KCV ${all[2]}\n`]);
+    expect(parseMasterKeys(stdout)).toMatchObject([{ wrapped: { keyId: 'key-2' } }]);
+    const listed = { provider: 'kms', key_id: 'key-1' };
+    expect(await json('master-key list')).toEqual([
+      { environment: 'test', place: 1, kcv: all[0], ...listed },
+      { environment: 'test', place: 2, kcv: all[1], ...listed },
+      { environment: 'live', place: 1, kcv: all[2], ...listed },
+    ]);
+  });
+
   test('are made before there is a configuration, wrapped if there is a KMS and in the clear if there is none', async () => {
     const kms = await startKms();
     const folder = new Folder({ 'sidecar.yaml': `kms: { socket: ${kms.socket} }\n`, 'none.yaml': 'listen: {}\n' });

@@ -6,7 +6,7 @@ import { createServer as createHttp1 } from 'node:http';
 import { createServer as createHttp2, type ServerHttp2Stream } from 'node:http2';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { masterKeyOf, openedKey, parseMasterKeys, type MasterKey } from '../../src/accounts/master-key.ts';
 import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
 import { Folder } from '../support/folder.ts';
@@ -66,6 +66,13 @@ describe('a master key', () => {
       code: 'master_key_wrong',
       message: expect.stringMatching(message) as string,
     });
+  });
+
+  test('is overwritten where it was exported to', async () => {
+    const exported = vi.spyOn(key, 'export');
+    onTestFinished(() => exported.mockRestore());
+    await keyringAt((await startKms()).socket).wrap(key);
+    expect(exported.mock.results.map(({ value }) => value as Buffer)).toEqual([Buffer.alloc(32)]);
   });
 
   test('leaves no copies in the memory that Node uses again', async () => {

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -64,6 +65,9 @@ type plugin struct{ gcm cipher.AEAD }
 
 const label, keyId = "nonce.go.example", "go-1"
 
+// All annotations together have 32 KiB at most.
+var large = bytes.Repeat([]byte{0, 255, 10}, 10_900)
+
 func (p plugin) status(*StatusRequest) (*StatusResponse, error) {
 	return &StatusResponse{Version: "v2", Healthz: "ok", KeyId: keyId}, nil
 }
@@ -74,11 +78,12 @@ func (p plugin) encrypt(r *EncryptRequest) (*EncryptResponse, error) {
 		return nil, err
 	}
 	sealed := p.gcm.Seal(nil, nonce, r.Plaintext, nil)
-	return &EncryptResponse{Ciphertext: sealed, KeyId: keyId, Annotations: map[string][]byte{label: nonce, "empty.go.example": {}}}, nil
+	return &EncryptResponse{Ciphertext: sealed, KeyId: keyId, Annotations: map[string][]byte{label: nonce, "empty.go.example": {}, "large.go.example": large}}, nil
 }
 
 func (p plugin) decrypt(r *DecryptRequest) (*DecryptResponse, error) {
-	if r.KeyId != keyId || len(r.Annotations) != 2 || len(r.Annotations[label]) != 12 {
+	_, hasEmpty := r.Annotations["empty.go.example"]
+	if r.KeyId != keyId || len(r.Annotations) != 3 || !hasEmpty || !bytes.Equal(r.Annotations["large.go.example"], large) {
 		return nil, fmt.Errorf("key id or annotations have changed")
 	}
 	plaintext, err := p.gcm.Open(nil, r.Annotations[label], r.Ciphertext, nil)
