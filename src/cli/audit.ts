@@ -89,6 +89,12 @@ async function verify(
       problems.map(({ position, fault, message }) => `event ${position} is ${fault}: it ${message}`),
     );
   }
+  // Whoever writes such a trail anew, without the key, is found only by them: the next change signs on.
+  if (signed > 0 && signed < events)
+    await printError(
+      io,
+      `warning: events 1 to ${events - signed} are not signed: compare event ${events - signed + 1} with an anchor\n`,
+    );
   if (!json) await io.stdout.write(`OK: ${events} events, ${signed} signed\n`);
 }
 
