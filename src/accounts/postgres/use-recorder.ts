@@ -17,6 +17,9 @@ const batch = 1_000;
 
 const hour = 3_600_000;
 
+/** The most hours whose requests may wait to be written; older ones are lost. */
+const maxHours = 6;
+
 /** Old counts are deleted with each of so many writes: once an hour. */
 const writesBetweenDeletions = 60;
 
@@ -30,8 +33,8 @@ export class UseRecorder implements Uses {
   readonly #keys = new Notes<number>();
   readonly #previous = new Notes<{ readonly until: number; readonly at: number }>();
   readonly #unexpected = new Notes<number>();
-  /** Requests by key and hour. */
-  readonly #hours = new Notes<number>((earlier, later) => earlier + later);
+  /** Requests by hour and key. A text for both would cost each request half a microsecond. */
+  readonly #hours = new Map<number, Notes<number>>();
   /** By account and environment, the end of the grace whose first use is stored or about to be. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -44,7 +47,7 @@ export class UseRecorder implements Uses {
 
   key(id: string, at: number): void {
     this.#keys.add(id, at);
-    this.#hours.add(`${id} ${at - (at % hour)}`, 1);
+    this.#requestsIn(Math.floor(at / hour)).add(id, 1);
   }
 
   previous(account: string, environment: EnvironmentName, until: number, at: number): void {
@@ -73,13 +76,27 @@ export class UseRecorder implements Uses {
       return { ...environmentIn(id), until: new Date(until), used_at: new Date(at) };
     });
     await this.#store(this.#unexpected, writeUnexpected, (id, at) => ({ ...environmentIn(id), seen_at: new Date(at) }));
-    await this.#store(this.#hours, writeHours, hourRow);
+    for (const [number, requests] of this.#hours) {
+      const at = new Date(number * hour);
+      await this.#store(requests, writeHours, (id, count) => ({ key_id: id, hour: at, requests: count }));
+    }
     if (this.#writes++ % writesBetweenDeletions === 0) await this.#deleteOld();
   }
 
   stop(): void {
     clearInterval(this.#timer);
     clearTimeout(this.#soon);
+  }
+
+  /** @param number of the hour since the epoch */
+  #requestsIn(number: number): Notes<number> {
+    const found = this.#hours.get(number);
+    if (found !== undefined) return found;
+    const requests = new Notes<number>((earlier, later) => earlier + later);
+    this.#hours.set(number, requests);
+    const [oldest = number] = this.#hours.keys();
+    if (this.#hours.size > maxHours) this.#hours.delete(oldest);
+    return requests;
   }
 
   /** @param statement writes rows, which are one JSON text in $1 */
@@ -105,12 +122,6 @@ export class UseRecorder implements Uses {
 function environmentIn(id: string): object {
   const [account_id, environment] = id.split(' ');
   return { account_id, environment };
-}
-
-/** No id of a key has a space. */
-function hourRow(id: string, requests: number): object {
-  const [key_id, hour] = id.split(' ');
-  return { key_id, hour: new Date(Number(hour)), requests };
 }
 
 // In the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left

@@ -154,6 +154,21 @@ describeWithPostgres('the recorder of uses', () => {
     expect([...counts].filter(([id, count]) => count !== (twice.has(id) ? '2' : '1'))).toEqual([]);
   });
 
+  test('keeps the requests of six hours while the database is away', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    const recorder = recorderAt(proxy.url);
+    proxy.cut();
+    for (let i = 0; i < 8; i += 1) {
+      recorder.key(key, noon + i * hour);
+      await recorder.write();
+    }
+    proxy.mend();
+    await recorder.write();
+    expect(await hoursIn(url)).toEqual([14, 15, 16, 17, 18, 19].map((each) => `${key} 01 ${each} 1`));
+  });
+
   test('deletes counts that are older than 30 days, with the first write and once an hour', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
