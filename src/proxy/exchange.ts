@@ -82,7 +82,10 @@ export class ExchangeRunner {
           return;
         }
         // 3. When it starts: requests without a secret key take turns.
-        this.#schedule(responder, exchange, () => attempt(responder, () => this.#start(responder)));
+        const start = (): void => attempt(responder, () => this.#start(responder));
+        const queue = exchange.tier === 'secret' ? undefined : this.#queues[exchange.tier];
+        if (queue === undefined || queue.tryStart()) start();
+        else waitIn(queue, responder, start);
       });
     });
     // Whatever waits from here on outlives what was read from the socket.
@@ -127,12 +130,6 @@ export class ExchangeRunner {
     const shortage = client.identify(claim);
     if (shortage !== undefined) reservation.exceeded = { limit: 'connections', shortage };
     return shortage === undefined;
-  }
-
-  #schedule(responder: Responder, { tier }: Exchange, start: () => void): void {
-    const queue = tier === 'secret' ? undefined : this.#queues[tier];
-    if (queue === undefined || queue.tryStart()) start();
-    else waitIn(queue, responder, start);
   }
 
   #start(responder: Responder): void | Promise<void> {

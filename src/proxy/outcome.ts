@@ -2,9 +2,9 @@ import { kindOf } from '../accounts/api-key.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessLine } from '../telemetry/access-log.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
+import { traceparentForm } from '../telemetry/traceparent.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { loggedAddress } from './admit/client-address.ts';
-import { traceIdOf } from './admit/head.ts';
 import type { Responder } from './respond/responder.ts';
 
 /** The status of a request whose client left before its response was complete. */
@@ -58,12 +58,13 @@ function noteUse(
 /** The access line of a completed request. Durations in milliseconds, to the microsecond. */
 export function accessLine(responder: Responder): AccessLine {
   const { exchange, http, refusal, reservation, timing } = responder;
-  const { principal, reported, sealing } = exchange;
+  const { head, principal, reported, sealing, trace } = exchange;
   const { closedFor } = responder.client;
   return {
     request_id: exchange.id,
-    trace_id: exchange.trace?.traceId ?? traceIdOf(exchange.head?.traceparent),
-    client: loggedAddress(responder.client, exchange.head?.forwarded.for, responder.snapshot),
+    trace_id:
+      trace?.traceId ?? (head?.traceparent === undefined ? undefined : traceparentForm.exec(head.traceparent)?.[1]),
+    client: loggedAddress(responder.client, head?.forwarded.for, responder.snapshot),
     environment: exchange.environment?.name,
     route: exchange.route,
     method: http.head?.method,

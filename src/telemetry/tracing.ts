@@ -29,6 +29,7 @@ import {
 import { ownText } from '../own-text.ts';
 import type { AccessLine } from './access-log.ts';
 import type { Logger } from './logger.ts';
+import { traceparentForm } from './traceparent.ts';
 
 /** The collector, and the share of requests that is traced. */
 export interface TracingSettings {
@@ -43,9 +44,6 @@ const lastTracesTime = 3_000;
 
 /** How long one delivery may take, retries included. Milliseconds. */
 const deliveryTime = 2_000;
-
-/** W3C Trace Context §3.2: the trace id, the parent's span id and the flags. */
-const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
 /** Traces of requests, by OpenTelemetry's SDK. Loaded only if traces are configured. */
 export class Tracing {

@@ -42,23 +42,6 @@ interface NamedRole<Role extends string> {
   readonly role: Role | undefined;
 }
 
-/** Headers that most requests and responses have, besides those with a role. */
-const forwarded = 'accept accept-language user-agent date server vary';
-
-/** The role of a client's header. @param name as sent */
-export function roleInRequest(name: string): NamedRole<RequestRole> {
-  return usualInRequest.get(name) ?? named(name.toLowerCase(), requestRole);
-}
-
-/** The role of an upstream's header. @param name as sent */
-export function roleInResponse(name: string): NamedRole<ResponseRole> {
-  return usualInResponse.get(name) ?? named(name.toLowerCase(), responseRole);
-}
-
-function named<Role extends string>(lower: string, roleOf: (lower: string) => Role | undefined): NamedRole<Role> {
-  return { lower, role: roleOf(lower) };
-}
-
 function requestRole(lower: string): RequestRole | undefined {
   const role = lower.startsWith('if-') ? 'plain' : requestRoles.get(lower);
   if (role !== undefined) return role;
@@ -70,20 +53,31 @@ function responseRole(lower: string): ResponseRole | undefined {
   return isOwn(lower) ? 'dropped' : responseRoles.get(lower);
 }
 
-const usualInRequest = byUsualSpelling([...requestRoles.keys(), ...forwarded.split(' ')], requestRole);
-const usualInResponse = byUsualSpelling([...responseRoles.keys(), ...forwarded.split(' ')], responseRole);
+/** Headers that most requests and responses have, besides those with a role. */
+const forwarded = 'accept accept-language user-agent date server vary'.split(' ');
 
-/** Names as they are usually spelt, in lower case and `Like-This`, so that few have to be examined. */
-function byUsualSpelling<Role extends string>(
-  names: readonly string[],
+/** The role of a client's header. */
+export const roleInRequest = roleReader([...requestRoles.keys(), ...forwarded], requestRole);
+
+/** The role of an upstream's header. */
+export const roleInResponse = roleReader([...responseRoles.keys(), ...forwarded], responseRole);
+
+/** @param usualNames in lower case: so spelt, or `Like-This`, they are looked up, so that few have to be examined */
+function roleReader<Role extends string>(
+  usualNames: readonly string[],
   roleOf: (lower: string) => Role | undefined,
-): ReadonlyMap<string, NamedRole<Role>> {
+): (name: string) => NamedRole<Role> {
   const usual = new Map<string, NamedRole<Role>>();
-  for (const lower of names) {
-    const role = named(lower, roleOf);
+  for (const lower of usualNames) {
+    const role = { lower, role: roleOf(lower) };
     usual.set(lower, role).set(capitalised(lower), role);
   }
-  return usual;
+  return (name) => {
+    const known = usual.get(name);
+    if (known !== undefined) return known;
+    const lower = name.toLowerCase();
+    return { lower, role: roleOf(lower) };
+  };
 }
 
 /** A header's name `Like-This`. */

@@ -80,7 +80,6 @@ export const singleFields: ReadonlyMap<string, SingleField> = new Map<string, Si
 /** A request id of a client that is kept. */
 export const requestIdForm = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
-const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
 
 /** Whether a head asks for a WebSocket. */
 export function asksForWebSocket({ method, upgrade }: RequestHead): boolean {
@@ -169,9 +168,4 @@ function dropNominated(head: RequestHead): void {
   head.fields = withoutNominated(head.fields, connection);
   head.plainFields = withoutNominated(head.plainFields, connection);
   head.forwarded.others = withoutNominated(head.forwarded.others, connection);
-}
-
-/** The trace id (W3C Trace Context §3.2) of a well-formed `traceparent`. */
-export function traceIdOf(traceparent: string | undefined): string | undefined {
-  return traceparent === undefined ? undefined : traceparentForm.exec(traceparent)?.[1];
 }

@@ -11,7 +11,9 @@ export type LimitName = 'connections' | 'inFlight' | 'buffered';
 /** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
-type Amounts = Record<LimitName, number>;
+/** An amount of each limit, by its index: requests would pay for names. */
+type Amounts = [number, number, number];
+const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
 
 /** A part of the budgets that some requests share. */
 class Part {
@@ -19,7 +21,7 @@ class Part {
   readonly shortage: Shortage;
   /** How much of each budget they may use together; the configuration may change it. */
   readonly quotas: Readonly<Amounts>;
-  readonly used: Amounts = { connections: 0, inFlight: 0, buffered: 0 };
+  readonly used: Amounts = [0, 0, 0];
 
   constructor(shortage: Shortage, quotas: Readonly<Amounts>) {
     this.shortage = shortage;
@@ -35,16 +37,16 @@ const maxEvictions = 8;
 
 /** A resource shared by all requests. */
 class Budget {
-  readonly #name: LimitName;
+  readonly #limit: 0 | 1 | 2;
   readonly #total: Part;
 
   constructor(name: LimitName, total: Part) {
-    this.#name = name;
+    this.#limit = indexes[name];
     this.#total = total;
   }
 
   get used(): number {
-    return this.#total.used[this.#name];
+    return this.#total.used[this.#limit];
   }
 
   /**
@@ -77,13 +79,13 @@ class Budget {
 
   /** Why `amount` is not available to a claim; undefined if it is. */
   shortage(amount: number, claim: Claim): Shortage | undefined {
-    const name = this.#name;
-    for (const { shortage, quotas, used } of claim) if (used[name] + amount > quotas[name]) return shortage;
+    const limit = this.#limit;
+    for (const { shortage, quotas, used } of claim) if (used[limit] + amount > quotas[limit]) return shortage;
     return undefined;
   }
 
   #add(amount: number, claim: Claim): void {
-    for (const { used } of claim) used[this.#name] += amount;
+    for (const { used } of claim) used[this.#limit] += amount;
   }
 }
 
@@ -94,7 +96,7 @@ interface AccountClaims {
   readonly secret: Claim;
 }
 
-const newQuotas = (): Amounts => ({ connections: 0, inFlight: 0, buffered: 0 });
+const newQuotas = (): Amounts => [0, 0, 0];
 
 /** Milliseconds between two removals of accounts that use nothing. */
 const sweepInterval = 60_000;
@@ -142,13 +144,14 @@ export class Budgets {
   resize({ connections, inFlight, buffered, requestBody, account }: Limits, servesBoth: boolean): void {
     const divide = (name: LimitName, size: number, min: number, anonymous: number): void => {
       const part = (fraction: number): number => Math.max(min, Math.floor(size * fraction));
-      this.#quotas.total[name] = size;
-      this.#quotas.anonymous[name] = part(anonymous);
-      this.#quotas.public[name] = part(1 / 2);
-      this.#quotas.test[name] = part(servesBoth ? 1 / 2 : 1);
-      this.#quotas.testPublic[name] = part(servesBoth ? 1 / 4 : 1 / 2);
-      this.#quotas.account[name] = part(account);
-      this.#quotas.accountPublic[name] = part(account / 2);
+      const limit = indexes[name];
+      this.#quotas.total[limit] = size;
+      this.#quotas.anonymous[limit] = part(anonymous);
+      this.#quotas.public[limit] = part(1 / 2);
+      this.#quotas.test[limit] = part(servesBoth ? 1 / 2 : 1);
+      this.#quotas.testPublic[limit] = part(servesBoth ? 1 / 4 : 1 / 2);
+      this.#quotas.account[limit] = part(account);
+      this.#quotas.accountPublic[limit] = part(account / 2);
     };
     // A connection without a known key can be evicted, so that anonymous ones may use all that nobody else needs.
     divide('connections', connections, 1, 1);
@@ -207,7 +210,7 @@ export class Budgets {
   #forgetIdle(): void {
     for (const accounts of Object.values(this.#accounts)) {
       for (const [id, { account }] of accounts) {
-        if (Object.values(account.used).every((amount) => amount === 0)) accounts.delete(id);
+        if (account.used.every((amount) => amount === 0)) accounts.delete(id);
       }
     }
   }
