@@ -85,7 +85,7 @@ export const texts = {
     limits: 'Room',
     connections: 'Connections',
     inFlight: 'Requests in flight',
-    buffered: 'Bytes of buffered bodies',
+    buffered: 'Buffered bodies, MiB',
     used: (used: string, limit: string) => `${used} of ${limit}`,
     since: 'started',
     counts: (accounts: number, encrypting: number) =>
@@ -192,7 +192,9 @@ export const texts = {
 
   use: {
     hours: 'Use, 24 h',
-    line: (count: number) => `${requests(count)} in 24 hours at this sidecar`,
+    inHours: (count: number) => `${requests(count)} in 24 hours at this sidecar`,
+    days: 'Use, 30 days',
+    inDays: (count: number) => `${requests(count)} in 30 days`,
     traffic: (count: number, last: string) => `${requests(count)} in the last hour, the last ${last}`,
     none: 'no request seen by this sidecar since its start',
   },
@@ -254,6 +256,8 @@ export const texts = {
     secretLabel: 'API key',
     secretShown: 'The key was issued and has been shown already. If it is lost, revoke it and issue another.',
     replaces: (id: string, when: string) => `The old key ${id} works until ${when}.`,
+    replaced: 'Replaced',
+    stillUsed: 'Replaced, still used',
     warnings: { due: 'Due', expiring: 'Expires soon' },
     warningHints: { due: 'Older than 180 days: rotate it', expiring: 'It expires within 30 days' },
   },

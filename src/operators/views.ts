@@ -60,7 +60,9 @@ const use = z
       ),
   })
   .describe('Requests as this sidecar saw them since its start, and `days`.');
-const usedKey = keyView.extend({ use }).describe('An API key, without the key itself, and its use.');
+const usedKey = keyView
+  .extend({ use, replaced_at: time.nullable().describe('When its successor was made; null: it has none.') })
+  .describe('An API key, without the key itself, and its use.');
 
 const listedAccount = accountView.extend({ use }).describe('A merchant, with the use of all its keys.');
 

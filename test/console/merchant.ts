@@ -11,14 +11,16 @@ export interface HandedOver {
 /** A merchant's own code: plain `node:crypto` and the merchants' listener. */
 export class Merchant {
   readonly #port: number;
+  readonly #host: string;
 
-  constructor(port: number) {
+  constructor(port: number, host = '127.0.0.1') {
     this.#port = port;
+    this.#host = host;
   }
 
   /** Charges in plain JSON. */
   charge(key: string, body = '{"amount":1000}'): Promise<Response> {
-    const headers = { 'Content-Type': 'application/json' };
+    const headers = { 'Content-Type': 'application/json', Host: this.#host };
     return send({ port: this.#port }, 'POST /api/s2s/charge', { key, body, headers });
   }
 

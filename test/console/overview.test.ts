@@ -58,8 +58,6 @@ describeWithChromium('the overview in the console', () => {
         )
         .toBe(true);
     };
-    const pictures = process.env['CONSOLE_PICTURES'];
-    if (pictures !== undefined) await page.screenshot({ path: `${pictures}/0-overview.png` });
     await configure({
       environments: { test: { upstream: { url: 'https://127.0.0.1:1', ca: createAuthority().cert } } },
     });

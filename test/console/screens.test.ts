@@ -1,13 +1,33 @@
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
 import { seriousViolations } from './axe.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { codeOf } from './merchant.ts';
 import { operators, signIn, useConsole } from './sidecar.ts';
 
 const key = 'sk_test_acmeacmeacmeacme';
+const soon = new Date(Date.now() + 86_400_000).toISOString();
+/** As long as they may be, and without a place to break. */
+const long = { id: 'm'.repeat(64), name: 'Rechtsschutzversicherungsgesellschaft'.repeat(5) };
+const encryption = {
+  enabled: true,
+  key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le',
+  iv: 'Bn4Mx8Cz1Vl6Kj3H',
+  createdAt: '2025-01-01',
+  previous: { until: '2099-01-01' },
+};
+const longKey = `sk_test_${'long'.repeat(4)}`;
 const accounts = {
   accounts: [
+    {
+      ...long,
+      keys: [
+        { id: 'k'.repeat(64), name: long.name, key: longKey, createdAt: '2025-01-01' },
+        { id: 'p'.repeat(64), key: `pk_live_${'long'.repeat(4)}`, createdAt: '2025-01-01', expiresAt: soon },
+      ],
+      encryption: { test: encryption },
+    },
     {
       id: 'acme',
       name: 'Acme Stores',
@@ -32,28 +52,41 @@ const accounts = {
 const screens: readonly (readonly [place: string, shown: RegExp])[] = [
   ['overview', /Who is refused most/],
   ['accounts', /Acme Stores/],
-  ['accounts/acme/keys', /Due/],
-  ['accounts/acme/encryption', /The previous key and IV are accepted too/],
-  ['accounts/acme/activity', /renamed acme/],
+  [`accounts/${long.id}/keys`, /Due/],
+  [`accounts/${long.id}/keys?key=${'p'.repeat(64)}`, /This key is valid in Live/],
+  [`accounts/${long.id}/encryption`, /Plain requests are accepted too/],
+  [`accounts/${long.id}/activity`, /renamed m+/],
   ['rotation', /Running graces/],
-  ['audit', /renamed acme/],
+  ['audit', /renamed m+/],
   ['system', /limits\.requestBody/],
 ];
 
 describeWithChromium('every screen', () => {
   const browser = useBrowser();
-  const sidecar = useConsole(() => ({ accounts }));
+  const sidecar = useConsole((upstream) => ({
+    accounts,
+    more: {
+      environments: {
+        test: { hosts: ['127.0.0.1'], upstream },
+        live: {
+          hosts: [`${'long-'.repeat(12)}.${'name-'.repeat(12)}.example`],
+          upstream: { url: 'https://127.0.0.1:1', ca: createAuthority().cert },
+        },
+      },
+    },
+  }));
 
-  test('is accessible and fits: axe finds nothing serious, dark and light, at 360 and 1,600 pixels', async () => {
+  test('is accessible and fits: axe finds nothing serious, dark and light, at four widths, with the longest names', async () => {
     const { merchant, url } = sidecar();
-    expect(codeOf(await merchant.charge(key))).toBe('envelope_required');
+    for (const each of [key, longKey]) await merchant.charge(each);
+    expect(codeOf(await merchant.charge(longKey, '{"data":"00"}'))).toBe('decryption_failed');
     const page = await browser.open(url);
     await page.getByLabel('Token').waitFor();
     await expectAccessible(page, 'sign-in');
     await signIn(page, 'admin');
-    await page.goto(`${url}#/accounts/acme`);
+    await page.goto(`${url}#/accounts/${long.id}`);
     await page.getByRole('button', { name: 'Rename' }).click();
-    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Acme Stores Ltd');
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill(`${long.name}AG`);
     await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
     await page.getByText('The account was renamed.').waitFor();
     await expectAccessible(page, 'a change was made');
@@ -125,11 +158,13 @@ describeWithChromium('every screen', () => {
   });
 });
 
-/** Checks the screen in both themes and at both widths. Nothing may scroll sideways. */
+/** Checks the screen in both themes and at each width. Nothing may scroll sideways. */
 async function expectAccessible(page: Page, screen: string): Promise<void> {
   for (const [width, theme, otherTheme] of [
     [360, 'dark', 'light'],
-    [1_600, 'light', 'dark'],
+    [768, 'light', 'dark'],
+    [1_280, 'dark', 'light'],
+    [1_920, 'light', 'dark'],
   ] as const) {
     await page.setViewportSize({ width, height: 800 });
     expect([screen, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([screen, width]);

@@ -3,7 +3,7 @@ import { startServe, type Serving } from '../support/command.ts';
 import { fileWide } from '../support/file-wide.ts';
 import { Folder, sidecarFile, type Contents } from '../support/folder.ts';
 import { freePort } from '../support/free-port.ts';
-import { startUpstream, type TestUpstream } from '../support/upstream.ts';
+import { startUpstream, type Respond, type TestUpstream } from '../support/upstream.ts';
 import { Merchant } from './merchant.ts';
 
 /** An operator of each role, and a merchant with a token for its own account. */
@@ -40,10 +40,13 @@ interface Setup {
 }
 
 /** One sidecar for all tests of a file, with its accounts in a file unless `setup` says otherwise. */
-export function useConsole(setup: () => Setup | Promise<Setup>): () => ConsoleSidecar {
+export function useConsole(
+  setup: (upstream: string) => Setup | Promise<Setup>,
+  { nodeOptions = [], respond }: { readonly nodeOptions?: readonly string[]; readonly respond?: Respond } = {},
+): () => ConsoleSidecar {
   return fileWide(async (defer) => {
-    const { accounts = { accounts: [] }, more = {} } = await setup();
-    const upstream = await startUpstream(undefined, defer);
+    const upstream = await startUpstream(respond, defer);
+    const { accounts = { accounts: [] }, more = {} } = await setup(upstream.origin);
     const port = await freePort();
     const file = (members: Contents): Contents =>
       sidecarFile(upstream.origin, {
@@ -55,7 +58,7 @@ export function useConsole(setup: () => Setup | Promise<Setup>): () => ConsoleSi
         ...members,
       });
     const folder = new Folder({ 'sidecar.yaml': file(more), 'accounts.yaml': accounts }, defer);
-    const serving = await startServe(folder.file('sidecar.yaml'), { defer });
+    const serving = await startServe(folder.file('sidecar.yaml'), { defer, nodeOptions });
     const reloads = (): number =>
       serving.entries('configuration reloaded').filter(({ files }) => (files as string[]).includes('sidecar')).length;
     return {

@@ -9,7 +9,7 @@ export function jumpingClock(...days: readonly number[]): readonly string[] {
     const Real = Date;
     const jumps = ${JSON.stringify(days)};
     let ahead = 0;
-    process.on('SIGUSR2', () => (ahead += (jumps.shift() ?? 0) * ${day}));
+    process.on('SIGUSR2', () => (ahead += Math.round((jumps.shift() ?? 0) * ${day})));
     globalThis.Date = class extends Real {
       constructor(...given) {
         super(...(given.length === 0 ? [Real.now() + ahead] : given));

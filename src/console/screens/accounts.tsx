@@ -11,7 +11,7 @@ import { ActiveBadge, Badge } from '../ui/badge.tsx';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Table } from '../ui/table.tsx';
-import { UseLine } from '../ui/use-line.tsx';
+import { useHeading, UseLine } from '../ui/use-line.tsx';
 import { When } from '../ui/when.tsx';
 import { AddAccount } from './account-dialogs.tsx';
 
@@ -120,7 +120,7 @@ function List({ accounts, empty }: { accounts: readonly ListedAccount[]; empty: 
         [texts.columns.state, ({ active }) => <ActiveBadge active={active} />],
         [say.keys, ({ keys }) => <KeySummary keys={keys} />],
         [say.encryption, ({ encryption }) => <EncryptionBadges encryption={encryption} />],
-        [texts.use.hours, ({ use }) => <UseLine use={use} />],
+        [useHeading(accounts), ({ use }) => <UseLine use={use} />],
         [texts.keys.lastUsed, ({ keys, use }) => <When date={latest(keys, use)} />],
       ]}
       empty={empty}

@@ -13,7 +13,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Menu, type MenuItem } from '../ui/menu.tsx';
 import { Problem } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
-import { UseLine } from '../ui/use-line.tsx';
+import { useHeading, UseLine } from '../ui/use-line.tsx';
 import { When } from '../ui/when.tsx';
 import { FoundKey } from './found-key.tsx';
 import { IssueKey, revoke, RevokeKey, RotateKey } from './key-dialogs.tsx';
@@ -106,7 +106,7 @@ function KeyTable(props: {
           [say.key, (key) => <MaskedKey apiKey={key} />],
           [texts.columns.environment, ({ environment }) => texts.environments[environment]],
           [texts.columns.state, (key) => <KeyState apiKey={key} />],
-          [texts.use.hours, ({ use }) => <UseLine use={use} />, 'bare'],
+          [useHeading(props.keys), ({ use }) => <UseLine use={use} />, 'bare'],
           [say.lastUsed, (key) => <When date={lastUse(key)} />],
           [say.expires, (key) => <When date={key.revoked_at ?? key.expires_at} />],
           [say.actions, (key) => <Actions apiKey={key} {...actions} />, 'actions'],
@@ -146,9 +146,16 @@ function lastUse({ last_used_at: stored, use: { last_at: here } }: UsedKey): str
 }
 
 function KeyState({ apiKey }: { apiKey: UsedKey }) {
+  const { replaced_at: replacedAt } = apiKey;
+  const isReplaced = replacedAt !== null && apiKey.state === 'valid';
+  const isUsed = isReplaced && (lastUse(apiKey) ?? '') > replacedAt;
   return (
     <span class="row tight">
-      <Badge tone={apiKey.state === 'valid' ? 'good' : 'quiet'}>{texts.states[apiKey.state]}</Badge>
+      {isReplaced ? (
+        <Badge tone={isUsed ? 'warn' : 'quiet'}>{isUsed ? say.stillUsed : say.replaced}</Badge>
+      ) : (
+        <Badge tone={apiKey.state === 'valid' ? 'good' : 'quiet'}>{texts.states[apiKey.state]}</Badge>
+      )}
       <Warnings of={apiKey} />
     </span>
   );

@@ -105,23 +105,27 @@ function Codes({ refusals, chosen }: { refusals: Traffic['refusals']; chosen: Ce
 /** How full the limits are. */
 function Room({ limits }: { limits: Overview['limits'] }) {
   const rows = [
-    [say.connections, limits.connections],
-    [say.inFlight, limits.in_flight],
-    [say.buffered, limits.buffered],
+    [say.connections, limits.connections, 1],
+    [say.inFlight, limits.in_flight, 1],
+    [say.buffered, limits.buffered, 2 ** 20],
   ] as const;
   return (
     <Card title={say.limits}>
-      {rows.map(([name, { limit, used }]) => (
+      {rows.map(([name, { limit, used }, unit]) => (
         <label key={name} class="meter">
           <span class="row between">
             <span>{name}</span>
-            <span class="faint">{say.used(used.toLocaleString('en'), limit.toLocaleString('en'))}</span>
+            <span class="faint">{say.used(numberOf(used / unit), numberOf(limit / unit))}</span>
           </span>
           <meter min={0} max={limit} high={limit * 0.8} value={used} />
         </label>
       ))}
     </Card>
   );
+}
+
+function numberOf(value: number): string {
+  return value.toLocaleString('en', { maximumFractionDigits: 1 });
 }
 
 function Failures({ environment, code }: { environment: EnvironmentName | ''; code: string }) {

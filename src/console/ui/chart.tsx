@@ -108,7 +108,7 @@ function Drawing({ slots, step, width, shown }: DrawingProps) {
           {timeOf(slots[i])}
         </text>
       ))}
-      <Line y={stripTop} width={width} label={`${slowest.toLocaleString('en')} ms`} />
+      <Line y={stripTop} width={width} label={slowest < 1_000 ? `${slowest} ms` : `${slowest / 1_000} s`} />
       <Line y={stripTop + stripHeight} width={width} label="0" />
       {(['p99', 'p50'] as const).map((percentile) => (
         <path key={percentile} class={percentile} d={lineOf(slots.slice(0, -1), percentile, step, slowest)} />

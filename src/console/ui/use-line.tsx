@@ -4,21 +4,28 @@ import { texts } from '../texts.ts';
 
 const say = texts.use;
 
-/** Requests by hour as small bars. */
-export function UseLine({ use: { hours } }: { use: Use }) {
-  const most = Math.max(...hours);
+/** Requests by day through all sidecars, or by hour at this one if only that is known, as small bars. */
+export function UseLine({ use: { hours, days } }: { use: Use }) {
+  const counts = days ?? hours;
+  const most = Math.max(...counts);
   if (most === 0) return <span class="faint">{texts.nothing}</span>;
-  const sum = hours.reduce((all, each) => all + each, 0);
+  const sum = counts.reduce((all, each) => all + each, 0);
+  const label = days === null ? say.inHours(sum) : say.inDays(sum);
   const height = 20;
   return (
-    <svg class="use" viewBox={`0 0 ${hours.length * 4} ${height}`} role="img" aria-label={say.line(sum)}>
-      <title>{say.line(sum)}</title>
-      {hours.map((count, i) => {
+    <svg class="use" viewBox={`0 0 ${counts.length * 4} ${height}`} role="img" aria-label={label}>
+      <title>{label}</title>
+      {counts.map((count, i) => {
         const bar = count === 0 ? 1 : Math.max(2, (count / most) * height);
         return <rect key={i} x={i * 4} y={height - bar} width={3} height={bar} />;
       })}
     </svg>
   );
+}
+
+/** The heading of these lines. */
+export function useHeading([first]: readonly { readonly use: Use }[]): string {
+  return first === undefined || first.use.days === null ? say.hours : say.days;
 }
 
 /** The traffic of the last hour in words: `412 requests in the last hour, the last 3 seconds ago`. */

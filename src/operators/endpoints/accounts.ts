@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { successorId } from '../../accounts/key-maker.ts';
 import { accountFilters } from '../../accounts/conditions.ts';
 import { accountName, identifier, newName } from '../../accounts/value-types.ts';
 import type { AccountView } from '../../accounts/views.ts';
@@ -66,7 +67,11 @@ export const accountEndpoints: readonly Endpoint[] = [
     run: async (parts, input, _caller, { now }) => {
       const shown = await parts.operations.show(input.account);
       const useOf = await readUses(parts, idsOf(shown), now);
-      return { ...shown, keys: shown.keys.map((key) => Object.assign({ use: useOf([key.id]) }, key)) };
+      const made = new Map(shown.keys.map(({ id, created_at: at }) => [id, at]));
+      const keys = shown.keys.map((key) => {
+        return Object.assign({ use: useOf([key.id]), replaced_at: made.get(successorId(key.id)) ?? null }, key);
+      });
+      return { ...shown, keys };
     },
   }),
   endpoint({
