@@ -9,6 +9,7 @@ import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import { isSelected } from '../conditions.ts';
+import { readEvents } from './events.ts';
 import { readAccounts, withKeysFrom } from './read.ts';
 import { rewrittenText } from './remove.ts';
 import { fileError, isSystemError } from './failures.ts';
@@ -89,7 +90,8 @@ export class FileStore implements Store {
     const { result, appended } = await this.#rewrite((read, path): Rewrite<Outcome<T>> => {
       const receipts = new Receipts(path);
       const receipt = idempotencyKey && receipts.find(idempotencyKey);
-      if (receipt !== undefined) return { ...nothing, result: { outcome: 'repeated', receipt } };
+      if (receipt !== undefined)
+        return { accounts: [], events: [], receipts: undefined, result: { outcome: 'repeated', receipt } };
       const wanted = new Set(ids);
       const existing = read.accounts.filter(({ id }) => wanted.has(id));
       const { result, ...decision } = decide(new Map(existing.map((account) => [account.id, account])));
@@ -115,20 +117,12 @@ export class FileStore implements Store {
     return { accounts, appended };
   }
 
-  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    try {
-      yield* new Trail(this.#target()).read(filter, unreadable);
-    } catch (error) {
-      throw this.#failure(error);
-    }
+  events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
+    return this.#readTrail((trail) => readEvents(trail, filter, unreadable));
   }
 
-  async *trail(torn: () => void): AsyncIterable<Buffer> {
-    try {
-      yield* new Trail(this.#target()).lines(torn);
-    } catch (error) {
-      throw this.#failure(error);
-    }
+  trail(torn: () => void): AsyncIterable<Buffer> {
+    return this.#readTrail((trail) => trail.lines(torn));
   }
 
   async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
@@ -140,6 +134,14 @@ export class FileStore implements Store {
   }
 
   async close(): Promise<void> {}
+
+  async *#readTrail<Item>(read: (trail: Trail) => AsyncIterable<Item>): AsyncIterable<Item> {
+    try {
+      yield* read(new Trail(this.#target()));
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
 
   /** The target of the path: replacing a symbolic link would leave the file itself unchanged. */
   #target(): string {
@@ -289,8 +291,6 @@ interface Parsed {
   readonly accounts: readonly StoredAccount[];
   readonly problems: readonly FileProblem[];
 }
-
-const nothing = { accounts: [], events: [], receipts: undefined } as const;
 
 const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';
 

@@ -16,15 +16,7 @@ import { linesFromEnd, linesOf } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
-import { eventOf } from '../event-line.ts';
-import {
-  endList,
-  type AppendedEvent,
-  type AuditEvent,
-  type EventFilter,
-  type RecordedEvent,
-  type TrailState,
-} from '../store.ts';
+import type { AppendedEvent, AuditEvent, TrailState } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
 
 /**
@@ -41,6 +33,11 @@ export class Trail {
     this.#model = accounts;
     this.#path = join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
     this.#options = options;
+  }
+
+  /** As messages have it. */
+  get name(): string {
+    return displayName(this.#path);
   }
 
   /**
@@ -93,26 +90,14 @@ export class Trail {
     if (this.#isThere()) yield* linesOf(createReadStream(this.#path), torn);
   }
 
-  /** The events, their lines as positions. @param unreadable gets an error for each line that is not an event */
-  async *read(filter: EventFilter, unreadable = endList): AsyncIterable<RecordedEvent> {
-    const { before = Infinity, after } = filter;
-    for await (const [position, line] of after === undefined ? this.#newestFirst() : this.#oldestFirst()) {
-      if (position >= before || position <= (after ?? 0) || line.length === 0) continue;
-      const event = eventOf(line.toString(), position);
-      if (event === undefined) {
-        unreadable(new AccountsError('store_invalid', `${displayName(this.#path)}:${position} is not an audit event`));
-      } else if (isWanted(event, filter)) {
-        yield event;
-      }
-    }
-  }
-
-  async *#oldestFirst(): AsyncIterable<readonly [number, Buffer]> {
+  /** The lines, by position. An incomplete last one is left out. */
+  async *oldestFirst(): AsyncIterable<readonly [number, Buffer]> {
     let position = 0;
     for await (const line of this.lines(() => {})) yield [(position += 1), line];
   }
 
-  *#newestFirst(): Iterable<readonly [number, Buffer]> {
+  /** As `oldestFirst`, in the other direction. */
+  *newestFirst(): Iterable<readonly [number, Buffer]> {
     if (!this.#isThere()) return;
     const file = openSync(this.#path, 'r');
     try {
@@ -125,18 +110,16 @@ export class Trail {
     }
   }
 
-  /** Where the trail ends. @param seen a position whose hash is wanted */
+  /** Where the trail ends. @param seen a position whose hash is wanted; 0: none */
   state(seen: number): TrailState {
-    if (!this.#isThere()) return { last: beginning, isSigned: false, seenHash: undefined };
-    const file = openSync(this.#path, 'r');
-    try {
-      const { position, hash, chained } = endOf(file);
-      const isSigned = chained !== undefined && tiesOf(chained)?.sig !== undefined;
-      const line = seen > 0 && seen <= position ? lineFromEnd(file, position - seen) : undefined;
-      return { last: { position, hash }, isSigned, seenHash: line && hashOf(line) };
-    } finally {
-      closeSync(file);
+    let end: Omit<TrailState, 'seenHash'> | undefined;
+    for (const [position, line] of this.newestFirst()) {
+      const hash = hashOf(line);
+      end ??= { last: { position, hash }, isSigned: tiesOf(line)?.sig !== undefined };
+      if (position === seen) return { ...end, seenHash: hash };
+      if (position < seen || seen === 0) break;
     }
+    return { last: beginning, isSigned: false, ...end, seenHash: undefined };
   }
 
   /** The event that the version before has written what is there. */
@@ -164,7 +147,7 @@ export class Trail {
   #isThere(): boolean {
     const stats = statSync(this.#path, { throwIfNoEntry: false });
     if (stats?.isFile() === false) {
-      throw new AccountsError('store_invalid', `${displayName(this.#path)} is not a regular file: remove it`);
+      throw new AccountsError('store_invalid', `${this.name} is not a regular file: remove it`);
     }
     return stats !== undefined;
   }
@@ -192,27 +175,8 @@ function endOf(file: number, size?: number): TrailEnd {
   return { position: events, hash: last === undefined ? beginning.hash : hashOf(last), chained: undefined };
 }
 
-function lineFromEnd(file: number, behind: number): Buffer | undefined {
-  let left = behind;
-  for (const line of completeLinesFromEnd(file)) {
-    if (left === 0) return line;
-    left -= 1;
-  }
-  return undefined;
-}
-
 function* completeLinesFromEnd(file: number, size?: number): Generator<Buffer, void> {
   const lines = linesFromEnd(file, size);
   lines.next();
   yield* lines;
-}
-
-/** As the SQL in postgres/trail.ts. */
-function isWanted(event: RecordedEvent, filter: EventFilter): boolean {
-  const { account, actor, action, environment, since = -Infinity, until = Infinity } = filter;
-  if (event.at < since || event.at >= until) return false;
-  if (account !== undefined && event.account !== account) return false;
-  if (action !== undefined && event.action !== action) return false;
-  if (environment !== undefined && event.details['environment'] !== environment) return false;
-  return actor === undefined || event.actor === actor || event.actor.replace(/^[^:]*:/, '') === actor;
 }

@@ -21,10 +21,11 @@ import type {
 } from '../store.ts';
 import { changePool } from './clients.ts';
 import { dailyUses } from './daily-uses.ts';
+import { readEvents } from './events.ts';
 import { olderLines } from './older-events.ts';
 import { pages } from './pages.ts';
 import { accountIfReadable, accountOf, selectAccounts, selectKeysFrom, versionsOf, type AccountRow } from './rows.ts';
-import { readLines, readTrail, record } from './trail.ts';
+import { readLines, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 
@@ -154,7 +155,7 @@ export class PostgresStore implements Store {
   }
 
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    yield* readTrail(this.#query('bulk'), filter, unreadable);
+    yield* readEvents(this.#query('bulk'), filter, unreadable);
   }
 
   async *trail(_torn?: () => void): AsyncIterable<Buffer> {

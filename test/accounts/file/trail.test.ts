@@ -1,5 +1,6 @@
 import { appendFileSync, chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { readEvents } from '../../../src/accounts/file/events.ts';
 import { Trail } from '../../../src/accounts/file/trail.ts';
 import type { AuditEvent, EventFilter } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
@@ -16,7 +17,7 @@ function trail() {
   const of = new Trail(folder.file('accounts.yaml'));
   const read = async (unreadable?: (error: Error) => void): Promise<(string | undefined)[]> => {
     const found: (string | undefined)[] = [];
-    for await (const { account } of of.read({ after: 0 }, unreadable)) found.push(account);
+    for await (const { account } of readEvents(of, { after: 0 }, unreadable)) found.push(account);
     return found;
   };
   return { of, path, read, text: () => readFileSync(path, 'utf8') };
@@ -66,7 +67,7 @@ test('the newest event is read first, with the same positions as in the other or
   const { of, path } = trail();
   const inOrder = async (filter: EventFilter): Promise<[number, string | undefined][]> => {
     const found: [number, string | undefined][] = [];
-    for await (const { position, account } of of.read(filter, () => {})) found.push([position, account]);
+    for await (const { position, account } of readEvents(of, filter, () => {})) found.push([position, account]);
     return found;
   };
   expect(await inOrder({})).toEqual([]);

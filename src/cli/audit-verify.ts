@@ -1,0 +1,100 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import { createReadStream, readFileSync } from 'node:fs';
+import { InvalidArgumentError } from 'commander';
+import { publicHalf, tiesOf } from '../audit/chain.ts';
+import { linesOf } from '../audit/lines.ts';
+import { verifyTrail } from '../audit/verify.ts';
+import { cryptography } from '../cryptography.ts';
+import { CommandFailed, printError } from './failures.ts';
+import type { CliIo } from './io.ts';
+import type { AddStoreCommand, StoreSession } from './store-command.ts';
+
+/** Adds `audit verify|export`. */
+export function addTrailCommands(add: AddStoreCommand): void {
+  add('verify', 'verify that the trail has not been changed', 'reads')
+    .option('--trail <file>', 'an exported trail; needs no store and no configuration')
+    .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey, [])
+    .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor, new Map())
+    .run(verifyStore, (io, options: VerifyOptions) =>
+      options.trail === undefined ? undefined : verifyFile(io, options.trail, options),
+    );
+  add('export', 'write the lines of the trail to stdout, byte for byte', 'reads')
+    .option('--after <position>', 'only lines after this position', positionOf, 0)
+    .run(exportTrail);
+}
+
+interface VerifyOptions {
+  readonly trail?: string;
+  readonly key: readonly KeyObject[];
+  readonly anchor: ReadonlyMap<number, string>;
+  readonly json?: true;
+}
+
+async function verifyStore({ store, settings, io }: StoreSession, options: VerifyOptions): Promise<void> {
+  const key = options.key.length > 0 ? options.key : settings.auditKeys.slice(0, 1).map(publicHalf);
+  await verify(io, (torn) => store.trail(torn), { ...options, key });
+}
+
+async function verifyFile(io: CliIo, file: string, options: VerifyOptions): Promise<void> {
+  try {
+    await verify(io, (torn) => linesOf(createReadStream(file), torn), options);
+  } catch (error) {
+    const { syscall, code } = error as NodeJS.ErrnoException;
+    throw syscall === undefined ? error : new CommandFailed(`cannot read ${file}: ${code}`);
+  }
+}
+
+async function verify(
+  io: CliIo,
+  read: (torn: () => void) => AsyncIterable<Buffer>,
+  { key: keys, anchor: anchors, json }: VerifyOptions,
+): Promise<void> {
+  let isTorn = false;
+  const lines = read(() => void (isTorn = true));
+  const report = await verifyTrail(lines, { keys, anchors });
+  const { events, signed, problems } = report;
+  if (isTorn)
+    await printError(io, 'warning: the last line is incomplete, as a crash leaves it, and was not verified\n');
+  if (json) await io.stdout.write(`${JSON.stringify(report)}\n`);
+  if (problems.length > 0) {
+    throw new CommandFailed(
+      problems.map(({ position, fault, message }) => `event ${position} is ${fault}: it ${message}`),
+    );
+  }
+  // Whoever writes such a trail anew, without the key, is found only by them: the next change signs on.
+  if (signed > 0 && signed < events)
+    await printError(
+      io,
+      `warning: events 1 to ${events - signed} are not signed: compare event ${events - signed + 1} with an anchor\n`,
+    );
+  if (!json) await io.stdout.write(`OK: ${events} events, ${signed} signed\n`);
+}
+
+async function exportTrail({ store, io }: StoreSession, { after }: { readonly after: number }): Promise<void> {
+  let line = 0;
+  for await (const bytes of store.trail(() => {})) {
+    line += 1;
+    if ((tiesOf(bytes)?.position ?? line) > after) await io.stdout.write(Buffer.concat([bytes, Buffer.from('\n')]));
+  }
+}
+
+function addKey(file: string, keys: readonly KeyObject[]): readonly KeyObject[] {
+  try {
+    const key = createPublicKey(readFileSync(file));
+    if (key.asymmetricKeyType === cryptography.signature.algorithm) return [...keys, key];
+  } catch {
+    // Refused below.
+  }
+  throw new InvalidArgumentError('Expected the path of an Ed25519 public key in PEM.');
+}
+
+function addAnchor(text: string, anchors: ReadonlyMap<number, string>): ReadonlyMap<number, string> {
+  const [, position, hash] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(text) ?? [];
+  if (position !== undefined && hash !== undefined) return new Map([...anchors, [Number(position), hash]]);
+  throw new InvalidArgumentError('Expected POSITION:HASH, the hash in lower-case hex.');
+}
+
+export function positionOf(text: string): number {
+  if (/^[0-9]{1,15}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('Expected a position.');
+}
