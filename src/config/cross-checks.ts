@@ -166,20 +166,13 @@ function checkMasterKeys(file: YamlFile, { accounts, environments }: Content): v
 }
 
 /** Nothing falls back: with a KMS every line is wrapped, without one none. */
-export function checkKeyLines(
-  file: YamlFile,
-  path: MemberPath,
-  keys: readonly MasterKey[],
-  kms: 'with a KMS' | 'without a KMS',
-): void {
+export function checkKeyLines(file: YamlFile, path: MemberPath, keys: readonly MasterKey[], hasKms: boolean): void {
   for (const each of keys) {
+    if (hasKms === (each.wrapped !== undefined)) continue;
     const own = each.environment === undefined ? path : [...path, each.environment];
     const line = keys.filter(({ environment }) => environment === each.environment).indexOf(each) + 1;
-    if (kms === 'with a KMS' && each.wrapped === undefined) {
-      file.report(own, `line ${line} is a master key in the clear: with "kms", wrap it with "master-key wrap"`);
-    } else if (kms === 'without a KMS' && each.wrapped !== undefined) {
-      file.report(own, `line ${line} is wrapped by a KMS: set "kms"`);
-    }
+    const clear = 'is a master key in the clear: with "kms", wrap it with "master-key wrap"';
+    file.report(own, `line ${line} ${hasKms ? clear : 'is wrapped by a KMS: set "kms"'}`);
   }
 }
 

@@ -196,7 +196,7 @@ function keysOf(file: YamlFile, content: Partly<SidecarFile> | undefined, env: E
   const named = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly MasterKey[] | undefined;
   const hasKms = content?.kms !== undefined || file.isWrongWithin(['kms']);
   const checked = (found: readonly MasterKey[]): readonly MasterKey[] => {
-    checkKeyLines(file, path, found, hasKms ? 'with a KMS' : 'without a KMS');
+    checkKeyLines(file, path, found, hasKms);
     return found;
   };
   if (file.isWrongWithin(path)) return [];
