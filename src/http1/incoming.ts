@@ -41,6 +41,12 @@ const maxDiscarded = 67_108_864;
 
 const nothing = Buffer.alloc(0);
 
+/** The bytes from `at` on, copied if they would keep much more memory than they are charged for. */
+function remainder(bytes: Buffer, at: number): Buffer {
+  const rest = bytes.subarray(at);
+  return rest.length === 0 || 2 * rest.length >= bytes.buffer.byteLength ? rest : concatUnpooled(nothing, rest);
+}
+
 /**
  * What the next bytes are. `unread`: of a body that nobody has asked for. `next`: of a request that must wait for the response to
  * the one before. `discarded`: they have no meaning.
@@ -149,7 +155,7 @@ export class Incoming {
     if (held.length === 0) return;
     this.#held = nothing;
     try {
-      this.#held = held.subarray(this.#process(held));
+      this.#held = remainder(held, this.#process(held));
       this.#readOn();
       this.#charge();
     } catch (error) {

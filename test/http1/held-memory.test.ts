@@ -1,0 +1,33 @@
+import { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { Incoming } from '../../src/http1/incoming.ts';
+import { settle } from '../support/turns.ts';
+
+test('the rest of what was held keeps little more memory than it is charged for', async () => {
+  let requests = 0;
+  let charged = 0;
+  const incoming = new Incoming({
+    socket: new Socket(),
+    limits: { maxHeadSize: 16_384, maxFields: 100 },
+    onHeadBegins: () => {},
+    onHead: () => void (requests += 1),
+    onFault: (fault) => expect.fail(fault),
+    onBody: () => {},
+    onBodyEnd: () => {},
+    onHeld: (change) => {
+      charged += change;
+      return true;
+    },
+    destroy: (reason) => expect.fail(reason),
+    fail: (error) => expect.fail(String(error)),
+  });
+  const request = `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(15_000)}\r\n\r\n`;
+  incoming.receive(Buffer.from(`${request.repeat(3)}G`));
+  for (let i = 0; i < 3; i += 1) {
+    await settle();
+    if (requests < 3) incoming.expectHead();
+  }
+  expect(requests).toBe(3);
+  expect(charged).toBe(1);
+  expect(incoming.take().buffer.byteLength).toBeLessThanOrEqual(2);
+});
