@@ -109,7 +109,14 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const successor = await takeKey(page);
     expect(successor).not.toBe(key);
     await expect.poll(async () => (await merchant.charge(successor)).status).toBe(200);
-    expect((await merchant.charge(key)).status).toBe(200);
+    const replaced = page.getByRole('row').filter({ has: page.getByText(id, { exact: true }) });
+    await replaced.getByText('Replaced').waitFor();
+    const isStillUsed = async (): Promise<boolean> => {
+      expect((await merchant.charge(key)).status).toBe(200);
+      return replaced.getByText('Replaced, still used').isVisible();
+    };
+    await expect.poll(isStillUsed, { timeout: 10_000, interval: 500 }).toBe(true);
+    expect(await page.getByText('Replaced').count()).toBe(1);
 
     await select(page, id, 'Revoke');
     const revoke = page.getByRole('dialog', { name: `Revoke ${id}?` });

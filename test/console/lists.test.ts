@@ -70,6 +70,20 @@ describeWithChromium('the lists in the console', () => {
     await page.getByText('No key is expired.').waitFor();
   });
 
+  test('show the use of 30 days through all sidecars if it is stored', async () => {
+    const page = await browser.open(sidecar().url);
+    await page.route('**/api/v1/accounts?*', async (route) => {
+      const response = await route.fetch();
+      const body = (await response.json()) as { accounts: { use: object }[] };
+      for (const { use } of body.accounts) Object.assign(use, { days: Array.from({ length: 30 }, () => 4) });
+      await route.fulfill({ response, json: body });
+    });
+    await signIn(page, 'viewer');
+    await page.getByRole('link', { name: 'Accounts' }).click();
+    await page.getByRole('columnheader', { name: 'Use, 30 days' }).waitFor();
+    expect(await page.getByRole('img', { name: '120 requests in 30 days' }).count()).toBe(2);
+  });
+
   test('keep what is searched and filtered when the operator comes back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts`);
     await signIn(page, 'viewer');
@@ -149,20 +163,24 @@ describeWithChromium('the lists in the console', () => {
       `${JSON.stringify({ at: new Date().toISOString(), actor: 'user:root', action, account, details })}\n`;
     const imported = Array.from({ length: 1_200 }, (_, i) => event('account_imported', `m${i}`));
     const added = Array.from({ length: 130 }, (_, i) => event('account_added', `a${i}`, { name: 'A' }));
-    appendFileSync(folder.file('accounts.audit.jsonl'), [...imported, ...added].join(''));
+    const used = { key: 'k1', environment: 'live', last_used_at: new Date(Date.now() - 61_000).toISOString() };
+    const revoked = event('key_revoked', 'zeta', used);
+    const refused = event('operators_refused', 'none', { requests: 31 });
+    appendFileSync(folder.file('accounts.audit.jsonl'), [...imported, ...added, refused, revoked].join(''));
     const page = await browser.open(`${url}#/audit?actor=root`);
     await signIn(page, 'viewer');
     const first = page.getByRole('row').nth(1);
-    await first.getByText('added a129').waitFor();
+    await first.getByText('revoked key k1 of zeta (live), last used 1 minute before').waitFor();
     expect(await page.getByRole('button', { name: 'Newer' }).count()).toBe(0);
+    await page.getByText('31 requests with wrong tokens were refused in a minute').waitFor();
     await page.getByRole('button', { name: 'Older' }).click();
-    await first.getByText('added a29').waitFor();
+    await first.getByText('added a31').waitFor();
     await page.reload();
     await page.getByText('imported 1,200 accounts').click();
     await page.getByRole('link', { name: 'm700' }).waitFor();
     expect(await page.getByRole('button', { name: 'Older' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Newer' }).click();
-    await first.getByText('added a129').waitFor();
+    await first.getByText('revoked key k1').waitFor();
     await page.goBack();
     await page.getByText('imported 1,200 accounts').waitFor();
   });
