@@ -60,7 +60,7 @@ class Chain {
   #signed = 0;
   /** The key that signs from here on; undefined before the first signature. */
   #key: KeyObject | undefined;
-  /** The key that signed the last line; undefined if it is not signed. */
+  /** The key that made the last signature, which may be an older one than signs from here on. */
   #signer: KeyObject | undefined;
   /** Over the lines of the version before at the beginning; undefined once the chain has begun. */
   #older: ReturnType<typeof createHash> | undefined = createHash(cryptography.digest.algorithm);
@@ -93,14 +93,12 @@ class Chain {
       this.#fail(position + 1, 'missing', 'was removed: an anchor is behind it');
     // A key that the last line only names has signed nothing: anyone can name it.
     const isTrusted = keys.some((key) => this.#signer?.equals(key));
-    const isUnsigned = keys.length > 0 && position > 0 && !isTrusted;
-    if (isUnsigned && this.#problems.length === 0)
+    if (keys.length > 0 && position > 0 && !isTrusted)
       this.#fail(position, 'unsigned', 'is the last one and not signed by a given key');
   }
 
   /** A line that is of no chain may be covered by the one behind it, inserted, or a damaged one. */
   #takeUnchained({ position, hash, bytes }: Line, next: Ties | undefined): boolean {
-    this.#signer = undefined;
     if (next !== undefined && next.prev !== hash) {
       if (next.prev === this.#last.hash) return this.#fail(position, 'unchained');
       if (next.position === position + 1) return this.#fail(position, 'changed');
@@ -120,7 +118,7 @@ class Chain {
       const isCopy = line.hash === before;
       // Both follow the same line: the one that is chained to is the original.
       const isInserted = ties.position === lastPosition && ties.prev === lastTies?.prev && !isCopy;
-      if (isInserted && this.#signer === undefined) return this.#fail(lastPosition, 'unchained');
+      if (isInserted) return this.#fail(lastPosition, 'unchained');
       const goesOn = next?.ties === undefined || next.ties.position === ties.position + 1;
       return this.#fail(position, ties.position > position && goesOn ? 'missing' : 'moved');
     }
@@ -146,7 +144,6 @@ class Chain {
   }
 
   #takeSignature(line: Line, sig: string | undefined): boolean {
-    this.#signer = undefined;
     if (sig === undefined) return this.#key === undefined || this.#fail(line.position, 'unsigned');
     const announced = announcedKey(line);
     const key = this.#key ?? announced ?? this.#options.keys.find((each) => isSignedBy(line.bytes, sig, each));

@@ -191,6 +191,19 @@ test('a history in which another key signs, and names the expected one at the en
   expect(await faults(handedOver, { keys: [publicHalf(otherKey)] })).toEqual(['8 unsigned']);
 });
 
+test('a trail whose first event follows another one, or has another position, is not whole', async () => {
+  const late = lineAfter({ ...beginning, position: 4 }, event('x'), undefined);
+  expect(await faults([late, ...unsigned.slice(1)])).toEqual(['1 changed']);
+  const first = lineAfter({ position: 0, hash: '1'.repeat(64) }, event('x'), undefined);
+  expect(await faults(chained(many(3), undefined, [first]))).toEqual(['1 changed']);
+});
+
+test('only an event of its own names the next key', async () => {
+  const named = chained([{ ...event('x'), details: { key: publicText(otherKey) } }], key, signed);
+  expect(await faults(chained(many(2), key, named))).toEqual([]);
+  expect(await faults(chained(many(2), otherKey, named))).toEqual(['9 changed']);
+});
+
 /** The members of a line without those that tie it to a chain. */
 function members(line: Buffer): object {
   const { position: _, prev: _prev, sig: _sig, ...rest } = JSON.parse(line.toString()) as Record<string, unknown>;
