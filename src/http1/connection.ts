@@ -127,8 +127,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   endResponse({ keepAlive, bodyComplete }: ServerExchange): void {
-    if (keepAlive || bodyComplete) this.incoming.readBody();
-    else this.incoming.discard();
+    if (!bodyComplete && keepAlive) this.incoming.readBody();
+    else if (!bodyComplete) this.incoming.discard();
     if (this.isSecure) return;
     if (this.socket.writableLength === 0) this.#onSent();
     // Called when all that was written before is sent.

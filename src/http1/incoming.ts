@@ -79,7 +79,7 @@ export class Incoming {
 
   /** @param bytes may be overwritten after the call: all that is kept is copied */
   receive(bytes: Buffer): void {
-    const at = this.#held.length > 0 || this.#deferred ? 0 : this.#process(bytes);
+    const at = this.#held.length > 0 ? 0 : this.#process(bytes);
     if (at < bytes.length) this.#held = concatUnpooled(this.#held, bytes.subarray(at));
     this.#readOn();
     this.#charge();

@@ -27,9 +27,10 @@ export class Upstream implements ConnectionOwner {
   readonly #connectTimeout: number;
   readonly #onUnasked: OnUnasked;
   readonly #idle: Connection[] = [];
-  /** Connections that are about to be idle, and requests that wait for one of them. */
+  /** How many connections are about to be idle, those of them that ended their response in this turn, and requests that wait for one. */
   #resting = 0;
-  readonly #waiting: Call[] = [];
+  #batch: Connection[] = [];
+  #waiting: Call[] = [];
   /** On `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
   /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
@@ -69,16 +70,26 @@ export class Upstream implements ConnectionOwner {
     connection.idleSince = performance.now();
     connection.idleUntil = connection.idleSince + time;
     this.#resting += 1;
-    // A connection is reused only after one poll for events, which would bring the bytes of a response too many. The first end of
-    // a turn may come before it, the second does not.
-    setImmediate(() => void setImmediate(() => this.#onRested(connection)));
+    if (this.#batch.length === 0) setImmediate(this.#restBatch);
+    this.#batch.push(connection);
   }
 
-  #onRested(connection: Connection): void {
-    this.#resting -= 1;
-    this.#keep(connection);
-    const next = this.#waiting.shift();
-    if (next !== undefined && !next.over) this.#send(next);
+  /**
+   * A connection is reused only after one poll for events, which would bring the bytes of a response too many. The first end of
+   * a turn may come before it, the second does not.
+   */
+  readonly #restBatch = (): void => {
+    const batch = this.#batch;
+    this.#batch = [];
+    setImmediate(() => this.#onRested(batch));
+  };
+
+  #onRested(batch: readonly Connection[]): void {
+    this.#resting -= batch.length;
+    for (const connection of batch) this.#keep(connection);
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const call of waiting) if (!call.over) this.#send(call);
   }
 
   onUnasked(): void {

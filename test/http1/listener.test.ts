@@ -377,6 +377,47 @@ describe('a body that is not read', () => {
   });
 });
 
+describe('the sink of a body', () => {
+  test('gets nothing while the body is paused, even if bytes of it were held before', async () => {
+    const open: ServerExchange[] = [];
+    const server = await startServer({ serve: (exchange) => open.push(exchange) });
+    const client = await openConnection(server.port);
+    client.send('PUT / HTTP/1.1\r\nContent-Length: 6\r\n\r\nabc');
+    const exchange = await eventually('the request arrives', () => open[0]);
+    await eventually('a part of the body is held', () => server.held === 3);
+    let body = '';
+    const onEnd = (): void => exchange.send(200, [], body);
+    exchange.readBody({ onData: (piece) => (body += piece.toString()), onEnd, onFault: () => {} });
+    exchange.pause();
+    client.send('def');
+    await settle();
+    expect(body).toBe('');
+    exchange.resume();
+    expect(parseOnly(await client.untilText('abcdef')).body).toBe('abcdef');
+  });
+
+  test('does not hear of the end of a body with whose last piece it has aborted the exchange', async () => {
+    const heard: string[] = [];
+    const server = await startServer({
+      serve: (exchange) =>
+        exchange.readBody({
+          onData: () => {
+            heard.push('data');
+            exchange.abort();
+          },
+          onEnd: () => heard.push('end'),
+          onFault: () => heard.push('fault'),
+        }),
+    });
+    const client = await openConnection(server.port);
+    client.send('PUT / HTTP/1.1\r\nContent-Length: 2\r\n\r\n');
+    await eventually('the request arrives', () => server.events.length > 0);
+    client.send('hi');
+    await client.untilEnded();
+    expect(heard).toEqual(['data']);
+  });
+});
+
 test('a length of more than 4 GiB is read as it is stated', async () => {
   const open: ServerExchange[] = [];
   const server = await startServer({ serve: (exchange) => open.push(exchange) });
