@@ -181,10 +181,10 @@ export class Budgets {
 
   /** Starts the request that has waited longest, if there is a place for it. Only those without a key wait. */
   #startFirst(environment: EnvironmentName): boolean {
-    if (this.inFlight.shortage(1, this.anonymous[environment]) !== undefined) return false;
-    const start = this.waiting[environment].shift();
-    start?.();
-    return start !== undefined;
+    const waiting = this.waiting[environment];
+    if (waiting.length === 0 || this.inFlight.shortage(1, this.anonymous[environment]) !== undefined) return false;
+    waiting.shift()?.();
+    return true;
   }
 
   /** The claim of an account in an environment; the same object each time. */
