@@ -36,3 +36,8 @@ export function distance(time: number, from: number, least: 'minutes' | 'seconds
 export function inFull(date: string): string {
   return `${date.slice(0, 19).replace('T', ' ')} UTC`;
 }
+
+/** Whether a certificate needs somebody: it ends within 30 days, as in the first alert. */
+export function isEndingSoon(date: string): boolean {
+  return Date.parse(date) < now.value + 30 * 86_400_000;
+}

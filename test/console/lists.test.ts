@@ -87,6 +87,7 @@ describeWithChromium('the lists in the console', () => {
   test('keep what is searched and filtered when the operator comes back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts`);
     await signIn(page, 'viewer');
+    await page.getByRole('link', { name: 'acme' }).waitFor();
     await page.getByLabel('Search').fill('glo');
     await page.getByRole('link', { name: 'acme' }).waitFor({ state: 'detached' });
     await page.getByLabel('Show').selectOption('With keys due');

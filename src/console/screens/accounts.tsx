@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { api, ask, refusalOf, type AccountFilter, type ListedAccount, type Use } from '../api.ts';
+import { api, ask, refusalOf, type AccountFilter, type ListedAccount } from '../api.ts';
 import { sha256 } from '../envelope.ts';
 import { useLoad } from '../load.ts';
 import { inAddress, linkTo, linkWith, openAddress, type Cell } from '../route.ts';
@@ -11,7 +11,7 @@ import { ActiveBadge, Badge } from '../ui/badge.tsx';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Table } from '../ui/table.tsx';
-import { useHeading, UseLine } from '../ui/use-line.tsx';
+import { lastUse, useHeading, UseLine } from '../ui/use-line.tsx';
 import { When } from '../ui/when.tsx';
 import { AddAccount } from './account-dialogs.tsx';
 
@@ -121,7 +121,7 @@ function List({ accounts, empty }: { accounts: readonly ListedAccount[]; empty: 
         [say.keys, ({ keys }) => <KeySummary keys={keys} />],
         [say.encryption, ({ encryption }) => <EncryptionBadges encryption={encryption} />],
         [useHeading(accounts), ({ use }) => <UseLine use={use} />],
-        [texts.keys.lastUsed, ({ keys, use }) => <When date={latest(keys, use)} />],
+        [texts.keys.lastUsed, ({ keys, use }) => <When date={lastUse(keys, use)} />],
       ]}
       empty={empty}
     />
@@ -153,11 +153,4 @@ function EncryptionBadges({ encryption: { test, live } }: Pick<ListedAccount, 'e
       ))}
     </span>
   );
-}
-
-/** When one of the keys was last used, as the store or this sidecar knows. */
-function latest(keys: ListedAccount['keys'], { last_at: here }: Use): string | null | undefined {
-  const stored = keys.map(({ last_used_at: at }) => at);
-  const times = [...stored, here].filter((at) => typeof at === 'string');
-  return times.toSorted().at(-1) ?? (stored.includes(undefined) ? undefined : null);
 }

@@ -16,8 +16,7 @@ const say = texts.audit;
 const day = 86_400_000;
 
 /** The filters by their names in the address; empty ones select everything. The dates are whole days. */
-type Wanted = Readonly<Record<'actor' | 'action' | 'account' | 'environment' | 'from' | 'to', string>>;
-const everything: Wanted = { actor: '', action: '', account: '', environment: '', from: '', to: '' };
+type Wanted = Readonly<Partial<Record<'actor' | 'action' | 'account' | 'environment' | 'from' | 'to', string>>>;
 
 /** The audit trail of all accounts or of one. */
 export function Audit() {
@@ -29,25 +28,21 @@ export function Audit() {
     from: inAddress('from'),
     to: inAddress('to'),
   };
-  const { actor, action, account, environment, from, to } = of;
-  const wanted = {
-    actor: actor.value.trim(),
-    action: action.value,
-    account: account.value.trim(),
-    environment: environment.value,
-    from: from.value,
-    to: to.value,
-  };
+  const wanted = Object.fromEntries(Object.entries(of).map(([name, { value }]) => [name, value.trim()]));
   return (
     <>
       <h1>{texts.pages.audit}</h1>
       <div class="filters">
-        <Typed label={say.actor} of={actor} />
-        <Choice label={say.action} of={action} options={{ '': say.anything, ...say.actions }} />
-        <Typed label={texts.columns.account} of={account} />
-        <Choice label={texts.columns.environment} of={environment} options={{ '': say.both, ...texts.environments }} />
-        <Typed label={say.from} of={from} isDate />
-        <Typed label={say.to} of={to} isDate />
+        <Typed label={say.actor} of={of.actor} />
+        <Choice label={say.action} of={of.action} options={{ '': say.anything, ...say.actions }} />
+        <Typed label={texts.columns.account} of={of.account} />
+        <Choice
+          label={texts.columns.environment}
+          of={of.environment}
+          options={{ '': say.both, ...texts.environments }}
+        />
+        <Typed label={say.from} of={of.from} isDate />
+        <Typed label={say.to} of={of.to} isDate />
       </div>
       <Events key={JSON.stringify(wanted)} wanted={wanted} at={inAddress('page')} />
     </>
@@ -67,9 +62,9 @@ function Typed({ label, of, isDate = false }: { label: string; of: Cell<string>;
 }
 
 /** The selected events in pages, and all of them as CSV. */
-export function Events({ wanted, at }: { wanted: Partial<Wanted>; at?: Cell<string> }) {
+export function Events({ wanted, at }: { wanted: Wanted; at?: Cell<string> }) {
   const refused = useSignal<Refused | undefined>(undefined);
-  const query = queryOf({ ...everything, ...wanted });
+  const query = queryOf(wanted);
   const exportAll = async (): Promise<void> => {
     refused.value = await refusalOf(async () => {
       download(`audit-${wanted.account || 'all'}.csv`, 'text/csv', csvOf(await allEvents(query)));
@@ -126,7 +121,7 @@ function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
   );
 }
 
-function queryOf({ from, to, ...wanted }: Wanted): AuditQuery {
+function queryOf({ from = '', to = '', ...wanted }: Wanted): AuditQuery {
   const end = Date.parse(to) + day;
   const members = { ...wanted, since: from, until: Number.isNaN(end) ? to : new Date(end).toISOString() };
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== ''));

@@ -13,7 +13,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Menu, type MenuItem } from '../ui/menu.tsx';
 import { Problem } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
-import { useHeading, UseLine } from '../ui/use-line.tsx';
+import { lastUse, useHeading, UseLine } from '../ui/use-line.tsx';
 import { When } from '../ui/when.tsx';
 import { FoundKey } from './found-key.tsx';
 import { IssueKey, revoke, RevokeKey, RotateKey } from './key-dialogs.tsx';
@@ -107,7 +107,7 @@ function KeyTable(props: {
           [texts.columns.environment, ({ environment }) => texts.environments[environment]],
           [texts.columns.state, (key) => <KeyState apiKey={key} />],
           [useHeading(props.keys), ({ use }) => <UseLine use={use} />, 'bare'],
-          [say.lastUsed, (key) => <When date={lastUse(key)} />],
+          [say.lastUsed, (key) => <When date={lastUse([key], key.use)} />],
           [say.expires, (key) => <When date={key.revoked_at ?? key.expires_at} />],
           [say.actions, (key) => <Actions apiKey={key} {...actions} />, 'actions'],
         ]}
@@ -140,15 +140,10 @@ function MaskedKey({ apiKey: { hint, kind, environment } }: { apiKey: UsedKey })
   );
 }
 
-/** When a key was last used, as the store or this sidecar knows. */
-function lastUse({ last_used_at: stored, use: { last_at: here } }: UsedKey): string | null | undefined {
-  return typeof stored === 'string' && (here === null || stored > here) ? stored : (here ?? stored);
-}
-
 function KeyState({ apiKey }: { apiKey: UsedKey }) {
   const { replaced_at: replacedAt } = apiKey;
   const isReplaced = replacedAt !== null && apiKey.state === 'valid';
-  const isUsed = isReplaced && (lastUse(apiKey) ?? '') > replacedAt;
+  const isUsed = isReplaced && (lastUse([apiKey], apiKey.use) ?? '') > replacedAt;
   return (
     <span class="row tight">
       {isReplaced ? (
@@ -164,7 +159,7 @@ function KeyState({ apiKey }: { apiKey: UsedKey }) {
 function Actions(props: { apiKey: UsedKey; asking: Signal<Asking | undefined>; revokeNow: (key: UsedKey) => void }) {
   const { apiKey, asking, revokeNow } = props;
   // Nobody depends on a test key that was never used, as far as the store records it.
-  const isUnused = apiKey.environment === 'test' && lastUse(apiKey) === null;
+  const isUnused = apiKey.environment === 'test' && lastUse([apiKey], apiKey.use) === null;
   const isChangeable = apiKey.state === 'valid' && mayChange();
   const changes: readonly MenuItem[] = [
     [say.rotate, set(asking, { what: 'rotate', key: apiKey })],

@@ -1,5 +1,5 @@
 import { api, ask, type Member, type Overview } from '../api.ts';
-import { now } from '../dates.ts';
+import { isEndingSoon } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
@@ -8,9 +8,6 @@ import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 
 const say = texts.system;
-
-/** A certificate that expires within this time is marked, as by the first alert. Milliseconds. */
-const expiring = 30 * 86_400_000;
 
 /** The configuration in force, and the members that need a restart. */
 export function SystemPage() {
@@ -75,7 +72,7 @@ function Certificates({ certificates }: Pick<Overview, 'certificates'>) {
   if (certificates.length === 0) return <>{texts.nothing}</>;
   return certificates.map(({ certificate, expires_at: expires }) => (
     <span key={certificate} class="block">
-      <Badge tone={Date.parse(expires) < now.value + expiring ? 'warn' : 'plain'}>
+      <Badge tone={isEndingSoon(expires) ? 'warn' : 'plain'}>
         <code>{certificate}</code>
       </Badge>{' '}
       <When date={expires} />

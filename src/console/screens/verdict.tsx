@@ -1,15 +1,12 @@
 import type { ComponentChildren } from 'preact';
 import { api, ask, type Overview } from '../api.ts';
-import { distance, inFull, now } from '../dates.ts';
+import { distance, inFull, isEndingSoon, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Problems } from '../ui/states.tsx';
 
 const say = texts.verdict;
-
-/** A certificate that expires within this time needs somebody, as by the first alert. Milliseconds. */
-const expiring = 30 * 86_400_000;
 
 /** The state in one sentence: whether it serves, and what needs the operator. */
 export function Verdict({ overview }: { overview: Overview }) {
@@ -52,7 +49,7 @@ function needsOf({ configuration, accounts_file: accountsFile, certificates, cou
   if (accountsFile?.in_force === false) add(say.accountsFile, 'system');
   if (configuration.needs_restart.length > 0) add(say.restart(configuration.needs_restart.length), 'system');
   for (const { certificate, expires_at: ends } of certificates) {
-    if (Date.parse(ends) >= now.value + expiring) continue;
+    if (!isEndingSoon(ends)) continue;
     needs.push(
       <>
         {say.certificate} <code>{certificate}</code> {say.ends(distance(Date.parse(ends), now.value))}

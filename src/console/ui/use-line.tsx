@@ -1,4 +1,4 @@
-import type { Use } from '../api.ts';
+import type { ApiKey, Use } from '../api.ts';
 import { distance, now } from '../dates.ts';
 import { texts } from '../texts.ts';
 
@@ -41,4 +41,14 @@ export function sumOf(uses: readonly Use[]): Pick<Use, 'last_hour' | 'last_at'> 
     last_hour: uses.reduce((sum, { last_hour: each }) => sum + each, 0),
     last_at: times.toSorted().at(-1) ?? null,
   };
+}
+
+/** When one of the keys was last used, as the store or this sidecar knows. */
+export function lastUse(
+  keys: readonly Pick<ApiKey, 'last_used_at'>[],
+  { last_at: here }: Use,
+): string | null | undefined {
+  const stored = keys.map(({ last_used_at: at }) => at);
+  const times = [...stored, here].filter((at) => typeof at === 'string');
+  return times.toSorted().at(-1) ?? (stored.includes(undefined) ? undefined : null);
 }
