@@ -333,7 +333,10 @@ describe('strangers that do not read their responses', () => {
     await eventually('the responses of one that has given way are gone', () =>
       strangers.some(({ ending }) => ending !== 'open'),
     );
-    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(0));
+    await eventually(
+      'all others are stuck',
+      async () => (await limitUsed(sidecar, 'in_flight')) === 0 && (await limitUsed(sidecar, 'buffered')) > 0,
+    );
     const used = await limitUsed(sidecar, 'buffered');
     expect(used).toBeGreaterThan(0);
     expect(used).toBeLessThanOrEqual(250_000);
