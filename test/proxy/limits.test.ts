@@ -75,10 +75,10 @@ describe('a budget', () => {
     const [own, other] = [secret(budgets), secret(budgets, globex)];
     expect(connections.take(8, own)).toBeUndefined();
     budgets.resize({ ...limits, connections: 2, account: 1 }, true);
-    for (let i = 0; i < 8; i += 1) expect(connections.move(1, own, other)).toBe('total');
+    for (let i = 0; i < 8; i += 1) expect(connections.move(1, own, other, () => false)).toBe('total');
     expect(connections.used).toBe(8);
     connections.give(7, own);
-    expect(connections.move(1, own, other)).toBeUndefined();
+    expect(connections.move(1, own, other, () => false)).toBeUndefined();
     connections.give(1, other);
     expect(connections.used).toBe(0);
     expect(connections.take(2, own)).toBeUndefined();

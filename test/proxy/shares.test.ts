@@ -33,6 +33,15 @@ async function open({ port }: TestSidecar, path: string, key: string, body?: str
   return (await openConnection(port)).send(bytes(path, key, body));
 }
 
+const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
+/** It takes its place in flight at its head. */
+const unfinishedVisit = visit.replace('\r\n\r\n', '\r\nContent-Length: 2\r\n\r\n{');
+
+/** A request of a shop's customer, on a connection of its own. */
+async function openVisit({ port }: TestSidecar): Promise<Connection> {
+  return (await openConnection(port)).send(visit);
+}
+
 /** Requests that never get a response, one after another. */
 async function openBusy(
   sidecar: TestSidecar,
@@ -96,23 +105,29 @@ describe('an account has', () => {
   test('half of its share of requests in flight for its public keys, so that they cannot keep out its secret ones', async () => {
     const gateway = await start({ inFlight: 8, account: 0.5 });
     const { sidecar, upstream } = gateway;
-    const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
-    const unfinished = visit.replace('\r\n\r\n', '\r\nContent-Length: 2\r\n\r\n{');
     for (let i = 1; i <= 2; i += 1) {
-      (await openConnection(sidecar.port)).send(unfinished);
+      (await openConnection(sidecar.port)).send(unfinishedVisit);
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
     }
-    await expectRefused(gateway, (await openConnection(sidecar.port)).send(unfinished), 'account');
+    await expectRefused(gateway, (await openConnection(sidecar.port)).send(unfinishedVisit), 'account');
     await openBusy(sidecar, upstream, 1, keys.globex);
     await expectServed(sidecar, keys.globex);
   });
 
-  test('half of its share of connections for its public keys', async () => {
+  test('half of its share of connections for its public keys, of which idle ones give way', async () => {
     const { sidecar } = await start({ connections: 16, account: 0.25 });
-    const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
-    for (let i = 0; i < 2; i += 1) await (await openConnection(sidecar.port)).send(visit).untilText('{"ok":true}');
-    const third = (await openConnection(sidecar.port)).send(visit);
-    expect(await third.untilEnded()).toContain('"code":"overloaded"');
+    const [idle, busy] = [await openVisit(sidecar), await openVisit(sidecar)];
+    await idle.untilText('{"ok":true}');
+    await busy.untilText('{"ok":true}');
+    busy.send(unfinishedVisit);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    const third = await openVisit(sidecar);
+    await third.untilText('{"ok":true}');
+    await idle.untilEnded();
+    expect(busy.ending).toBe('open');
+    third.send(unfinishedVisit);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(2));
+    expect(await (await openVisit(sidecar)).untilEnded()).toContain('"code":"overloaded"');
     await expectServed(sidecar, keys.globex);
   });
 
@@ -168,12 +183,17 @@ describe('an account has', () => {
   });
 });
 
-test('half of all connections are for secret keys, and those without a known key', async () => {
+test('half of all connections are for secret keys, and those without a known key; idle ones with public keys give way', async () => {
   const { sidecar } = await start({ connections: 4, account: 1 });
-  const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
-  for (let i = 0; i < 2; i += 1) await (await openConnection(sidecar.port)).send(visit).untilText('{"ok":true}');
-  const third = (await openConnection(sidecar.port)).send(visit);
-  expect(await third.untilEnded()).toContain('"code":"overloaded"');
+  const visitors = [await openVisit(sidecar), await openVisit(sidecar)];
+  for (const visitor of visitors) await visitor.untilText('{"ok":true}');
+  const third = await openVisit(sidecar);
+  await third.untilText('{"ok":true}');
+  await visitors[0]?.untilEnded();
+  expect([visitors[1]?.ending, third.ending]).toEqual(['open', 'open']);
+  for (const busy of [visitors[1], third]) busy?.send(unfinishedVisit);
+  await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(2));
+  expect(await (await openVisit(sidecar)).untilEnded()).toContain('"code":"overloaded"');
   await expectServed(sidecar, keys.acme);
   await expectServed(sidecar, keys.globex);
 });

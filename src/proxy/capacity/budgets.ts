@@ -16,7 +16,7 @@ type Amounts = [number, number, number];
 const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
 
 /** A part of the budgets that some requests share. */
-class Part {
+export class Part {
   /** Why it is exhausted. */
   readonly shortage: Shortage;
   /** How much of each budget they may use together; the configuration may change it. */
@@ -69,18 +69,29 @@ class Budget {
     this.#add(-amount, claim);
   }
 
-  /** Bills to another claim what was taken; if it is not available there, it stays where it is, even beyond a lowered limit. */
-  move(amount: number, from: Claim, to: Claim): Shortage | undefined {
+  /**
+   * Bills to another claim what was taken; if it is not available there, it stays where it is, even beyond a lowered limit.
+   *
+   * @param makeRoom gives back what somebody has taken of a part; false if there is nothing
+   */
+  move(amount: number, from: Claim, to: Claim, makeRoom: (short: Part) => boolean): Shortage | undefined {
     this.#add(-amount, from);
-    const shortage = this.shortage(amount, to);
-    this.#add(amount, shortage === undefined ? to : from);
-    return shortage;
+    let short = this.#shortPart(amount, to);
+    // A part that has room again may be followed by another one that has not.
+    for (let i = 0; i < to.length && short !== undefined && makeRoom(short); i += 1)
+      short = this.#shortPart(amount, to);
+    this.#add(amount, short === undefined ? to : from);
+    return short?.shortage;
   }
 
   /** Why `amount` is not available to a claim; undefined if it is. */
   shortage(amount: number, claim: Claim): Shortage | undefined {
+    return this.#shortPart(amount, claim)?.shortage;
+  }
+
+  #shortPart(amount: number, claim: Claim): Part | undefined {
     const limit = this.#limit;
-    for (const { shortage, quotas, used } of claim) if (used[limit] + amount > quotas[limit]) return shortage;
+    for (const part of claim) if (part.used[limit] + amount > part.quotas[limit]) return part;
     return undefined;
   }
 
@@ -205,6 +216,10 @@ export class Budgets {
       accounts.set(accountId, claims);
     }
     return claims[tier];
+  }
+
+  isPublic(claim: Claim): boolean {
+    return claim.includes(this.#public);
   }
 
   #forgetIdle(): void {

@@ -4,7 +4,7 @@ import type { ServerConnection } from '../../http1/connection.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
-import type { Budgets, Claim, Shortage } from './budgets.ts';
+import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
 import type { Reservation } from './reservation.ts';
 
 /** A client's connection: what it is billed to, and what its requests have in common. */
@@ -25,6 +25,8 @@ export class ClientConnection implements Linked<ClientConnection> {
   maxHeld = Infinity;
   /** Why the sidecar has closed it. */
   closedFor: ClosingReason | undefined;
+  /** The list in which it stands, of those that may be closed for others. */
+  #list: LinkedList<ClientConnection> | undefined;
   /** What the request in progress has taken. */
   #reservation: Reservation | undefined;
   #claim: Claim;
@@ -40,7 +42,12 @@ export class ClientConnection implements Linked<ClientConnection> {
     this.#all = all;
     this.#claim = all.budgets.anonymous.none;
     this.#heldClaim = this.#claim;
-    all.evictable.add(this);
+    this.#moveTo(all.evictable);
+  }
+
+  /** Whom it is billed to. */
+  get claim(): Claim {
+    return this.#claim;
   }
 
   /** Whether it may be closed to make room for others; those that have carried a valid key are not among `evictable`. */
@@ -60,25 +67,37 @@ export class ClientConnection implements Linked<ClientConnection> {
   /** A request begins. */
   begin(reservation: Reservation): void {
     this.#reservation = reservation;
+    if (this.#list === this.#all.idlePublic) this.#moveTo(undefined);
   }
 
   /** No request is in progress: from now on it counts as idle. */
   idle(): void {
     this.#reservation = undefined;
-    if (this.#left || this.#claim !== this.#all.budgets.anonymous.none) return;
-    this.#all.evictable.remove(this);
-    this.#all.evictable.add(this);
+    if (this.#left) return;
+    const { budgets, evictable, idlePublic } = this.#all;
+    if (this.#claim === budgets.anonymous.none) this.#moveTo(evictable);
+    else if (budgets.isPublic(this.#claim)) this.#moveTo(idlePublic);
+  }
+
+  #moveTo(list: LinkedList<ClientConnection> | undefined): void {
+    this.#list?.remove(this);
+    this.#list = list;
+    list?.add(this);
   }
 
   /**
-   * Bills the connection to the account of its latest request. One that has carried a valid key is never evicted.
+   * Bills the connection to the account of its latest request. One that has carried a valid key is not closed for strangers. Public keys
+   * are in everybody's page: an idle connection with one gives way to others with public keys.
    *
    * @returns why the account may not have it
    */
   identify(claim: Claim): Shortage | undefined {
-    this.#all.evictable.remove(this);
+    this.#moveTo(undefined);
     if (this.#left || claim === this.#claim) return undefined;
-    const shortage = this.#all.budgets.connections.move(1, this.#claim, claim);
+    const { budgets } = this.#all;
+    const shortage = budgets.connections.move(1, this.#claim, claim, (short) => {
+      return budgets.isPublic(claim) && this.#all.closeIdlePublic(short);
+    });
     if (shortage === undefined) this.#claim = claim;
     return shortage;
   }
@@ -131,7 +150,7 @@ export class ClientConnection implements Linked<ClientConnection> {
   leave(): void {
     if (this.#left) return;
     this.#left = true;
-    this.#all.evictable.remove(this);
+    this.#moveTo(undefined);
     this.#all.budgets.connections.give(1, this.#claim);
     this.#all.budgets.buffered.give(this.heldBytes, this.#heldClaim);
     this.heldBytes = 0;
@@ -144,6 +163,8 @@ export class ClientConnections {
   readonly closings: Closings;
   /** The connections that never carried a valid key, longest idle first. Few of them have a place in flight. */
   readonly evictable = new LinkedList<ClientConnection>();
+  /** The connections with public keys and without a request in progress, longest idle first. */
+  readonly idlePublic = new LinkedList<ClientConnection>();
 
   constructor(budgets: Budgets, closings: Closings) {
     this.budgets = budgets;
@@ -166,6 +187,16 @@ export class ClientConnections {
       }
     }
     return new ClientConnection(http, peer, this);
+  }
+
+  /** Closes the longest idle connection with a public key that has taken of this part. @returns false if there is none */
+  closeIdlePublic(part: Part): boolean {
+    for (const connection of this.idlePublic) {
+      if (!connection.claim.includes(part)) continue;
+      connection.evict();
+      return true;
+    }
+    return false;
   }
 
   #longestIdle(): ClientConnection | undefined {
