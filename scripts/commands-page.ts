@@ -61,9 +61,16 @@ function placeholder(argument: Argument): string {
   return argument.required ? `<${argument.name()}>` : `[${argument.name()}]`;
 }
 
-function row(shown: string, { description, argChoices, defaultValue }: Argument | Option): string {
+function row(
+  shown: string,
+  { description, argChoices, defaultValue, defaultValueDescription }: Argument | Option,
+): string {
   const choices = argChoices === undefined ? [] : [`one of ${argChoices.map((choice) => `\`${choice}\``).join(', ')}`];
   const hasDefault = typeof defaultValue === 'string' || (typeof defaultValue === 'number' && defaultValue > 0);
-  const facts = [description, ...choices, ...(hasDefault ? [`default \`${defaultValue}\``] : [])];
+  const facts = [
+    description,
+    ...choices,
+    ...(hasDefault ? [`default \`${defaultValueDescription ?? defaultValue}\``] : []),
+  ];
   return `- \`${shown}\`: ${facts.join('; ')}\n`;
 }

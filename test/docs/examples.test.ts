@@ -53,7 +53,7 @@ describe('docs/operators-api.md', () => {
 
 describe('docs/stores.md', () => {
   test.each([
-    ['json', 'accounts.ndjson'],
+    ['ndjson', 'accounts.ndjson'],
     ['csv', 'accounts.csv'],
   ])('shows an account in %s that can be imported', async (language, name) => {
     const [shown = ''] = blocks('docs/stores.md', language);
@@ -62,7 +62,7 @@ describe('docs/stores.md', () => {
     const folder = new Folder({
       'sidecar.yaml': sidecarFile(upstream),
       'accounts.yaml': 'accounts: []\n',
-      [name]: language === 'json' ? JSON.stringify(JSON.parse(filled)) : filled,
+      [name]: filled,
     });
     const args = ['accounts', 'import', folder.file(name), '--config', folder.file('sidecar.yaml')];
     const { code, stdout } = await runCommand(args);
