@@ -285,7 +285,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     const { http, reservation } = this;
     if (http.over) return;
     reservation.release();
-    if (!http.bodyComplete || reservation.hold(http.connection.socket.writableLength)) reservation.leaveSlot();
+    if (reservation.hold(http.connection.socket.writableLength)) reservation.leaveSlot();
     reservation.givesWay = true;
   }
 
