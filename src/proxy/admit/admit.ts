@@ -24,12 +24,15 @@ import type { Waiter } from '../capacity/queues.ts';
 import { clientAddress } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
 import { nothingKnown, refused, type Admitted, type Exchange } from './exchange.ts';
-import { withoutNominated } from './fields.ts';
+import { without } from './fields.ts';
 import { asksForWebSocket, readHead, type RequestHead } from './head.ts';
 import type { RouteMatch } from './router.ts';
 import { encryptionAt, sealingByHead, type ActiveEncryption } from './sealing.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
+
+/** The headers with the credentials of a call of the test endpoints. */
+const testCredentials: ReadonlySet<string> = new Set(['key', 'iv']);
 
 /** Decides whether a request is admitted. */
 export class Admission {
@@ -72,7 +75,7 @@ export class Admission {
     const testPath = cipherTestAt(head.path);
     const test = environment.cipherTest ? testPath : undefined;
     // Where these paths are ordinary ones, merchants still send their credentials there.
-    if (testPath !== undefined) head.fields = withoutNominated(head.fields, 'key, iv');
+    if (testPath !== undefined) head.fields = without(testCredentials, head.fields);
     const exchange: Admitted = {
       ...nothingKnown,
       id,

@@ -88,18 +88,23 @@ export function capitalised(lower: string): string {
 /** `Connection` values that nominate no header. */
 const nominatesNothing = /^(?:keep-alive|close)$/i;
 
-/**
- * A flat list of headers without those that `Connection` nominates: they are hop-by-hop (RFC 9110 §7.6.1).
- *
- * @param connection the values of all `Connection` headers, joined by commas
- */
-export function withoutNominated(headers: string[], connection: string): string[] {
-  if (nominatesNothing.test(connection)) return headers;
-  const nominated = new Set(connection.split(',').map((token) => token.trim().toLowerCase()));
+/** The names that `Connection` nominates: these headers are hop-by-hop (RFC 9110 §7.6.1). A head may have thousands: read them once. */
+export function nominatedBy(connection: string): ReadonlySet<string> {
+  if (nominatesNothing.test(connection)) return noNames;
+  const names = new Set<string>();
+  for (const name of connection.toLowerCase().split(',')) names.add(name.trim());
+  return names;
+}
+
+const noNames: ReadonlySet<string> = new Set();
+
+/** A flat list of headers without those of these names, in lower case. */
+export function without(names: ReadonlySet<string>, headers: string[]): string[] {
+  if (names.size === 0 || headers.length === 0) return headers;
   const others: string[] = [];
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = headers[i] as string;
-    if (!nominated.has(name.toLowerCase())) others.push(name, headers[i + 1] as string);
+    if (!names.has(name.toLowerCase())) others.push(name, headers[i + 1] as string);
   }
   return others;
 }

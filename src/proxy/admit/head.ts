@@ -1,6 +1,6 @@
 import type { BodyFraming } from '../../http1/framing.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
-import { joined, roleInRequest, withoutNominated } from './fields.ts';
+import { joined, nominatedBy, roleInRequest, without } from './fields.ts';
 import { pathOf } from './target.ts';
 
 /** The client's address and origin according to earlier proxies. */
@@ -165,7 +165,8 @@ function dropNominated(head: RequestHead): void {
     head.origin = undefined;
     head.requestedMethod = undefined;
   }
-  head.fields = withoutNominated(head.fields, connection);
-  head.plainFields = withoutNominated(head.plainFields, connection);
-  head.forwarded.others = withoutNominated(head.forwarded.others, connection);
+  const names = nominatedBy(connection);
+  head.fields = without(names, head.fields);
+  head.plainFields = without(names, head.plainFields);
+  head.forwarded.others = without(names, head.forwarded.others);
 }

@@ -1,4 +1,4 @@
-import { joined, roleInResponse, withoutNominated } from '../admit/fields.ts';
+import { joined, nominatedBy, roleInResponse, without } from '../admit/fields.ts';
 
 /** The head of an upstream's response. */
 export interface ResponseHead {
@@ -40,8 +40,9 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
     else if (lower === 'content-encoding') contentEncoding = joined(contentEncoding, value);
   }
   if (connection !== undefined) {
-    fields = withoutNominated(fields, connection);
-    bodyFields = withoutNominated(bodyFields, connection);
+    const names = nominatedBy(connection);
+    fields = without(names, fields);
+    bodyFields = without(names, bodyFields);
   }
   return { status, fields, bodyFields, contentLength, contentType, contentEncoding };
 }
