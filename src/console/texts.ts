@@ -430,6 +430,8 @@ export const texts = {
     dueIntro:
       'Keys and credentials that are older than 180 days, and keys that expire within 30 days, most urgent first.',
     nothingDue: 'Nothing is due.',
+    order: 'Order of the page',
+    orders: { '': 'Most urgent first', unused: 'Longest unused first', oldest: 'Oldest first' },
     what: 'What',
     kinds: { secret: 'Secret keys', public: 'Public keys', credentials: 'Key and IV' },
     graces: 'Running graces',

@@ -105,6 +105,9 @@ describeWithChromium('the lists in the console', () => {
     await page.reload();
     await page.getByRole('link', { name: 'globex' }).waitFor();
     expect(await page.getByRole('rowheader').count()).toBe(1);
+    await page.getByRole('button', { name: 'Actions of globex' }).click();
+    await page.getByRole('button', { name: 'Encryption Settings' }).click();
+    await page.waitForURL('**/#/accounts/globex/encryption');
   });
 
   test('show the audit trail of one account or of all, and export it as CSV without formulas', async () => {

@@ -10,7 +10,7 @@ const account = (id: string, expiresAt?: string) => ({
     {
       id: `${id}-old`,
       key: `sk_test_${id}${'x'.repeat(16)}`,
-      createdAt: '2025-01-01',
+      createdAt: id === 'acme' ? '2024-12-01' : '2025-01-01',
       ...(expiresAt && { expiresAt }),
     },
   ],
@@ -42,16 +42,21 @@ describeWithChromium('the work list of keys to rotate', () => {
     const keys = page.getByRole('region', { name: 'To be replaced' }).first();
     await keys.getByRole('link', { name: 'urgent' }).waitFor();
     expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['urgent', 'acme', 'globex', 'globex']);
+    await page.getByLabel('Order of the page').selectOption('Oldest first');
+    await page.reload();
+    const byAge = ['acme', 'urgent', 'globex', 'globex'];
+    await expect.poll(() => keys.getByRole('rowheader').allTextContents()).toEqual(byAge);
+    await page.getByLabel('Order of the page').selectOption('Most urgent first');
     await page.getByRole('button', { name: 'Key and IV' }).click();
     await keys.getByRole('link', { name: 'urgent' }).waitFor({ state: 'detached' });
     await page.reload();
     await keys.getByRole('row').filter({ hasText: 'Key and IV' }).getByText('Live').waitFor();
-    expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['globex']);
+    await expect.poll(() => keys.getByRole('rowheader').allTextContents()).toEqual(['globex']);
     expect(await keys.getByRole('checkbox').count()).toBe(0);
     await page.getByRole('button', { name: 'Key and IV' }).click();
     await page.getByRole('button', { name: 'Live' }).click();
     await keys.getByRole('link', { name: 'urgent' }).waitFor({ state: 'detached' });
-    expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['globex']);
+    await expect.poll(() => keys.getByRole('rowheader').allTextContents()).toEqual(['globex']);
     await page.getByRole('button', { name: 'Public keys' }).click();
     await page.getByText('Nothing is due.').waitFor();
     await page.getByRole('button', { name: 'Public keys' }).click();
@@ -60,6 +65,8 @@ describeWithChromium('the work list of keys to rotate', () => {
     await keys.getByRole('checkbox', { name: 'globex-old' }).check();
     await page.getByRole('button', { name: 'Rotate 2 selected' }).click();
     const dialog = page.getByRole('dialog', { name: 'Rotate 2 keys' });
+    await dialog.getByLabel('Keep the old key for').selectOption('no time: it ends immediately');
+    expect(await dialog.getByRole('button', { name: 'Rotate' }).getAttribute('class')).toBe('danger');
     await dialog.getByLabel('Keep the old key for').selectOption('24 hours');
     await dialog.getByRole('button', { name: 'Rotate' }).click();
     await dialog.getByText('2 of 2 done').waitFor();

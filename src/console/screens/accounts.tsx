@@ -3,12 +3,13 @@ import { useEffect } from 'preact/hooks';
 import { api, ask, refusalOf, type AccountFilter, type ListedAccount } from '../api.ts';
 import { sha256 } from '../envelope.ts';
 import { useLoad } from '../load.ts';
-import { inAddress, linkTo, linkWith, openAddress, type Cell } from '../route.ts';
+import { goTo, inAddress, linkTo, linkWith, openAddress, type Cell } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set, setText } from '../set.ts';
 import { texts } from '../texts.ts';
 import { ActiveBadge, Badge } from '../ui/badge.tsx';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
+import { Menu, type MenuItem } from '../ui/menu.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Table } from '../ui/table.tsx';
 import { lastUse, useHeading, UseLine } from '../ui/use-line.tsx';
@@ -122,10 +123,20 @@ function List({ accounts, empty }: { accounts: readonly ListedAccount[]; empty: 
         [say.encryption, ({ encryption }) => <EncryptionBadges encryption={encryption} />],
         [useHeading(accounts), ({ use }) => <UseLine use={use} />],
         [texts.keys.lastUsed, ({ keys, use }) => <When date={lastUse(keys, use)} />],
+        [texts.keys.actions, ({ id }) => <Actions of={id} />, 'actions'],
       ]}
       empty={empty}
     />
   );
+}
+
+function Actions({ of: id }: { of: string }) {
+  const tabs = (['keys', 'encryption', 'activity'] as const).map((tab): MenuItem => [
+    texts.pages[tab],
+    () => goTo('accounts', id, tab),
+  ]);
+  const copyId: MenuItem = [texts.keys.copyId, () => void navigator.clipboard.writeText(id).catch(() => {})];
+  return <Menu label={texts.keys.actionsOf(id)} items={[...tabs, copyId]} />;
 }
 
 function KeySummary({ keys }: Pick<ListedAccount, 'keys'>) {

@@ -65,6 +65,7 @@ export function RotateKey({ apiKey, ...handlers }: DialogHandlers<IssuedKey> & {
     <Ask
       title={say.rotateTitle(apiKey.id)}
       submit={say.rotate}
+      danger={overlap.value === '0s'}
       onSubmit={() =>
         ask(
           api.POST('/api/v1/accounts/{account}/keys/{key}/rotate', {

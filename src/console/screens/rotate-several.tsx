@@ -61,7 +61,7 @@ export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onCl
         {state.value === 'asking' ? (
           <>
             <button onClick={() => onClose(false)}>{texts.cancel}</button>
-            <button class="primary" onClick={() => void run()}>
+            <button class={overlap.value === '0s' ? 'danger' : 'primary'} onClick={() => void run()}>
               {texts.keys.rotate}
             </button>
           </>

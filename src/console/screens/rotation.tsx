@@ -6,6 +6,7 @@ import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
+import { Choice } from '../ui/fields.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Section } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
@@ -16,6 +17,12 @@ import { RotateSeveral, type DueKey } from './rotate-several.tsx';
 const say = texts.rotation;
 
 const kinds = ['secret', 'public', 'credentials'] as const;
+
+/** Orders of a page besides that of the API, which is by urgency. What was never used comes first. */
+const orders = {
+  unused: (a: Due, b: Due) => (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
+  oldest: (a: Due, b: Due) => (a.created_at ?? '').localeCompare(b.created_at ?? ''),
+};
 
 /** Keys and credentials that are due for rotation, and running graces. */
 export function Rotation() {
@@ -35,6 +42,7 @@ function Dues() {
   const rotations = useSignal(0);
   const environment = inAddress<EnvironmentName>('environment');
   const kind = inAddress<Due['kind']>('kind');
+  const order = inAddress<keyof typeof orders>('order');
   const query = {
     limit: 50,
     ...(environment.value !== '' && { environment: environment.value }),
@@ -53,6 +61,7 @@ function Dues() {
           <EnvironmentChips of={environment} />
           <Chips label={texts.keys.kind} of={kind} options={kinds.map((each) => [each, say.kinds[each]])} />
         </div>
+        <Choice label={say.order} of={order} options={say.orders} />
         {mayChange() && (
           <button class="primary" disabled={selected.value.length === 0} onClick={set(rotating, true)}>
             {say.rotateSelected(selected.value.length)}
@@ -68,7 +77,7 @@ function Dues() {
         {({ due }) => (
           <Table
             label={say.due}
-            rows={due}
+            rows={order.value === '' ? due : due.toSorted(orders[order.value])}
             keyOf={({ account, id, environment }) => `${account} ${id ?? environment}`}
             columns={[
               [
