@@ -238,9 +238,11 @@ describe('src/', () => {
     expect(mentions(wallClock, (file) => file === 'main.ts' || file.startsWith('console/'))).toEqual([]);
   });
 
-  test('only the path of a request and the drain measure durations', () => {
+  test('only the path of a request, operators’ turns and the drain measure durations', () => {
     expect(
-      mentions(stopwatch, (file) => /^(?:main\.ts|app\.ts|promises\.ts|proxy\/|upstream\/|http1\/)/.test(file)),
+      mentions(stopwatch, (file) =>
+        /^(?:main\.ts|app\.ts|promises\.ts|operators\/turns\.ts|proxy\/|upstream\/|http1\/)/.test(file),
+      ),
     ).toEqual([]);
   });
 

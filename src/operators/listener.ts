@@ -166,7 +166,12 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     raw.addContentTypeParser('*', async (_request: unknown, body: Readable) => body);
     for (const endpoint of endpoints.filter(({ rawBody }) => rawBody)) raw.route(routes.of(endpoint));
   });
-  app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async () => openApi());
+  let description: string | undefined;
+  app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async (_request, reply) => {
+    // Made once, because it takes milliseconds.
+    description ??= JSON.stringify(openApi());
+    return reply.type('application/json; charset=utf-8').send(description);
+  });
   await console.serve(app);
   await app.ready();
   stopAtDestroyed(app.server);

@@ -1,4 +1,10 @@
-/** Work of one owner is done one at a time, so that an owner with much of it leaves room for others. */
+/** An owner rests for this many times as long as its work took: work may be synchronous, and merchants wait meanwhile. */
+const restFactor = 3;
+
+/** The longest rest, in milliseconds. */
+const maxRest = 20;
+
+/** Work of one owner is done one at a time, with rests, so that an owner with much of it leaves room for others. */
 export class Turns {
   /** When the last work of each owner is over. */
   readonly #last = new Map<string, Promise<void>>();
@@ -8,18 +14,23 @@ export class Turns {
     const before = this.#last.get(owner);
     const own = Promise.withResolvers<void>();
     this.#last.set(owner, own.promise);
+    const over = (): void => {
+      own.resolve();
+      if (this.#last.get(owner) === own.promise) this.#last.delete(owner);
+    };
     try {
       // A request that has left must not stay in memory until its turn.
       await Promise.race([before, rejectWhen(left)]);
       left.throwIfAborted();
+    } catch (error) {
+      void (before ?? Promise.resolve()).then(over);
+      throw error;
+    }
+    const began = performance.now();
+    try {
       return await work();
     } finally {
-      const over = (): void => {
-        own.resolve();
-        if (this.#last.get(owner) === own.promise) this.#last.delete(owner);
-      };
-      if (before === undefined) over();
-      else void before.then(over);
+      setTimeout(over, Math.min(maxRest, restFactor * (performance.now() - began))).unref();
     }
   }
 }

@@ -6,6 +6,7 @@ import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Endpoint, Parts } from '../../src/operators/endpoint.ts';
 import { ApiProblem } from '../../src/operators/problems.ts';
 import { Routes } from '../../src/operators/routes.ts';
+import { Turns } from '../../src/operators/turns.ts';
 import { openStore, put, slowSearches, storedAccount } from '../accounts/postgres/fixtures.ts';
 import { eventually } from '../support/eventually.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -106,6 +107,22 @@ test('the requests of one token wait for each other, by operation, and those who
   running.at(-1)?.end();
   expect(await last).toBe(200);
   expect(running).toHaveLength(4);
+});
+
+test('between two requests of one token others are served, for three times as long as the first took', async () => {
+  const turns = new Turns();
+  const times: number[] = [];
+  const take = () =>
+    turns.take('one', new AbortController().signal, async () => {
+      times.push(performance.now());
+      while (performance.now() < (times.at(-1) ?? 0) + 5);
+    });
+  await Promise.all([take(), take()]);
+  await take();
+  const [first = 0, second = 0, third = 0] = times;
+  // Timers count whole milliseconds.
+  expect(second - first).toBeGreaterThanOrEqual(19);
+  expect(third - second).toBeGreaterThanOrEqual(19);
 });
 
 test('long responses that a client does not read are bounded for its token, and others get theirs', async () => {
