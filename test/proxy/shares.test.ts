@@ -324,6 +324,17 @@ describe('incomplete heads', () => {
     expect(upstream.heads()).toBe(1);
   });
 
+  test('and slow bodies of strangers stay open if an account finds no room', async () => {
+    const gateway = await start({ buffered: 32_000, requestBody: 16_000, account: 1, header });
+    const { sidecar, upstream } = gateway;
+    const stranger = (await openConnection(sidecar.port)).send(encrypt(`"${'x'.repeat(998)}"`).slice(0, -1));
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(1_000));
+    await open(sidecar, '/never', keys.globex, 'x'.repeat(16_000));
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    await expectRefused(gateway, await open(sidecar, '/now', keys.acme, 'x'.repeat(15_500)), 'total');
+    expect(stranger.ending).toBe('open');
+  });
+
   test('of one client do not cost another its connection if no room would come of it', async () => {
     const { sidecar, upstream } = await start({ buffered: 32_000, requestBody: 1_000, account: 0.25, header });
     const stranger = await openIncomplete(sidecar, 500);

@@ -124,6 +124,7 @@ export class Budgets {
     accountPublic: newQuotas(),
   };
   readonly #total = new Part('total', this.#quotas.total);
+  readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #public = new Part('public', this.#quotas.public);
   readonly #test = new Part('test', this.#quotas.test);
   /** The public keys of test must not keep out its secret ones. */
@@ -144,7 +145,7 @@ export class Budgets {
 
   /** @param servesBoth whether there is a live environment to protect from the test environment */
   constructor(limits: Limits, servesBoth: boolean) {
-    const none = [this.#total, new Part('anonymous', this.#quotas.anonymous)];
+    const none = [this.#total, this.#anonymous];
     this.anonymous = { none, live: [...none], test: [...none, this.#test] };
     this.resize(limits, servesBoth);
     // Not at the end of each request: an entry for each request would promote them all to the old generation.
@@ -216,6 +217,10 @@ export class Budgets {
       accounts.set(accountId, claims);
     }
     return claims[tier];
+  }
+
+  isAnonymous(claim: Claim): boolean {
+    return claim.includes(this.#anonymous);
   }
 
   isPublic(claim: Claim): boolean {
