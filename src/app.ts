@@ -166,7 +166,8 @@ export class App {
 
   /** Applies valid files. An invalid file is reported, and its previous content stays in force. */
   reload(loaded: LoadedFiles): void {
-    this.#fileStates.take(loaded, this.#config, (config) => this.apply(config));
+    const { sidecar } = this.#fileStates.take(loaded, this.#config, (config) => this.apply(config));
+    if (sidecar !== undefined) this.#operators?.configurationChanged(sidecar);
   }
 
   /** Replaces the configuration as a whole. Requests in flight keep the configuration that they began with. */

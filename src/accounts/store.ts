@@ -263,14 +263,14 @@ export type AuditAction = (typeof auditActions)[number];
 export interface AuditEvent {
   /** Epoch milliseconds. */
   readonly at: number;
-  /** `user:<name>` of the operating system, or `token:<name>` of the operators' API. */
+  /** `user:<name>` of the operating system, `token:<name>` of the operators' API, `unknown` or `sidecar`. */
   readonly actor: string;
   readonly action: AuditAction;
   /** Undefined if it concerns all accounts. */
   readonly account: string | undefined;
   /** Ids, the environment, ends of overlap and grace. Names in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
-  /** Where it came from: a client's address. Undefined: what the store was opened with. */
+  /** Where it came from: a client's address, or the sidecar's host. Undefined: what the store was opened with. */
   readonly origin?: string | undefined;
   /** The id of the request to the operators' API. */
   readonly requestId?: string | undefined;

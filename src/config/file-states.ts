@@ -53,8 +53,9 @@ export class FileStates {
    * Applies the valid files of a reload. The current content of an invalid file is kept.
    *
    * @param apply puts a configuration in force, or throws and leaves the current one
+   * @returns the digests of the files whose content in force is another now
    */
-  take(read: LoadedFiles, running: Config, apply: (config: Config) => void): void {
+  take(read: LoadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
     const loaded = withoutBroken(read, running);
     const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
@@ -63,13 +64,13 @@ export class FileStates {
       if (content?.ok === true) valid.push({ file, warnings: content.warnings });
       if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem));
     }
-    if (valid.length === 0) return;
+    if (valid.length === 0) return {};
     try {
       apply(configOf(loaded, running));
     } catch (error) {
       log.error({ err: error }, 'configuration could not be applied');
       for (const { file } of valid) this.#failed(file, ['could not be applied: see the log']);
-      return;
+      return {};
     }
     const now = clock();
     if (loaded.accounts === undefined && this.#states.delete('accounts')) metrics.removed('accounts');
@@ -79,10 +80,12 @@ export class FileStates {
       metrics.reloaded(file, now);
     }
     const changed = valid.map(({ file }) => file).filter((file) => this.#digests[file] !== loaded.digests[file]);
-    for (const file of changed) this.#digests = { ...this.#digests, [file]: loaded.digests[file] };
+    const digests: FileDigests = Object.fromEntries(changed.map((file) => [file, loaded.digests[file]]));
+    this.#digests = { ...this.#digests, ...digests };
     // A file that is refused has its own lines.
     const isRefused = valid.length < configFiles.filter((file) => loaded[file] !== undefined).length;
     if (changed.length > 0 || !isRefused) log.info({ files: changed }, 'configuration reloaded');
+    return digests;
   }
 
   #failed(file: ConfigFile, problems: readonly string[]): void {

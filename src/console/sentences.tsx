@@ -47,6 +47,7 @@ const told: Partial<Record<AuditEvent['action'], (details: Details, at: string) 
       ? 'a request with a wrong token was refused'
       : `${requests} requests with wrong tokens were refused in a minute`,
   ],
+  configuration_changed: ({ configuration_hash: hash }) => [`applied another configuration, ${hash}`],
 };
 
 /** An event as a sentence about its actor, with a link to the account. */

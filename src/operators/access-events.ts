@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import type { OperatorsToken } from '../config/config.ts';
 import type { PlainOperations } from '../accounts/plain-operations.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -21,13 +22,16 @@ interface Counted {
   last: Source;
 }
 
-/** Adds sign-ins and refused requests to the audit trail. No request waits for it. */
+/** Adds sign-ins, refused requests and changes of the configuration to the audit trail. No request waits for it. */
 export class AccessEvents {
   readonly #operations: () => Pick<PlainOperations, 'record'>;
   readonly #log: Logger;
   /** By the name of the token, of those that have signed in lately. */
   readonly #signIns = new Map<string, Counted & { readonly role: string }>();
   readonly #refused: Counted = { requests: 0, last: { origin: undefined, requestId: '' } };
+  /** The hashes of configurations that are not in the trail yet, in their order. */
+  readonly #configurations: string[] = [];
+  #recorded: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(operations: () => Pick<PlainOperations, 'record'>, log: Logger) {
@@ -53,6 +57,12 @@ export class AccessEvents {
     this.#flushLater();
   }
 
+  /** Called after each change of the sidecar's file. Those who can write that file are trusted: each change is an event. */
+  configurationChanged(hash: string): void {
+    this.#configurations.push(hash);
+    void this.#recordConfigurations();
+  }
+
   /** Adds the events of requests since the last ones; those that fail are in the next ones. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
@@ -62,7 +72,7 @@ export class AccessEvents {
       else await this.#recordSignIns(name, signIns);
     });
     if (this.#signIns.size > 0) this.#flushLater();
-    await Promise.all([...recorded, this.#recordRefused()]);
+    await Promise.all([...recorded, this.#recordRefused(), this.#recordConfigurations()]);
   }
 
   async #recordRefused(): Promise<void> {
@@ -80,6 +90,25 @@ export class AccessEvents {
     const request = { actor: `token:${name}`, ...last };
     if (!(await this.#record('operator_signed_in', { role, sign_ins: requests }, request)))
       signIns.requests += requests;
+  }
+
+  /** One after the other, so that the last one in the trail is the one in force. */
+  #recordConfigurations(): Promise<void> {
+    this.#recorded = this.#recordConfigurationsAfter(this.#recorded);
+    return this.#recorded;
+  }
+
+  async #recordConfigurationsAfter(recorded: Promise<void>): Promise<void> {
+    await recorded;
+    const request = { actor: 'sidecar', origin: hostname() };
+    for (let [hash] = this.#configurations; hash !== undefined; [hash] = this.#configurations) {
+      if (await this.#record('configuration_changed', { configuration_hash: hash }, request)) {
+        this.#configurations.shift();
+      } else {
+        this.#flushLater();
+        return;
+      }
+    }
   }
 
   #flushLater(): void {

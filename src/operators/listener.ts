@@ -83,6 +83,8 @@ export interface OperatorsApi {
   readonly listener: Server;
   /** Called after each change of the configuration. */
   readonly configure: () => void;
+  /** Adds to the audit trail that another content of the sidecar's file is in force. @param hash of that content */
+  readonly configurationChanged: (hash: string) => void;
   /** Adds to the audit trail what is not in it yet. */
   readonly flush: () => Promise<void>;
 }
@@ -176,7 +178,12 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   await app.ready();
   stopAtDestroyed(app.server);
   app.server.setTimeout(idleTimeout);
-  return { listener: app.server, configure: () => console.configure(), flush: () => access.flush() };
+  return {
+    listener: app.server,
+    configure: () => console.configure(),
+    configurationChanged: (hash) => access.configurationChanged(hash),
+    flush: () => access.flush(),
+  };
 }
 
 function serverOf(handle: RequestListener, unparsed: UnparsedRequests, tls: TlsOptions | undefined): Server {

@@ -24,9 +24,9 @@ export class Files {
   readonly seen = new Set<string>();
   readonly #hash = createHash(cryptography.digest.algorithm);
 
-  /** Differs if other files were read, or one had another content. */
+  /** SHA-256 in hex. Differs if other files were read, or one had another content. */
   get digest(): string {
-    return this.#hash.copy().digest('base64');
+    return this.#hash.copy().digest('hex');
   }
 
   /** A file's text. Throws `WrongValue` if it cannot be read as UTF-8. */

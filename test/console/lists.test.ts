@@ -170,15 +170,22 @@ describeWithChromium('the lists in the console', () => {
     const used = { key: 'k1', environment: 'live', last_used_at: new Date(Date.now() - 61_000).toISOString() };
     const revoked = event('key_revoked', 'zeta', used);
     const refused = event('operators_refused', 'none', { requests: 31 });
-    appendFileSync(folder.file('accounts.audit.jsonl'), [...imported, ...added, refused, revoked].join(''));
+    const exported = event('accounts_exported', 'none');
+    const changed = event('configuration_changed', 'none', { configuration_hash: 'c0ffee' });
+    appendFileSync(
+      folder.file('accounts.audit.jsonl'),
+      [...imported, ...added, exported, changed, refused, revoked].join(''),
+    );
     const page = await browser.open(`${url}#/audit?actor=root`);
     await signIn(page, 'viewer');
     const first = page.getByRole('row').nth(1);
     await first.getByText('revoked key k1 of zeta (live), last used 1 minute before').waitFor();
     expect(await page.getByRole('button', { name: 'Newer' }).count()).toBe(0);
     await page.getByText('31 requests with wrong tokens were refused in a minute').waitFor();
+    await page.getByText('exported all accounts').waitFor();
+    await page.getByText('applied another configuration, c0ffee').waitFor();
     await page.getByRole('button', { name: 'Older' }).click();
-    await first.getByText('added a31').waitFor();
+    await first.getByText('added a33').waitFor();
     await page.reload();
     await page.getByText('imported 1,200 accounts').click();
     await page.getByRole('link', { name: 'm700' }).waitFor();

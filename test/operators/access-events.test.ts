@@ -1,8 +1,12 @@
+import { hostname } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
 import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
 import { AccessEvents } from '../../src/operators/access-events.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
+import { startServe } from '../support/command.ts';
+import { Folder, sidecarFile, type Contents } from '../support/folder.ts';
 import { operatorsOf } from '../support/sidecar.ts';
+import { describeOnEachStore } from '../support/stores.ts';
 import { dashboard, startApi, token } from './api.ts';
 
 afterEach(() => void vi.useRealTimers());
@@ -115,4 +119,58 @@ test('an event that cannot be added is a warning, and is tried again each minute
   expect(log).toHaveLength(2);
   expect(record).toHaveBeenCalledTimes(3);
   expect(record.mock.calls[2]).toEqual(record.mock.calls[0]);
+});
+
+test('changes of the configuration are events in their order, each once, also if one cannot be added at first', async () => {
+  vi.useFakeTimers();
+  const record = vi.fn<PlainOperations['record']>(async () => {});
+  record.mockRejectedValueOnce(new Error('no space'));
+  const events = new AccessEvents(() => ({ record }), silent);
+  events.configurationChanged('1');
+  events.configurationChanged('2');
+  await vi.advanceTimersByTimeAsync(600_000);
+  // The second change tries the first one again.
+  expect(record.mock.calls.map(([, details]) => details['configuration_hash'])).toEqual(['1', '1', '2']);
+  record.mockRejectedValueOnce(new Error('no space'));
+  events.configurationChanged('3');
+  await vi.advanceTimersByTimeAsync(59_999);
+  expect(record).toHaveBeenCalledTimes(4);
+  await vi.advanceTimersByTimeAsync(600_000);
+  const source = { actor: 'sidecar', origin: hostname() };
+  expect(record.mock.calls.slice(4)).toEqual([['configuration_changed', { configuration_hash: '3' }, source]]);
+});
+
+describeOnEachStore('a reload', (newStore) => {
+  test('is an event with a hash if it has changed sidecar.yaml, and not if it is refused or changes only accounts.yaml', async () => {
+    const accounts = await newStore();
+    const fileOf = (more: object): object =>
+      sidecarFile('http://127.0.0.1:1', { accounts, operators: { port: 0, token: { file: 'token' } }, ...more });
+    const folder = new Folder({ 'sidecar.yaml': fileOf({}), 'accounts.yaml': 'accounts: []\n', token });
+    const sidecar = await startServe(folder.file('sidecar.yaml'));
+    const reload = async (contents: Contents, msg: string): Promise<void> => {
+      const count = sidecar.entries(msg).length + 1;
+      folder.replace(contents);
+      await sidecar.untilEntries(msg, count);
+    };
+    if ('file' in accounts) await reload({ 'accounts.yaml': 'accounts: [] # edited\n' }, 'configuration reloaded');
+    await reload({ 'sidecar.yaml': '{' }, 'configuration is invalid: the current one is kept');
+    await reload({ 'sidecar.yaml': fileOf({ log: { client: 'none' } }) }, 'audit');
+    await reload({ token: `${token}-other` }, 'audit');
+    await sidecar.signal('SIGTERM').ended();
+    const hash: unknown = expect.stringMatching(/^[0-9a-f]{64}$/);
+    const event = {
+      action: 'configuration_changed',
+      actor: 'sidecar',
+      origin: hostname(),
+      configuration_hash: hash,
+      hash,
+    };
+    const events = sidecar.entries('audit');
+    expect(events).toMatchObject([
+      { ...event, position: 1 },
+      { ...event, position: 2 },
+    ]);
+    expect(new Set(events.flatMap((line) => [line['hash'], line['configuration_hash']])).size).toBe(4);
+    expect(JSON.stringify(events)).not.toContain(token);
+  });
 });
