@@ -249,11 +249,15 @@ describeWithChromium('the console', () => {
   test('signs a window out that nobody has used for thirty minutes, although it keeps itself up to date', async () => {
     const page = await browser.open(sidecar().url);
     await page.clock.install();
+    // The page's own timers are those of this clock.
+    await page.reload();
     await signIn(page, 'viewer');
     await page.getByRole('link', { name: 'System' }).click();
     await page.clock.fastForward('29:30');
     await page.getByRole('heading', { name: 'System' }).waitFor();
     await page.clock.fastForward('01:00');
+    // The next check is up to 15 seconds away.
+    await page.clock.runFor('00:16');
     await page.getByText('Your session has ended. Sign in again to continue.').waitFor();
   });
 
