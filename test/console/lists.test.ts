@@ -84,6 +84,18 @@ describeWithChromium('the lists in the console', () => {
     expect(await page.getByRole('img', { name: '120 requests in 30 days' }).count()).toBe(2);
   });
 
+  test('never show more accounts than there are, although the count may be a minute old', async () => {
+    const page = await browser.open(`${sidecar().url}#/accounts`);
+    await page.route('**/api/v1/overview', async (route) => {
+      const response = await route.fetch();
+      const body = (await response.json()) as { counts: { accounts: number } };
+      body.counts.accounts = 1;
+      await route.fulfill({ response, json: body });
+    });
+    await signIn(page, 'viewer');
+    await page.getByRole('status').getByText('2 of 2').waitFor();
+  });
+
   test('keep what is searched and filtered when the operator comes back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts`);
     await signIn(page, 'viewer');

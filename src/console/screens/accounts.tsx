@@ -62,7 +62,7 @@ export function Accounts() {
           <>
             {overview.value?.counts && (
               <p class="hint" role="status">
-                {say.shown(accounts.length, overview.value.counts.accounts)}
+                {say.shown(accounts.length, Math.max(accounts.length, overview.value.counts.accounts))}
               </p>
             )}
             <List accounts={accounts} empty={isNarrowed ? say.none : say.empty} />
