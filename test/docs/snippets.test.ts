@@ -58,7 +58,11 @@ describe('README.md', () => {
   test('shows a complete and valid configuration', () => {
     const [sidecar = '', ...others] = blocks('README.md', 'yaml');
     expect(others).toEqual([]);
-    const folder = new Folder({ 'sidecar.yaml': sidecar, 'accounts.yaml': 'accounts: []\n' });
+    const folder = new Folder({
+      'sidecar.yaml': sidecar,
+      'master-key': 'c'.repeat(64),
+      'accounts.yaml': 'accounts: []\n',
+    });
     const loaded = loadConfig(folder.file('sidecar.yaml'), {});
     expect(loaded.ok ? [] : loaded.problems.map(formatFileProblem)).toEqual([]);
   });
