@@ -272,6 +272,20 @@ describe('incomplete heads', () => {
 
   const held = (sidecar: TestSidecar): Promise<number> => limitUsed(sidecar, 'buffered');
 
+  /** Expects that a merchant whose head comes in two pieces is served, and that one of the strangers is closed for it. */
+  async function expectOneGivesWay(
+    sidecar: TestSidecar,
+    strangers: readonly Connection[],
+    heldAfter: number,
+  ): Promise<void> {
+    const head = bytes('/now', keys.globex);
+    const merchant = (await openConnection(sidecar.port)).send(head.slice(0, 100));
+    await vi.waitFor(() => expect(strangers.filter(({ ending }) => ending !== 'open')).toHaveLength(1));
+    merchant.send(head.slice(100));
+    await merchant.untilText('{"ok":true}');
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(heldAfter));
+  }
+
   test('are charged, and the one that holds most gives way', async () => {
     const { sidecar } = await startSmall();
     const small = await openIncomplete(sidecar, 1_000);
@@ -295,12 +309,7 @@ describe('incomplete heads', () => {
     const strangers: Connection[] = [];
     for (let i = 0; i < 8; i += 1) strangers.push(await openIncomplete(sidecar, 500));
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
-    const head = bytes('/now', keys.globex);
-    const merchant = (await openConnection(sidecar.port)).send(head.slice(0, 100));
-    await vi.waitFor(() => expect(strangers.filter(({ ending }) => ending !== 'open')).toHaveLength(1));
-    merchant.send(head.slice(100));
-    await merchant.untilText('{"ok":true}');
-    await vi.waitFor(async () => expect(await held(sidecar)).toBe(3_500));
+    await expectOneGivesWay(sidecar, strangers, 3_500);
     for (const { socket } of strangers) socket.destroy();
     await vi.waitFor(async () =>
       expect([await held(sidecar), await limitUsed(sidecar, 'connections')]).toEqual([0, 1]),
@@ -315,12 +324,7 @@ describe('incomplete heads', () => {
       strangers.push(connection.send(encrypt(`"${'x'.repeat(998)}"`).slice(0, -1)));
     }
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
-    const head = bytes('/now', keys.globex);
-    const merchant = (await openConnection(sidecar.port)).send(head.slice(0, 100));
-    await vi.waitFor(() => expect(strangers.filter(({ ending }) => ending !== 'open')).toHaveLength(1));
-    merchant.send(head.slice(100));
-    await merchant.untilText('{"ok":true}');
-    await vi.waitFor(async () => expect(await held(sidecar)).toBe(3_000));
+    await expectOneGivesWay(sidecar, strangers, 3_000);
     expect(upstream.heads()).toBe(1);
   });
 
