@@ -42,8 +42,8 @@ export interface RawRequest {
   readonly now: number;
   /** Undefined if the request has none. */
   readonly body: Readable | undefined;
-  /** Settles when the response was sent or the client has left. */
-  readonly closed: Promise<unknown>;
+  /** As of `whenLeft`. */
+  readonly left: AbortSignal;
 }
 
 export interface Endpoint {

@@ -51,7 +51,7 @@ export class Routes {
         const queue = queueFor(endpoint, hash);
         const left = whenLeft(reply.raw);
         const inTurn: InTurn = (work) => (queue === undefined ? work() : this.#turns.take(queue, left, work));
-        const result = await carryOut(endpoint, request, reply, this.#parts(), this.#clock(), inTurn);
+        const result = await carryOut(endpoint, request, this.#parts(), this.#clock(), left, inTurn);
         void reply.code(endpoint.response.status);
         if (!(result instanceof SealedBody)) return this.#text(result, reply, hash);
         void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
@@ -89,9 +89,9 @@ function queueFor({ takesTurns, rawBody, operation }: Endpoint, token: string): 
 async function carryOut(
   endpoint: Endpoint,
   request: FastifyRequest,
-  reply: FastifyReply,
   parts: Parts,
   now: number,
+  left: AbortSignal,
   inTurn: InTurn,
 ): Promise<object> {
   const { params, query, body, headers } = request;
@@ -111,11 +111,7 @@ async function carryOut(
     mayAcceptPlaintextInLive: token.role === 'admin',
     token,
   };
-  const raw: RawRequest = {
-    now,
-    body: endpoint.rawBody ? (body as Readable | undefined) : undefined,
-    closed: new Promise((resolve) => reply.raw.once('close', resolve)),
-  };
+  const raw: RawRequest = { now, body: endpoint.rawBody ? (body as Readable | undefined) : undefined, left };
   const result = await inTurn(() => endpoint.run(parts, input as never, caller, raw));
   // The rows of other accounts.
   if ('unreadable' in result && token.account !== undefined) return { ...result, unreadable: [] };

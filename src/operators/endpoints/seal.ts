@@ -33,7 +33,7 @@ export const sealEndpoint = endpoint({
   input: z.strictObject({ account, environment }),
   rawBody: true,
   response: { status: 200, view: 'Envelope' },
-  run: async (parts, { account: id, environment }, { token }, { now, body, closed }) => {
+  run: async (parts, { account: id, environment }, { token }, { now, body, left }) => {
     const found = await parts.find(id);
     if (found === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
     if (keysFor(environment, parts.sidecar().settings.store.masterKeys) === undefined)
@@ -42,7 +42,7 @@ export const sealEndpoint = endpoint({
     if (body === undefined) throw empty();
     // What is sealed for test never keeps out live, nor one token of live another one.
     const owner = environment === 'live' ? token.hash : environment;
-    return new SealedBody(await sealed(body, codec.stream(), parts, owner, closed), codec.fingerprint);
+    return new SealedBody(await sealed(body, codec.stream(), parts, owner, left), codec.fingerprint);
   },
 });
 
@@ -63,13 +63,13 @@ function sealerAt(encryption: Encryption | undefined, now: number): EnvelopeCode
   return grace !== undefined && now < grace.until ? grace.previous : current;
 }
 
-/** The envelope of a body, which is sealed as it arrives. Its bytes are charged before they are held, until the response is sent. */
+/** The envelope of a body, which is sealed as it arrives. Its bytes are charged before they are held, until `left` aborts. */
 async function sealed(
   body: Readable,
   stream: SealStream,
   { sealing, sidecar }: Parts,
   owner: string,
-  closed: Promise<unknown>,
+  left: AbortSignal,
 ): Promise<string> {
   const limit = sidecar().settings.limits.requestBody;
   const pieces: string[] = [];
@@ -91,13 +91,14 @@ async function sealed(
       pieces.push(stream.update(chunk));
     }
     if (length === 0) throw empty();
+    left.throwIfAborted();
   } catch (error) {
     sealing.release(length, owner);
     throw error;
   } finally {
     clearTimeout(timer);
   }
-  void closed.then(() => sealing.release(length, owner));
+  left.addEventListener('abort', () => sealing.release(length, owner), { once: true });
   pieces.push(stream.end());
   return pieces.join('');
 }
