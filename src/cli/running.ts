@@ -1,6 +1,8 @@
+import { isIPv6 } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { drainTokenFile, readDrainToken } from '../admin/drain-token.ts';
 import type { Status } from '../admin/status.ts';
+import type { Listener } from '../config/config.ts';
 import { loadAdmin } from '../config/load.ts';
 import { http } from '../http.ts';
 import { CommandFailed, valid } from './failures.ts';
@@ -41,14 +43,13 @@ async function show({ stdout }: CliIo, json: true | undefined, found: Status, li
 }
 
 function statusText(found: Status): string {
-  const { version, ready, in_flight: inFlight, connections, database, needs_restart: needsRestart } = found;
+  const { version, ready, in_flight: inFlight, connections, database } = found;
   return `${members({
     version,
     ready: ready ? 'yes' : 'no',
     'in flight': String(inFlight),
     connections: String(connections),
     database: database === null ? undefined : database ? 'connected' : 'not connected',
-    'needs restart': needsRestart.join(', ') || undefined,
     ...fileMembers(found),
   })}${problemsText(found)}`;
 }
@@ -57,11 +58,12 @@ function filesText(found: Status): string {
   return `${members(fileMembers(found))}${problemsText(found)}`;
 }
 
-/** Whether the content of each file is in force. */
-function fileMembers({ configuration, accounts_file: accounts }: Status) {
+/** Whether the content of each file is in force, and what of it needs a restart first. */
+function fileMembers({ configuration, accounts_file: accounts, needs_restart: needsRestart }: Status) {
   const state = (file: Status['configuration']): string | undefined =>
     file === null ? undefined : `${file.in_force ? 'in force' : 'not in force; what is was loaded'} ${file.loaded_at}`;
-  return { configuration: state(configuration), accounts: state(accounts) };
+  const restart = needsRestart.join(', ') || undefined;
+  return { configuration: state(configuration), accounts: state(accounts), 'needs restart': restart };
 }
 
 /** The problems of the files whose content is not in force. */
@@ -80,10 +82,21 @@ async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' |
   const { host, port } = valid(loadAdmin(configFile, env)).value;
   // Without a token there may be no sidecar; the request will show that.
   const token = (await readToken(drainTokenFile(configFile, env))) ?? '';
-  const { status, body } = await post(loopbackOf(host), port, `/${command}`, token);
+  const address = { host: loopbackOf(host), port };
+  const { status, body } = await post(address, `/${command}`, token);
   if (status === 200) return JSON.parse(body) as Status;
-  const reason = status === 403 ? `: ${body.trim()}` : '';
-  throw new CommandFailed(`the admin listener responded with status ${status}${reason}`);
+  if (status === 403) throw new CommandFailed(`the sidecar at ${formatted(address)} refuses: ${body.trim()}`);
+  throw notReached(address, `it responds with status ${status}`);
+}
+
+/** The address is the file's, while a sidecar keeps the one it started with. */
+function notReached(address: Listener, reason: string): CommandFailed {
+  const advice = 'if "admin" changed since its start, restart it, or restore the address';
+  return new CommandFailed(`no sidecar at ${formatted(address)}: ${reason} (${advice})`);
+}
+
+function formatted({ host, port }: Listener): string {
+  return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
 /** The address of the admin listener: loopback if it listens on all addresses, because it accepts commands only from there. */
@@ -105,14 +118,14 @@ interface Answer {
   readonly body: string;
 }
 
-function post(host: string, port: number, path: string, token: string): Promise<Answer> {
+function post(address: Listener, path: string, token: string): Promise<Answer> {
   const headers = { Authorization: `Bearer ${token}` };
   return new Promise((resolve, reject) => {
     // If a name has several addresses, the message is empty.
     const fail = ({ message, code, name }: NodeJS.ErrnoException): void =>
-      reject(new CommandFailed(`the sidecar does not answer: ${message || (code ?? name)}`));
+      reject(notReached(address, message || (code ?? name)));
     http
-      .request({ host, port, path, method: 'POST', headers, agent: false }, (res) => {
+      .request({ ...address, path, method: 'POST', headers, agent: false }, (res) => {
         text(res).then((body) => resolve({ status: res.statusCode ?? 0, body }), fail);
       })
       .on('error', fail)

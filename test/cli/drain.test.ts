@@ -129,7 +129,9 @@ describe('drain', () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { admin: { port } }) });
     const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
     expect(await command.ended()).toEqual({ code: 1, signal: null });
-    expect(command.stderr).toBe(`drain: the sidecar does not answer: connect ECONNREFUSED 127.0.0.1:${port}\n`);
+    expect(command.stderr).toBe(
+      `drain: no sidecar at 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port} (if "admin" changed since its start, restart it, or restore the address)\n`,
+    );
   });
 
   test.each([
@@ -186,7 +188,7 @@ describe('the drain token', () => {
     const command = drain();
     expect(await command.ended()).toEqual({ code: 1, signal: null });
     expect(command.stderr).toBe(
-      'drain: the admin listener responded with status 403: drain needs the token of this sidecar\n',
+      `drain: the sidecar at ${new URL(sidecar.adminUrl).host} refuses: drain needs the token of this sidecar\n`,
     );
     expect(await statusOf(sidecar, '/readyz')).toBe(200);
   });

@@ -66,6 +66,19 @@ describe('reload', () => {
     folder.write({ 'accounts.yaml': 'accounts: []\n' });
     expect((await run('reload')).code).toBe(0);
   });
+
+  test('names the members that need a restart, as status does, and the address that commands try then', async () => {
+    const { run, folder, sidecar } = await running();
+    const contents = { admin: { host: '127.0.0.1', port: Number(new URL(sidecar.adminUrl).port) } };
+    folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { ...contents, limits: { header: '8KiB' } }) });
+    const restart = /\nneeds restart +limits\.header\n$/;
+    expect((await run('reload')).stdout).toMatch(restart);
+    expect((await run('status')).stdout).toMatch(restart);
+    const port = await freePort();
+    folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { admin: { host: '127.0.0.1', port } }) });
+    const { code, stderr } = await run('reload');
+    expect([code, stderr]).toEqual([1, expect.stringMatching(`no sidecar at 127.0.0.1:${port}: .* "admin" changed`)]);
+  });
 });
 
 test('version prints the versions of the sidecar and of Node, and the commit', async () => {
