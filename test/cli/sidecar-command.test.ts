@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { symlinkSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
 import { Folder, sidecarFile } from '../support/folder.ts';
 
@@ -42,8 +42,22 @@ test('sidecar is one process, which a signal to its id stops cleanly', async () 
   expect([child.exitCode ?? (await once(child, 'exit'))[0]]).toEqual([0]);
 });
 
+test('the shell that npm start runs is the demo, so that the signal that npm passes on ends it', async () => {
+  const child = spawn('sh', ['-c', `${manifest.scripts.start} --free-ports`], { env, detached: true });
+  const pid = child.pid ?? 0;
+  // Its whole group, because a demo that is a process of its own is left behind by its shell.
+  onTestFinished(() => void (child.exitCode === null && process.kill(-pid, 'SIGKILL')));
+  let log = '';
+  for await (const chunk of child.stdout.setEncoding('utf8')) {
+    log += chunk;
+    if (log.includes('"merchants"')) child.kill('SIGTERM');
+  }
+  expect(log).toContain('"stopped"');
+  expect([child.exitCode ?? (await once(child, 'exit'))[0]]).toEqual([0]);
+});
+
 test('no signal opens a debugger in sidecar, which npm start runs too', async () => {
-  expect(manifest.scripts.start).toMatch(new RegExp(`^${manifest.bin.sidecar} `));
+  expect(manifest.scripts.start).toMatch(new RegExp(`^exec ${manifest.bin.sidecar} `));
   const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': 'accounts: []\n' });
   const child = spawn(sidecar, ['serve', '--config', folder.file('sidecar.yaml')], { env });
   const stderr = text(child.stderr);
