@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import { formatNames } from '../envelope/credentials.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
@@ -12,6 +15,7 @@ import { init } from './init.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
 import { addMasterKeyCommands } from './master-key.ts';
+import { packageFile } from '../package-file.ts';
 import { configOption } from './options.ts';
 import { drain, reload, status } from './running.ts';
 import { serve } from './serve.ts';
@@ -121,6 +125,14 @@ function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand):
 
 async function printVersion({ stdout, version, env }: CliIo): Promise<void> {
   // The image sets the variable when it is built.
-  const commit = env['SIDECAR_REVISION'] || 'unknown';
+  const commit = env['SIDECAR_REVISION'] || commitOf(packageFile('.git'), env);
   await stdout.write(members({ 'envelope-sidecar': version, node: process.version, commit }));
+}
+
+/** The commit that is checked out. Undefined if this is not a checkout, or git is not installed or refuses. */
+function commitOf(repository: string, env: CliIo['env']): string | undefined {
+  if (!existsSync(repository)) return undefined;
+  const options = { cwd: dirname(repository), env, encoding: 'utf8' } as const;
+  const { status, stdout } = spawnSync('git', ['rev-parse', 'HEAD'], options);
+  return status === 0 ? stdout.trim() : undefined;
 }

@@ -1,3 +1,6 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { runCommand } from '../support/cli.ts';
 import { startCommand, startServe } from '../support/command.ts';
@@ -90,5 +93,13 @@ test('version prints the versions of the sidecar and of Node, and the commit', a
       expect.stringMatching(/^envelope-sidecar +\S+\nnode +v\d+.*\ncommit +abc123\n$/),
     ]);
   }
-  expect((await runCommand(['version'])).stdout).toMatch(/commit +unknown\n$/);
+});
+
+test('version prints the commit of a checkout, and no word of it without git', async () => {
+  const root = fileURLToPath(new URL('../..', import.meta.url));
+  const { status, stdout: head } = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
+  const commit = existsSync(`${root}.git`) && status === 0 ? `commit            ${head}` : '';
+  const versions = (await runCommand(['version'], { env: { PATH: '/nonexistent' } })).stdout;
+  expect(versions).toMatch(/^envelope-sidecar +\S+\nnode +v\S+\n$/);
+  expect((await runCommand(['version'])).stdout).toBe(`${versions}${commit}`);
 });
