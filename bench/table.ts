@@ -124,9 +124,9 @@ export function addedLatencyTable(added: readonly AddedLatency[], titles: Readon
   ];
 }
 
-/** Merchants' latency without seals and with them. */
+/** Merchants' median latency without seals and with them. The p99 of a short round is noise; only the JSON has it. */
 export function sealTable({ seals, rounds }: SealCost): Table {
-  const line = (title: string, name: 'p50' | 'p99' | 'busy'): string[] => [
+  const line = (title: string, name: 'p50' | 'busy'): string[] => [
     title,
     written(spreadOf(rounds.map(({ without }) => without[name])), twoDigits),
     written(spreadOf(rounds.map((round) => round.with[name])), twoDigits),
@@ -135,7 +135,6 @@ export function sealTable({ seals, rounds }: SealCost): Table {
   return [
     ['', 'without seals', `with ${count(seals)} seals/s`, 'ratio'],
     line('p50, ms', 'p50'),
-    line('p99, ms', 'p99'),
     line('share of a core used', 'busy'),
   ];
 }
