@@ -93,7 +93,7 @@ function SignedIn({ session }: { session: Session }) {
 }
 
 function Page({ name }: { name: string }) {
-  if (!isPage(name)) return <p class="box warn">{texts.pageUnknown}</p>;
+  if (!isPage(name)) return <h1>{texts.pageUnknown}</h1>;
   const Shown = pages[name];
   return <Shown />;
 }

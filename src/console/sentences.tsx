@@ -1,7 +1,7 @@
 import type { AuditEvent } from './api.ts';
 import { distance, inFull } from './dates.ts';
-import { linkTo } from './route.ts';
 import { texts } from './texts.ts';
+import { AccountLink } from './ui/ids.tsx';
 
 type Details = AuditEvent['details'];
 
@@ -61,7 +61,7 @@ export function Sentence({ event: { action, account, details, at } }: { event: A
       {account !== null && (
         <>
           {' '}
-          <a href={linkTo('accounts', account)}>{account}</a>
+          <AccountLink id={account} />
         </>
       )}
       {behind}

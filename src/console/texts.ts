@@ -13,7 +13,7 @@ export const texts = {
   console: 'Operators’ console',
   skip: 'Skip to content',
   menu: 'Pages',
-  signedInAs: (name: string, role: string) => `Signed in as ${name}, ${role}`,
+  signedInAs: (name: string, role: string) => `${name}, ${role}`,
   signOut: 'Sign out',
   inForce: 'In force.',
   notInForce: 'Stored, but not in force yet: this sidecar has not loaded the change.',
@@ -146,7 +146,7 @@ export const texts = {
     notSet: 'Not set',
     secret: 'Secret, not shown',
     default: 'Default',
-    inline: 'The file itself',
+    inline: 'sidecar.yaml',
   },
 
   accounts: {
@@ -430,7 +430,7 @@ export const texts = {
     dueIntro:
       'Keys and credentials that are older than 180 days, and keys that expire within 30 days, most urgent first.',
     nothingDue: 'Nothing is due.',
-    order: 'Order of the page',
+    order: 'Sort this page',
     orders: { '': 'Most urgent first', unused: 'Longest unused first', oldest: 'Oldest first' },
     what: 'What',
     kinds: { secret: 'Secret keys', public: 'Public keys', credentials: 'Key and IV' },

@@ -39,7 +39,7 @@ describeWithChromium('the overview in the console', () => {
     await page.getByText('Serving. One thing needs you: 1 key is due for rotation').waitFor();
     await page.getByRole('button', { name: 'envelope_required 3' }).waitFor();
     await page.getByText('Encryption is enabled, but the request was plain JSON').waitFor();
-    const graces = page.getByRole('region', { name: 'Running graces' }).first();
+    const graces = page.getByRole('region', { name: 'Running graces' });
     await graces.getByRole('cell', { name: 'Plain requests are accepted too.' }).waitFor();
     await graces.getByText('Use is not recorded').waitFor();
     await page
@@ -115,7 +115,7 @@ describeWithChromium('the overview in the console', () => {
     await page.getByRole('button', { name: 'Live' }).click();
     await legend.getByText('refused 0').waitFor();
     await page.getByRole('button', { name: 'Test' }).click();
-    const refused = page.getByRole('region', { name: 'Who is refused most, last ten minutes' }).first();
+    const refused = page.getByRole('region', { name: 'Who is refused most, last ten minutes' });
     await refused.getByRole('link', { name: 'acme' }).waitFor();
     await page.getByRole('button', { name: /^invalid_api_key/ }).click();
     await refused.getByText('Nobody was refused in the last ten minutes.').waitFor();

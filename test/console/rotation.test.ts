@@ -39,14 +39,14 @@ describeWithChromium('the work list of keys to rotate', () => {
     const { folder, merchant, url } = sidecar();
     const page = await browser.open(`${url}#/rotation`);
     await signIn(page, 'operator');
-    const keys = page.getByRole('region', { name: 'To be replaced' }).first();
+    const keys = page.getByRole('region', { name: 'To be replaced' });
     await keys.getByRole('link', { name: 'urgent' }).waitFor();
     expect(await keys.getByRole('rowheader').allTextContents()).toEqual(['urgent', 'acme', 'globex', 'globex']);
-    await page.getByLabel('Order of the page').selectOption('Oldest first');
+    await page.getByLabel('Sort this page').selectOption('Oldest first');
     await page.reload();
     const byAge = ['acme', 'urgent', 'globex', 'globex'];
     await expect.poll(() => keys.getByRole('rowheader').allTextContents()).toEqual(byAge);
-    await page.getByLabel('Order of the page').selectOption('Most urgent first');
+    await page.getByLabel('Sort this page').selectOption('Most urgent first');
     await page.getByRole('button', { name: 'Key and IV' }).click();
     await keys.getByRole('link', { name: 'urgent' }).waitFor({ state: 'detached' });
     await page.reload();

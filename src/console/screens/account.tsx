@@ -35,6 +35,7 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
           <a href={linkTo('accounts')}>{texts.pages.accounts}</a> <span aria-hidden="true">/</span>
         </p>
       )}
+      {loaded.data.value === undefined && <h1>{id}</h1>}
       <Show loaded={loaded}>
         {(account) => (
           <>

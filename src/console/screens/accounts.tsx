@@ -3,12 +3,13 @@ import { useEffect } from 'preact/hooks';
 import { api, ask, refusalOf, type AccountFilter, type ListedAccount } from '../api.ts';
 import { sha256 } from '../envelope.ts';
 import { useLoad } from '../load.ts';
-import { goTo, inAddress, linkTo, linkWith, openAddress, type Cell } from '../route.ts';
+import { goTo, inAddress, linkWith, openAddress, type Cell } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set, setText } from '../set.ts';
 import { texts } from '../texts.ts';
 import { ActiveBadge, Badge } from '../ui/badge.tsx';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
+import { AccountLink } from '../ui/ids.tsx';
 import { Menu, type MenuItem } from '../ui/menu.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Table } from '../ui/table.tsx';
@@ -116,8 +117,8 @@ function List({ accounts, empty }: { accounts: readonly ListedAccount[]; empty: 
       rows={accounts}
       keyOf={({ id }) => id}
       columns={[
-        [texts.columns.account, ({ id }) => <a href={linkTo('accounts', id)}>{id}</a>],
-        [say.name, ({ name }) => name],
+        [texts.columns.account, ({ id }) => <AccountLink id={id} />],
+        [say.name, ({ name }) => name, 'name'],
         [texts.columns.state, ({ active }) => <ActiveBadge active={active} />],
         [say.keys, ({ keys }) => <KeySummary keys={keys} />],
         [say.encryption, ({ encryption }) => <EncryptionBadges encryption={encryption} />],

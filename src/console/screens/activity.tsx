@@ -2,6 +2,7 @@ import { api, ask, type Account, type Refusal } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
+import { Id } from '../ui/ids.tsx';
 import { Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
@@ -48,7 +49,7 @@ function RefusalTable({ refusals }: { refusals: readonly Refusal[] }) {
           say.key,
           ({ account, key }) => (
             <a href={linkTo('accounts', account, 'keys')}>
-              <code>{key}</code>
+              <Id id={key} />
             </a>
           ),
         ],

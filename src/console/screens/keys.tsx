@@ -10,6 +10,7 @@ import { Badge } from '../ui/badge.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Secret } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
+import { Id } from '../ui/ids.tsx';
 import { Menu, type MenuItem } from '../ui/menu.tsx';
 import { Problem } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
@@ -64,6 +65,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
       </div>
       <KeyTable
         keys={inEnvironment.filter((key) => key.state === chosen)}
+        ends={chosen === 'valid' ? say.expires : texts.states[chosen]}
         empty={keys.length === 0 ? say.none : chosen === 'valid' ? say.noneValid : say.noneSo(texts.states[chosen])}
         asking={asking}
         found={found}
@@ -79,6 +81,8 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
 
 function KeyTable(props: {
   keys: readonly UsedKey[];
+  /** The heading of when they expire or have ended. */
+  ends: string;
   empty: string;
   asking: Signal<Asking | undefined>;
   found: string;
@@ -102,13 +106,13 @@ function KeyTable(props: {
         keyOf={({ id }) => id}
         isMarked={({ id }) => id === props.found}
         columns={[
-          [say.name, (key) => <KeyName apiKey={key} />],
+          [say.name, (key) => <KeyName apiKey={key} />, 'name'],
           [say.key, (key) => <MaskedKey apiKey={key} />],
           [texts.columns.environment, ({ environment }) => texts.environments[environment]],
           [texts.columns.state, (key) => <KeyState apiKey={key} />],
           [useHeading(props.keys), ({ use }) => <UseLine use={use} />, 'bare'],
           [say.lastUsed, (key) => <When date={lastUse([key], key.use)} />],
-          [say.expires, (key) => <When date={key.revoked_at ?? key.expires_at} />],
+          [props.ends, (key) => <When date={key.revoked_at ?? key.expires_at} />],
           [say.actions, (key) => <Actions apiKey={key} {...actions} />, 'actions'],
         ]}
         empty={props.empty}
@@ -119,12 +123,12 @@ function KeyTable(props: {
 
 /** What its owner calls it, and its id. */
 function KeyName({ apiKey: { id, name } }: { apiKey: UsedKey }) {
-  if (name === null) return <code>{id}</code>;
+  if (name === null) return <Id id={id} />;
   return (
     <>
       {name}
       <p class="hint">
-        <code>{id}</code>
+        <Id id={id} />
       </p>
     </>
   );

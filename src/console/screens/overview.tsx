@@ -1,9 +1,10 @@
 import { api, ask, type EnvironmentName, type Overview, type Traffic } from '../api.ts';
 import { useLoad } from '../load.ts';
-import { inAddress, linkTo, type Cell } from '../route.ts';
+import { inAddress, type Cell } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Chart } from '../ui/chart.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
+import { AccountLink } from '../ui/ids.tsx';
 import { Card, Section, Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
@@ -143,7 +144,7 @@ function Failures({ environment, code }: { environment: EnvironmentName | ''; co
             rows={failures}
             keyOf={({ account, environment }) => `${account} ${environment}`}
             columns={[
-              [texts.columns.account, ({ account }) => <a href={linkTo('accounts', account, 'activity')}>{account}</a>],
+              [texts.columns.account, ({ account }) => <AccountLink id={account} tab="activity" />],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
               [
                 say.refused,

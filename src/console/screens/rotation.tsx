@@ -1,12 +1,13 @@
 import { useSignal, type Signal } from '@preact/signals';
 import { api, ask, type Due, type EnvironmentName } from '../api.ts';
-import { inAddress, linkTo } from '../route.ts';
+import { inAddress } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Choice } from '../ui/fields.tsx';
+import { AccountLink } from '../ui/ids.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Section } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
@@ -82,9 +83,9 @@ function Dues() {
             columns={[
               [
                 texts.columns.account,
-                (each) => <a href={linkTo('accounts', each.account, tabOf(each))}>{each.account}</a>,
+                ({ account, id }) => <AccountLink id={account} tab={id === null ? 'encryption' : 'keys'} />,
               ],
-              [say.what, (each) => <What due={each} selected={selected} />],
+              [say.what, (each) => <What due={each} selected={selected} />, 'name'],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
               [say.why, (each) => <Warnings of={each} />],
               [texts.keys.age, ({ created_at: at }) => <When date={at} />],
@@ -100,22 +101,18 @@ function Dues() {
   );
 }
 
-function tabOf({ id }: Due): 'keys' | 'encryption' {
-  return id === null ? 'encryption' : 'keys';
-}
-
 /** The key, which can be selected, or that it is key and IV, which are replaced at their account. */
 function What({ due: { account, id, kind, name, hint }, selected }: { due: Due; selected: Signal<readonly DueKey[]> }) {
   if (id === null) return <>{say.kinds[kind]}</>;
   const key = (
-    <>
+    <span>
       {name} <code>{hint ?? id}</code> <span class="hint">{texts.kinds[kind === 'public' ? kind : 'secret']}</span>
-    </>
+    </span>
   );
   if (!mayChange()) return key;
   const isSelected = selected.value.some((each) => each.id === id);
   return (
-    <label class="row tight">
+    <label class="pick">
       <input
         type="checkbox"
         aria-label={id}
@@ -161,10 +158,7 @@ export function Graces({ every }: { every: number }) {
             rows={graces}
             keyOf={({ account, environment }) => `${account} ${environment}`}
             columns={[
-              [
-                texts.columns.account,
-                ({ account }) => <a href={linkTo('accounts', account, 'encryption')}>{account}</a>,
-              ],
+              [texts.columns.account, ({ account }) => <AccountLink id={account} tab="encryption" />],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
               [say.accepts, (encryption) => texts.encryption.accepts[acceptedBy(encryption)]],
               [say.ends, ({ previous }) => <When date={previous?.until} />],

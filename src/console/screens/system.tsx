@@ -72,10 +72,10 @@ function Certificates({ certificates }: Pick<Overview, 'certificates'>) {
   if (certificates.length === 0) return <>{texts.nothing}</>;
   return certificates.map(({ certificate, expires_at: expires }) => (
     <span key={certificate} class="block">
+      <code>{certificate}</code>{' '}
       <Badge tone={isEndingSoon(expires) ? 'warn' : 'plain'}>
-        <code>{certificate}</code>
-      </Badge>{' '}
-      <When date={expires} />
+        <When date={expires} />
+      </Badge>
     </span>
   ));
 }
@@ -127,5 +127,5 @@ function Value({ value, secret }: Member) {
 function Source({ value, source }: Member) {
   if (value === null) return null;
   if (source === null) return <span class="faint">{say.default}</span>;
-  return source === 'inline' ? <span>{say.inline}</span> : <code>{source}</code>;
+  return <code>{source === 'inline' ? say.inline : source}</code>;
 }

@@ -4,6 +4,7 @@ import { distance, inFull, isEndingSoon, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
+import { AccountLink } from '../ui/ids.tsx';
 import { Problems } from '../ui/states.tsx';
 
 const say = texts.verdict;
@@ -70,7 +71,7 @@ function ExpiringKeys({ count }: { count: number }) {
     return <a href={linkTo('rotation')}>{say.keysExpire(count)}</a>;
   return (
     <>
-      {say.keyOf(first.environment)} <a href={linkTo('accounts', first.account, 'keys')}>{first.account}</a>{' '}
+      {say.keyOf(first.environment)} <AccountLink id={first.account} tab="keys" />{' '}
       {say.expires(distance(Date.parse(first.expires_at), now.value))}
       {count > 1 && say.moreKeys(count - 1)}
     </>

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 type Column<Row> = readonly [
   heading: string,
   cell: (row: Row) => ComponentChildren,
-  style?: 'wide' | 'actions' | 'bare',
+  style?: 'name' | 'wide' | 'actions' | 'bare',
 ];
 
 /**
@@ -23,7 +23,7 @@ export function Table<Row>(props: {
   const { label, rows, keyOf, columns, empty, isMarked } = props;
   if (rows.length === 0) return <p class="empty">{empty}</p>;
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={label}>
       <table>
         <thead>
           <tr>
