@@ -1,4 +1,6 @@
 import type { KeyObject } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { AccountsError } from './accounts-error.ts';
 import type { MasterKey } from './master-key.ts';
 
 /** Whether what holds the wrapping key works, and which key it wraps with now. */
@@ -27,3 +29,38 @@ export const localKeyring: Keyring = {
   unwrap: async (key) => key,
   status: async () => ({ healthy: true, keyId: '' }),
 };
+
+/** How often a start asks a keyring that is not there. Milliseconds. */
+const retryInterval = 1_000;
+
+/**
+ * The keys of a configuration, each unwrapped or with the problem of its line.
+ *
+ * @param start how a start asks: for `wait` milliseconds, with one warning, and what the keyring cannot do ends it
+ * @throws AccountsError of a start: `kms_unavailable` after `wait`, `kms_refused` at once
+ */
+export async function unwrapKeys(
+  keyring: Keyring,
+  keys: readonly MasterKey[],
+  start?: { readonly wait: number; readonly warn: (error: AccountsError) => void },
+): Promise<readonly MasterKey[]> {
+  const end = performance.now() + (start?.wait ?? 0);
+  for (let tries = 1; ; tries += 1) {
+    const failures: AccountsError[] = [];
+    const unwrapped = await Promise.all(
+      keys.map((key) =>
+        keyring.unwrap(key).catch((error: unknown) => {
+          if (!(error instanceof AccountsError)) throw error;
+          failures.push(error);
+          return { ...key, problem: `${error.message} (${error.code})` };
+        }),
+      ),
+    );
+    const failure = failures.find(({ code }) => code !== 'master_key_wrong');
+    if (start === undefined || failure === undefined) return unwrapped;
+    const left = end - performance.now();
+    if (failure.code !== 'kms_unavailable' || left <= 0) throw failure;
+    if (tries === 1) start.warn(failure);
+    await delay(Math.min(retryInterval, left));
+  }
+}

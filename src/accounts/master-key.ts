@@ -2,7 +2,7 @@ import { createCipheriv, createSecretKey, type KeyObject } from 'node:crypto';
 import { decodeBase64 } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
-import { isWrappedLine, parseWrappedKey, type WrappedKey } from './wrapped-key.ts';
+import { parseWrappedKey, type WrappedKey } from './wrapped-key.ts';
 import { cryptography } from '../cryptography.ts';
 
 /** A key that seals credentials before they are stored. */
@@ -15,6 +15,8 @@ export interface MasterKey {
   readonly environment?: EnvironmentName | undefined;
   /** Undefined if its line is the key itself. */
   readonly wrapped?: WrappedKey;
+  /** Why it cannot be unwrapped. */
+  readonly problem?: string;
 }
 
 /** Bytes. */
@@ -28,7 +30,7 @@ export function parseMasterKeys(text: string): readonly MasterKey[] | undefined 
   const keys = text
     .trim()
     .split(/\s*\n\s*/)
-    .map((line) => (isWrappedLine(line) ? parseWrappedKey(line) : parseClearKey(line)));
+    .map((line) => parseClearKey(line) ?? parseWrappedLine(line));
   return keys.every((key) => key !== undefined) ? keys : undefined;
 }
 
@@ -41,10 +43,20 @@ function parseClearKey(line: string): MasterKey | undefined {
   return masterKeyOf(key);
 }
 
+function parseWrappedLine(line: string): MasterKey | undefined {
+  const wrapped = parseWrappedKey(line);
+  return wrapped && { kcv: wrapped.kcv, wrapped };
+}
+
 /** The keys of an environment, the one that seals first; undefined if all are for the other one. */
 export function keysFor(environment: EnvironmentName, all: readonly MasterKey[]): readonly MasterKey[] | undefined {
   const own = all.filter((each) => (each.environment ?? environment) === environment);
   return own.length === 0 && all.length > 0 ? undefined : own;
+}
+
+/** The number of a key's line. */
+export function placeOf(key: MasterKey, all: readonly MasterKey[]): number {
+  return all.filter(({ environment }) => environment === key.environment).indexOf(key) + 1;
 }
 
 export function masterKeyMissing(environment: EnvironmentName): AccountsError {

@@ -1,7 +1,7 @@
+import { unwrapKeys } from '../accounts/keyring.ts';
 import { loadConfig } from '../config/load.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
 import { combine, type LoadResult } from '../config/loaded.ts';
-import { answerOnce } from '../config/unwrap-keys.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
 import { onlineChecks, type Check } from './check-online.ts';
 import { maxProblems, problemLines } from './failures.ts';
@@ -41,7 +41,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
 
 /** As `loadConfig`, with master keys unwrapped by the KMS, which is asked once. */
 async function loadOnline({ env, keyring }: CheckIo, file: string): Promise<LoadResult> {
-  return combine(await loadInThread({ file, env }, [], ({ kms, keys }) => answerOnce(keyring(kms), keys)));
+  return combine(await loadInThread({ file, env }, [], (kms, keys) => unwrapKeys(keyring(kms), keys)));
 }
 
 function checkLines(checks: readonly Check[]): string[] {

@@ -3,10 +3,9 @@ import { text } from 'node:stream/consumers';
 import { Option, type Command } from 'commander';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Keyring } from '../accounts/keyring.ts';
-import { masterKeyOf, openedKey, parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
+import { keysFor, masterKeyOf, openedKey, parseMasterKeys, placeOf, type MasterKey } from '../accounts/master-key.ts';
 import { sealedTexts } from '../accounts/sealed-texts.ts';
 import { Vault } from '../accounts/vault.ts';
-import type { KmsSettings } from '../config/config.ts';
 import { loadKms } from '../config/load.ts';
 import { CommandFailed, valid } from './failures.ts';
 import type { CliIo } from './io.ts';
@@ -15,33 +14,19 @@ import type { AddStoreCommand, RunCommand, StoreSession } from './store-command.
 
 /** Adds `master-key new|wrap|rewrap|list`. The first two read nothing but `kms`, so that a first key can be made. */
 export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: CliIo, run: RunCommand): void {
-  const command = (
-    name: string,
-    description: string,
-    keyFor: (kms: KmsSettings | undefined) => Promise<KeyObject>,
-  ): void => {
-    group
-      .command(name)
-      .description(description)
-      .addOption(configOption(io))
-      .action(({ config }: { config: string }) =>
-        run(`master-key ${name}`, async () => {
-          const kms = valid(loadKms(config, io.env)).value;
-          await printLine(io, io.keyring(kms), await keyFor(kms));
-        }),
-      );
-  };
-  command(
-    'new',
-    'create a master key; print its line, wrapped if a KMS is configured, and its KCV to stderr',
-    async () => generateKeySync('aes', { length: 256 }),
-  );
-  command('wrap', 'read an unwrapped master key from stdin; print its line, wrapped by the KMS', async (kms) => {
-    if (kms === undefined) throw new CommandFailed('there is no KMS to wrap it: set "kms"');
-    const [key, ...more] = parseMasterKeys(await text(io.stdin)) ?? [];
-    if (key?.key === undefined || more.length > 0) throw new CommandFailed('expected 32 bytes in base64 or hex');
-    return key.key;
-  });
+  const newLine = 'create a master key; print its line, wrapped if a KMS is configured, and its KCV to stderr';
+  const wrappedLine = 'read an unwrapped master key from stdin; print its line, wrapped by the KMS';
+  for (const [name, description] of [['new', newLine] as const, ['wrap', wrappedLine] as const]) {
+    const command = group.command(name).description(description).addOption(configOption(io));
+    command.action(({ config }: { config: string }) =>
+      run(`master-key ${name}`, async () => {
+        const kms = valid(loadKms(config, io.env)).value;
+        if (name === 'wrap' && kms === undefined) throw new CommandFailed('there is no KMS to wrap it: set "kms"');
+        const key = name === 'new' ? generateKeySync('aes', { length: 256 }) : await readKey(io);
+        await printLine(io, io.keyring(kms), key);
+      }),
+    );
+  }
   const environment = new Option('--environment <environment>', 'only the keys of this environment');
   add('rewrap', "print the configured lines, wrapped by the KMS's current key")
     .addOption(environment.choices(environmentNames))
@@ -49,6 +34,12 @@ export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: C
   add('list', 'list the configured master keys')
     .option('--usage', 'count the sealed values that each key opens')
     .run(list);
+}
+
+async function readKey({ stdin }: CliIo): Promise<KeyObject> {
+  const [key, ...more] = parseMasterKeys(await text(stdin)) ?? [];
+  if (key?.key === undefined || more.length > 0) throw new CommandFailed('expected 32 bytes in base64 or hex');
+  return key.key;
 }
 
 async function printLine({ stdout, stderr }: CliIo, keyring: Keyring, key: KeyObject): Promise<void> {
@@ -59,15 +50,14 @@ async function printLine({ stdout, stderr }: CliIo, keyring: Keyring, key: KeyOb
 
 async function rewrap(
   { settings, keyring, masterKeys, io }: StoreSession,
-  options: { readonly environment?: EnvironmentName },
+  { environment }: { readonly environment?: EnvironmentName },
 ): Promise<void> {
   if (settings.masterKeys.every(({ wrapped }) => wrapped === undefined)) {
     throw new CommandFailed('no configured master key is wrapped by a KMS');
   }
-  for (const key of await masterKeys()) {
-    if (key.environment !== undefined && key.environment !== (options.environment ?? key.environment)) continue;
-    await printLine(io, keyring, openedKey(key));
-  }
+  const keys = await masterKeys();
+  const chosen = environment === undefined ? keys : keysFor(environment, keys);
+  for (const key of chosen ?? []) await printLine(io, keyring, openedKey(key));
 }
 
 async function list(session: StoreSession, { usage }: { readonly usage?: true }): Promise<void> {
@@ -75,11 +65,10 @@ async function list(session: StoreSession, { usage }: { readonly usage?: true })
   const counts = usage && (await usageOf(session, keys));
   const rows = keys.map((key, i) => ({
     environment: key.environment ?? null,
-    /** The number of its line. */
-    place: keys.filter(({ environment }) => environment === key.environment).indexOf(key) + 1,
+    place: placeOf(key, keys),
     kcv: key.kcv,
     provider: key.wrapped === undefined ? 'clear' : 'kms',
-    key_id: key.wrapped?.keyId ?? null,
+    key_id: key.wrapped?.key_id ?? null,
     usage: counts?.[i],
   }));
   await session.showList(Promise.resolve(rows), {

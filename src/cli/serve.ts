@@ -1,4 +1,5 @@
 import { Registry } from 'prom-client';
+import { unwrapKeys } from '../accounts/keyring.ts';
 import { countAccounts } from '../accounts/postgres/inspect.ts';
 import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
 import { App, type AppDependencies } from '../app.ts';
@@ -6,10 +7,10 @@ import type { Config } from '../config/config.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
 import { combine, type LoadedFiles } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
-import { answerOnce, answerPatiently, type AnswerKeys } from '../config/unwrap-keys.ts';
 import { formatDuration } from '../input/value-types.ts';
-import { callCounter, KmsWatch } from '../telemetry/kms-watch.ts';
+import { callCounter, watchKms } from '../telemetry/kms-watch.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { masterKeysMetric } from '../telemetry/sidecar-metrics.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
 import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
@@ -34,10 +35,12 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   const drainToken = createDrainToken();
   const reload = async (): Promise<void> => reloader?.reload();
   const app = await startApp(io, config, log, { drainToken, reload, registry, digests: read.digests });
-  const kmsWatch = new KmsWatch(registry, log, () => {
-    const { environments, kms, store } = app.settings;
-    return { environments, masterKeys: store.masterKeys, keyring: kms && io.keyring(kms) };
-  });
+  const kms = watchKms(registry, log, () => app.settings.kms && io.keyring(app.settings.kms));
+  masterKeysMetric(
+    registry,
+    () => app.settings,
+    () => kms.status()?.keyId,
+  );
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
@@ -45,19 +48,18 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   reloader.watch(files, readSince);
   return untilStopped(signals, log, () => {
     reloader.stop();
-    kmsWatch.stop();
+    kms.stop();
     return app.stop();
   });
 }
 
 /** Loads the configuration; waits for a KMS that is not there yet. @throws AccountsError if its master keys stay wrapped */
 async function loadPatiently(io: CliIo, file: string): Promise<LoadedFiles> {
-  return loadInThread({ file, env: io.env }, [], (needed) =>
-    answerPatiently(io.keyring(needed.kms), needed, ({ message }) => {
-      const log = createLogger('info', io.log);
-      log.warn({ problem: message }, `waiting up to ${formatDuration(needed.kms.wait)} for the KMS`);
-    }),
-  );
+  return loadInThread({ file, env: io.env }, [], (kms, keys) => {
+    const warn = ({ message: problem }: Error): void =>
+      createLogger('info', io.log).warn({ problem }, `waiting up to ${formatDuration(kms.wait)} for the KMS`);
+    return unwrapKeys(io.keyring(kms), keys, { wait: kms.wait, warn });
+  });
 }
 
 /** The first line of the log: what runs, on what. */
@@ -82,13 +84,12 @@ async function countOf(url: string): Promise<object> {
 
 /** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */
 export function createReloader({ env, clock, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
-  const answerKeys: AnswerKeys = ({ kms, keys }) => answerOnce(keyring(kms), keys);
   return new Reloader({
     file,
     env,
     clock,
     running: () => app.settings.store,
-    answerKeys,
+    unwrap: (kms, keys) => unwrapKeys(keyring(kms), keys),
     apply: (files) => app.reload(files),
     log,
   });

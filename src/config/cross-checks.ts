@@ -1,13 +1,14 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { isIPv4 } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { environmentNames } from '../accounts/api-key.ts';
-import { keysFor, type MasterKey } from '../accounts/master-key.ts';
+import { keysFor, placeOf, type MasterKey } from '../accounts/master-key.ts';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { Partly } from '../input/validate.ts';
 import { tls as nodeTls } from '../tls.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';
 import { httpMethods } from './choices.ts';
-import type { HttpMethod } from './config.ts';
+import type { HttpMethod, StoreSettings } from './config.ts';
 import type { SidecarFile } from './schema.ts';
 
 type Content = Partly<SidecarFile>;
@@ -151,7 +152,7 @@ function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
 /** With a master key for each environment, every environment that is served needs its own. */
 function checkMasterKeys(file: YamlFile, { accounts, environments }: Content): void {
   const inDatabase = accounts?.postgres !== undefined;
-  const path = inDatabase ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+  const path = masterKeyPath(inDatabase ? 'postgres' : 'file');
   const keys = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly MasterKey[] | undefined;
   if (keys === undefined || file.isWrongWithin(path)) return;
   if (keys.length === 0) file.report(path, 'expected "test", "live" or both');
@@ -165,15 +166,35 @@ function checkMasterKeys(file: YamlFile, { accounts, environments }: Content): v
   }
 }
 
-/** Nothing falls back: with a KMS every line is wrapped, without one none. */
-export function checkKeyLines(file: YamlFile, path: MemberPath, keys: readonly MasterKey[], hasKms: boolean): void {
-  for (const each of keys) {
-    if (hasKms === (each.wrapped !== undefined)) continue;
-    const own = each.environment === undefined ? path : [...path, each.environment];
-    const line = keys.filter(({ environment }) => environment === each.environment).indexOf(each) + 1;
-    const clear = 'is a master key in the clear: with "kms", wrap it with "master-key wrap"';
-    file.report(own, `line ${line} ${hasKms ? clear : 'is wrapped by a KMS: set "kms"'}`);
-  }
+export function masterKeyPath(store: StoreSettings['type'] | undefined): MemberPath {
+  return store === 'postgres' ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+}
+
+/**
+ * Master keys, with the keys of those that are known. Nothing falls back: with a KMS every line is wrapped, without one none.
+ *
+ * @param known unwrapped before, or with the problem of their line
+ */
+export function openedLines(
+  file: YamlFile,
+  path: MemberPath,
+  keys: readonly MasterKey[],
+  hasKms: boolean,
+  known: readonly MasterKey[],
+): readonly MasterKey[] {
+  return keys.map((own) => {
+    const at = own.environment === undefined ? path : [...path, own.environment];
+    const line = `line ${placeOf(own, keys)}`;
+    const { wrapped } = own;
+    if (hasKms && wrapped === undefined) {
+      file.report(at, `${line} is a master key in the clear: with "kms", wrap it with "master-key wrap"`);
+    } else if (!hasKms && wrapped !== undefined) {
+      file.report(at, `${line} is wrapped by a KMS: set "kms"`);
+    }
+    const same = known.find((each) => wrapped !== undefined && isDeepStrictEqual(each.wrapped, wrapped));
+    if (same?.problem !== undefined) file.report(at, same.problem);
+    return same === undefined ? own : { ...own, key: same.key };
+  });
 }
 
 function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): void {

@@ -1,12 +1,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Account } from '../accounts/account.ts';
 import { AccountsError } from '../accounts/accounts-error.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
 import { unpackCodec } from '../envelope/formats.ts';
 import { Thread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
+import type { KmsSettings } from './config.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 import type { LoadedFiles } from './loaded.ts';
-import type { AnswerKeys, KeysAnswer } from './unwrap-keys.ts';
+
+/** Asks a KMS for master keys. */
+export type UnwrapKeys = (kms: KmsSettings, keys: readonly MasterKey[]) => Promise<readonly MasterKey[]>;
 
 /** A timeout for reading that is never reached under supported load. Milliseconds. */
 const deadline = 300_000;
@@ -16,16 +20,22 @@ const deadline = 300_000;
  * with the thread. If the thread dies, both files have a problem.
  *
  * @param watched the files to name if the thread dies
- * @param answerKeys unwraps master keys, on this thread
- * @throws AccountsError of `answerKeys`
+ * @param unwrap asked, on this thread, for the master keys that are not in force. Reading goes on without waiting: then the files are read again
+ * @throws AccountsError of `unwrap`
  */
 export async function loadInThread(
   task: WorkerTask,
   watched: readonly string[],
-  answerKeys: AnswerKeys = async ({ keys }) => keys,
+  unwrap?: UnwrapKeys,
 ): Promise<LoadedFiles> {
   try {
-    return await load({ ...task, env: { ...task.env } }, answerKeys);
+    for (let unwrapped: readonly MasterKey[] = []; ;) {
+      const loaded = await load({ ...task, env: { ...task.env }, unwrapped });
+      const { kms, store } = loaded.sidecar.ok ? loaded.sidecar.value : {};
+      const wrapped = store?.masterKeys.filter(({ key }) => key === undefined) ?? [];
+      if (unwrap === undefined || kms === undefined || wrapped.length === 0) return loaded;
+      unwrapped = [...unwrapped, ...(await unwrap(kms, wrapped))];
+    }
   } catch (error) {
     if (error instanceof AccountsError) throw error;
     const content = { ok: false, problems: [problemWithFile(task.file, messageOf(error))] } as const;
@@ -33,20 +43,16 @@ export async function loadInThread(
   }
 }
 
-async function load(task: WorkerTask, answerKeys: AnswerKeys): Promise<LoadedFiles> {
-  const thread = new Thread<KeysAnswer, WorkerMessage>('load-worker', import.meta.url, task);
+async function load(task: WorkerTask): Promise<LoadedFiles> {
+  const thread = new Thread<'next', WorkerMessage>('load-worker', import.meta.url, task);
   const overdue = setTimeout(() => void thread.end(`after ${deadline / 60_000} minutes`), deadline).unref();
   const accounts: Account[] = [];
   try {
-    for (let answer: KeysAnswer = []; ;) {
-      const message = await thread.ask(answer);
+    for (;;) {
+      const message = await thread.ask('next');
       if ('sidecar' in message) {
         const { accounts: read } = message;
         return { ...message, accounts: read?.ok === true ? { ...read, value: accounts } : read };
-      }
-      if ('kms' in message) {
-        answer = await answerKeys(message);
-        continue;
       }
       accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
       // Lets other events run, because Node delivers messages that have arrived without a pause.

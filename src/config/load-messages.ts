@@ -1,16 +1,13 @@
 import type { Account, Encryption } from '../accounts/account.ts';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
 import type { PackedCodec } from '../envelope/codec.ts';
 import type { Env } from '../yaml/values.ts';
 import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
-import type { KeysNeeded } from './unwrap-keys.ts';
 
-/**
- * The messages of the loading thread, in this order: the master keys to be unwrapped, if there are any, which it gets with
- * the next request; batches of accounts; the rest without accounts.
- */
-export type WorkerMessage = KeysNeeded | readonly Account<PackedCodec>[] | LoadedFiles;
+/** The messages of the loading thread, in this order: batches of accounts; the rest without accounts. */
+export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;
 
 /** The input of the loading thread. */
 export interface WorkerTask {
@@ -18,6 +15,7 @@ export interface WorkerTask {
   readonly env: Env;
   /** As for `loadFiles`. */
   readonly running?: StoreSettings;
+  readonly unwrapped?: readonly MasterKey[];
 }
 
 /** An account with its codecs in another form: packed, they can be sent to another thread. */

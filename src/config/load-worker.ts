@@ -1,9 +1,8 @@
 import { workerData } from 'node:worker_threads';
 import { replyWith } from '../thread.ts';
-import { loadSteps } from './load.ts';
+import { loadFiles } from './load.ts';
 import type { StoreSettings } from './config.ts';
 import type { FileContent, LoadedFiles } from './loaded.ts';
-import type { KeysAnswer } from './unwrap-keys.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 
 /** The most problems of a file that are sent at a reload: the receiving thread serves requests and logs each of them. */
@@ -13,10 +12,10 @@ const maxProblems = 100;
 const batch = 100;
 
 const messages = messagesOf(workerData as WorkerTask);
-replyWith((answer: KeysAnswer) => messages.next(answer).value);
+replyWith(() => messages.next().value);
 
-function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage, void, KeysAnswer> {
-  const { sidecar, accounts, files, digests } = yield* loadSteps(file, env, running);
+function* messagesOf({ file, env, running, unwrapped }: WorkerTask): Generator<WorkerMessage> {
+  const { sidecar, accounts, files, digests } = loadFiles(file, env, running, unwrapped);
   const all = accounts?.ok === true ? accounts.value : [];
   for (let i = 0; i < all.length; i += batch) {
     yield all.slice(i, i + batch).map((account) => withCodecs(account, (codec) => codec.pack()));

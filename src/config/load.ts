@@ -15,52 +15,41 @@ import { valuesIn, type Env } from '../yaml/values.ts';
 import { WrongValue } from '../input/value-types.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
 import type { KmsSettings, Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
-import { checkKeyLines, crossCheck } from './cross-checks.ts';
+import { crossCheck, masterKeyPath, openedLines } from './cross-checks.ts';
 import { masterKeys } from './value-types.ts';
 import { combine, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
 import { warnOfReadableSecrets } from './secret-files.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { sourcesOf } from './sources.ts';
-import { masterKeyPath, unwrapKeys, type KeysAnswer, type KeysNeeded } from './unwrap-keys.ts';
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
 export function loadConfig(path: string, env: Env, unopened?: Unopened): LoadResult {
-  return combine(loadFiles(path, env, undefined, unopened));
+  return combine(loadFiles(path, env, undefined, [], unopened));
 }
 
 /** What sealed credentials are that the master key does not open, if it opens others. */
 type Unopened = 'warning' | 'problem';
 
-/** As `loadSteps`, without a keyring: credentials that a wrapped master key has sealed are not opened. */
-export function loadFiles(path: string, env: Env, running?: StoreSettings, unopened?: Unopened): LoadedFiles {
-  const steps = loadSteps(path, env, running, unopened);
-  const step = steps.next();
-  const end = step.done === true ? step : steps.next(step.value.keys);
-  if (end.done !== true) throw new Error('loading asks for keys once');
-  return end.value;
-}
-
 /**
  * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name
  * another store are applied together with its accounts.
  *
- * A generator, so that reading stays synchronous and yet waits for a KMS in between: it yields at most once.
- *
  * @param running the store in force; undefined at the start. If the settings are not applied, its accounts are still
- *   read, so that a key revoked there stops working. Its keys are not asked for again.
+ *   read, so that a key revoked there stops working.
+ * @param unwrapped what a KMS has made of wrapped master keys that are not in force. Others stay wrapped, and the credentials that
+ *   they have sealed are not opened
  */
-export function* loadSteps(
+export function loadFiles(
   path: string,
   env: Env,
   running?: StoreSettings,
+  unwrapped: readonly MasterKey[] = [],
   unopened?: Unopened,
-): Generator<KeysNeeded, LoadedFiles, KeysAnswer> {
+): LoadedFiles {
   const files = new Files();
   const filesOfAccounts = new Files();
-  const read = readSidecar(path, env, files);
-  const { problemWith } = read;
-  const sidecar = yield* unwrapKeys(read.sidecar, problemWith, running);
-  const store = sidecar.ok ? sidecar.value.store : read.store;
+  const known = [...(running?.masterKeys ?? []), ...unwrapped];
+  const { sidecar, store, problemWith } = readSidecar(path, env, files, known);
   const loaded = (settings: LoadedFiles['sidecar'], accounts: LoadedFiles['accounts']): LoadedFiles => ({
     sidecar: settings,
     accounts,
@@ -108,7 +97,7 @@ interface ReadSidecar {
 
 type ProblemWith = (path: MemberPath, message: string) => FileProblem;
 
-function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
+function readSidecar(path: string, env: Env, files: Files, known: readonly MasterKey[] = []): ReadSidecar {
   const file = open(path, files);
   if (!(file instanceof YamlFile)) {
     const problemWith: ProblemWith = (at, message) => problemWithFile(path, message, formatPath(at));
@@ -116,7 +105,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   }
   const content = validate(file, sidecarSchema(valuesIn(file, env)), true);
   if (content !== undefined) crossCheck(file, content);
-  const keys = keysOf(file, content, env);
+  const keys = keysOf(file, content, env, known);
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
   if (file.problems.length > 0) {
     const auditKeys = (content?.audit?.key ?? []) as readonly KeyObject[];
@@ -179,28 +168,31 @@ export function loadAdmin(path: string, env: Env): FileContent<Listener> {
 export function loadKms(path: string, env: Env): FileContent<KmsSettings | undefined> {
   const file = open(path, new Files());
   if (!(file instanceof YamlFile)) return { ok: false, problems: [file] };
-  const written = validate(file, sidecarSchema(valuesIn(file, env)), true)?.kms;
+  const { kms } = validate(file, sidecarSchema(valuesIn(file, env)), true) ?? {};
   const problems = file.problems.filter(({ path: at }) => file.value === undefined || /^kms\b/.test(at));
   if (problems.length > 0) return { ok: false, problems };
-  const { socket, timeout, wait } = written ?? {};
-  if (socket === undefined || timeout === undefined || wait === undefined)
-    return { ok: true, value: undefined, warnings: [] };
-  return { ok: true, value: { timeout, wait, socket: resolve(file.directory, socket) }, warnings: [] };
+  // Without problems, no member is missing.
+  return { ok: true, value: toKms(kms as KmsSettings | undefined, file.directory), warnings: [] };
+}
+
+function toKms(kms: SidecarFile['kms'], directory: string): KmsSettings | undefined {
+  return kms && { ...kms, socket: resolve(directory, kms.socket) };
 }
 
 /** The master keys that the file names, or else those of the environment. A database requires one. */
-function keysOf(file: YamlFile, content: Partly<SidecarFile> | undefined, env: Env): readonly MasterKey[] {
+function keysOf(
+  file: YamlFile,
+  content: Partly<SidecarFile> | undefined,
+  env: Env,
+  known: readonly MasterKey[],
+): readonly MasterKey[] {
   const { accounts } = content ?? {};
   const inDatabase = accounts?.postgres !== undefined;
   const path = masterKeyPath(inDatabase ? 'postgres' : 'file');
   const named = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly MasterKey[] | undefined;
   const hasKms = content?.kms !== undefined || file.isWrongWithin(['kms']);
-  const checked = (found: readonly MasterKey[]): readonly MasterKey[] => {
-    checkKeyLines(file, path, found, hasKms);
-    return found;
-  };
   if (file.isWrongWithin(path)) return [];
-  if (named !== undefined) return checked(named);
+  if (named !== undefined) return openedLines(file, path, named, hasKms, known);
   const text = env['SIDECAR_MASTER_KEY'];
   const keys = text === undefined ? [] : masterKeys.read(text);
   if (keys === undefined) {
@@ -208,7 +200,7 @@ function keysOf(file: YamlFile, content: Partly<SidecarFile> | undefined, env: E
   } else if (inDatabase && keys.length === 0) {
     file.report(path, `missing: expected ${masterKeys.expected}; or the environment variable SIDECAR_MASTER_KEY`);
   }
-  return checked(keys ?? []);
+  return openedLines(file, path, keys ?? [], hasKms, known);
 }
 
 function hasClearCredentials({ encryption }: StoredAccount): boolean {
@@ -233,7 +225,7 @@ function toSettings(file: SidecarFile, directory: string, keys: readonly MasterK
   return {
     ...rest,
     operators: toOperators(operators),
-    kms: kms && { ...kms, socket: resolve(directory, kms.socket) },
+    kms: toKms(kms, directory),
     environments: environmentNames.flatMap((name) => {
       const environment = environments[name];
       return environment === undefined ? [] : [{ name, ...environment, hosts: environment.hosts ?? [] }];

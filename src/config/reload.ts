@@ -2,10 +2,9 @@ import { statSync, watch, type BigIntStats, type FSWatcher } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Env } from '../yaml/values.ts';
-import { loadInThread } from './load-in-thread.ts';
+import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
-import type { AnswerKeys } from './unwrap-keys.ts';
 
 /** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
 const settleTime = 100;
@@ -33,8 +32,7 @@ interface ReloaderOptions {
   readonly clock: () => number;
   /** The store in force. */
   readonly running: () => StoreSettings;
-  /** Unwraps master keys that are not in force. */
-  readonly answerKeys: AnswerKeys;
+  readonly unwrap: UnwrapKeys;
   readonly apply: (loaded: LoadedFiles) => void;
   readonly log: Logger;
 }
@@ -116,11 +114,11 @@ export class Reloader {
   async #loadAndApply(): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
-    const { file, env, clock, running, answerKeys, apply } = this.#options;
+    const { file, env, clock, running, unwrap, apply } = this.#options;
     const readSince = clock();
     // Before the files are read, so that a change in between is noticed.
     this.#files = new Map([...this.#files.keys()].map((name) => [name, versionOf(name)]));
-    const loaded = await loadInThread({ file, env, running: running() }, [...this.#files.keys()], answerKeys);
+    const loaded = await loadInThread({ file, env, running: running() }, [...this.#files.keys()], unwrap);
     this.#loading = false;
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);

@@ -1,19 +1,22 @@
 import type { ClientHttp2Stream } from 'node:http2';
 import { connect as connectSocket } from 'node:net';
 import { unescape } from 'node:querystring';
+import { AccountsError } from '../accounts/accounts-error.ts';
+import { decodeMessage, ProtocolError, type Message } from './protobuf.ts';
 
-/** Status codes that this side gives a call itself. */
-export const status = { deadlineExceeded: 4, internal: 13, unavailable: 14 } as const;
-
-/** A call that has failed. The message may be the server's. */
-export class GrpcError extends Error {
-  readonly status: number;
-
-  constructor(code: number, message: string) {
-    super(message);
-    this.status = code;
-  }
+/** A KMS plug-in. */
+export interface Plugin {
+  /** Path of its Unix socket. */
+  readonly socket: string;
+  /** Of each call, from connecting to the last byte, in milliseconds. */
+  readonly timeout: number;
 }
+
+/** Statuses by which a KMS says that it will never do it: a wrong argument, no such key, no permission and the like. */
+const definite: ReadonlySet<number> = new Set([3, 5, 7, 9, 12, 16]);
+
+/** Statuses that this side gives a call itself. */
+const [deadlineExceeded, internal, unavailable] = [4, 13, 14] as const;
 
 /** The longest response. Annotations have 32 KiB at most. */
 const maxResponse = 131_072;
@@ -25,47 +28,54 @@ const prefixLength = 5;
  *
  * Every copy of both messages is overwritten in the end: a master key may be in it, and Node uses memory again without clearing it.
  *
- * @param timeout milliseconds, from connecting to the last byte
  * @param read gets the response
- * @throws GrpcError
+ * @throws AccountsError `kms_unavailable`, `kms_refused`
  */
-export async function callUnary<T>(
-  socket: string,
-  path: string,
+export async function call<T>(
+  { socket, timeout }: Plugin,
+  method: 'Encrypt' | 'Decrypt' | 'Status',
   message: Buffer,
-  timeout: number,
-  read: (response: Buffer) => T,
+  read: (response: Message) => T,
 ): Promise<T> {
   // Loaded on demand: without a KMS, nothing speaks HTTP/2.
   const { connect } = await import('node:http2');
   const session = connect('http://localhost', { createConnection: () => connectSocket(socket) });
   // The stream has them too.
   session.on('error', () => {});
-  const prefix = Buffer.alloc(prefixLength);
-  prefix.writeUInt32BE(message.length, 1);
-  const request = Buffer.concat([prefix, message]);
+  const request = Buffer.concat([prefixOf(message.length), message]);
   const received: Buffer[] = [];
+  const signal = AbortSignal.timeout(timeout);
+  const failed = (status: number, why: string): AccountsError => {
+    const text = `${method} of the KMS at ${socket} failed: ${why} (gRPC ${status})`;
+    return new AccountsError(definite.has(status) ? 'kms_refused' : 'kms_unavailable', text);
+  };
   try {
-    const signal = AbortSignal.timeout(timeout);
+    const path = `/v2.KeyManagementService/${method}`;
     const headers = { 'content-type': 'application/grpc', 'grpc-timeout': `${timeout}m`, te: 'trailers' };
     const stream = session.request({ ':method': 'POST', ':path': path, ...headers }, { signal });
     stream.end(request);
-    const response = await responseOn(stream, received).catch((error: NodeJS.ErrnoException) => {
-      if (error instanceof GrpcError) throw error;
-      if (signal.aborted) throw new GrpcError(status.deadlineExceeded, `no response within ${timeout} ms`);
-      // If the connection has failed, the stream's own error does not say why.
-      const { code, message: text } = (error.cause ?? error) as NodeJS.ErrnoException;
-      throw new GrpcError(status.unavailable, code ?? text);
-    });
-    return read(response);
+    const { status, text, body } = await responseOn(stream, received);
+    if (status !== 0) throw failed(status, text);
+    const response = body.subarray(prefixLength);
+    if (!body.subarray(0, prefixLength).equals(prefixOf(response.length))) {
+      throw new ProtocolError('the response is not one uncompressed message');
+    }
+    return read(decodeMessage(response));
+  } catch (error) {
+    if (error instanceof AccountsError) throw error;
+    if (error instanceof ProtocolError) throw failed(internal, error.message);
+    if (signal.aborted) throw failed(deadlineExceeded, `no response within ${timeout} ms`);
+    // If the connection has failed, the stream's own error does not say why.
+    const { code, name } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+    throw failed(unavailable, code ?? name);
   } finally {
     session.destroy();
     for (const copy of [message, request, ...received]) copy.fill(0);
   }
 }
 
-/** The sole message of a response that has succeeded. @param received gets all of its bytes */
-async function responseOn(stream: ClientHttp2Stream, received: Buffer[]): Promise<Buffer> {
+/** The status of a call, the server's words on it, and the message. @param received gets all bytes of the response */
+async function responseOn(stream: ClientHttp2Stream, received: Buffer[]) {
   // A response without a body has its status in its head.
   const end: Record<string, unknown> = {};
   for (const event of ['response', 'trailers']) stream.on(event, (fields) => void Object.assign(end, fields));
@@ -73,18 +83,25 @@ async function responseOn(stream: ClientHttp2Stream, received: Buffer[]): Promis
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     received.push(chunk);
     length += chunk.length;
-    if (length > maxResponse) throw new GrpcError(status.unavailable, `a response of more than ${maxResponse} bytes`);
+    if (length > maxResponse) throw new ProtocolError(`a response of more than ${maxResponse} bytes`);
   }
+  const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
   const body = Buffer.concat(received);
   received.push(body);
-  const { 'grpc-status': code, 'grpc-message': text = '', ':status': http = 'none' } = end;
-  if (typeof code !== 'string') {
-    throw new GrpcError(status.unavailable, `the response was cut off (HTTP status ${String(http)})`);
+  if (typeof status !== 'string') {
+    return { status: unavailable, text: `the response was cut off (HTTP status ${String(http)})`, body };
   }
   // One line, which a log can have.
-  if (code !== '0') throw new GrpcError(Number(code), unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200));
-  if (body.length < prefixLength || body[0] !== 0 || body.readUInt32BE(1) !== body.length - prefixLength) {
-    throw new GrpcError(status.internal, 'the response is not one uncompressed message');
-  }
-  return body.subarray(prefixLength);
+  return {
+    status: status === '' ? NaN : Number(status),
+    text: unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200),
+    body,
+  };
+}
+
+/** What stands before a message: that it is not compressed, and its length. */
+function prefixOf(length: number): Buffer {
+  const prefix = Buffer.alloc(prefixLength);
+  prefix.writeUInt32BE(length, 1);
+  return prefix;
 }

@@ -1,4 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import { keysFor, type MasterKey } from '../accounts/master-key.ts';
 import type { Tally } from '../accounts/tally.ts';
 
 /** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
@@ -138,6 +140,37 @@ export function sealedCredentialsMetric(registry: Registry): SetFailingCredentia
     registers: [registry],
   });
   return (ratio) => failing.set(ratio);
+}
+
+/**
+ * @param inForce the settings, called at each scrape
+ * @param newestKeyId the KMS's name for the key that it wraps with now; undefined if it is not known
+ */
+export function masterKeysMetric(
+  registry: Registry,
+  inForce: () => {
+    readonly environments: readonly { readonly name: EnvironmentName }[];
+    readonly store: { readonly masterKeys: readonly MasterKey[] };
+  },
+  newestKeyId: () => string | undefined,
+): void {
+  void new Gauge({
+    name: 'envelope_sidecar_master_keys',
+    help: 'Configured master keys, by environment, by where they are, and by state: current, old or rewrap_due.',
+    labelNames: ['environment', 'provider', 'state'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      const { environments, store } = inForce();
+      for (const { name: environment } of environments) {
+        for (const [i, { wrapped }] of (keysFor(environment, store.masterKeys) ?? []).entries()) {
+          const isDue = wrapped !== undefined && wrapped.key_id !== (newestKeyId() || wrapped.key_id);
+          const state = isDue ? 'rewrap_due' : i === 0 ? 'current' : 'old';
+          this.inc({ environment, provider: wrapped === undefined ? 'clear' : 'kms', state });
+        }
+      }
+    },
+  });
 }
 
 /** Why the operators' API refuses a request. `no_token`: nor a session that is open. */

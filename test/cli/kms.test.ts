@@ -108,7 +108,7 @@ describeOnEachStore('with a KMS', (newStore) => {
     expect(first).toMatch(/^both +1 +[0-9a-f]{10} +kms +key-1 +2$/);
 
     // Another master key.
-    const old = parseMasterKeys(readKeys(setup))?.[0]?.wrapped?.line ?? '';
+    const old = readKeys(setup);
     const next = (await commands.run('master-key new')).stdout.trim();
     folder.write({ keys: `${next}\n${old}`, next });
     await eventually('both keys are in force', async () => (await metric(sidecar, 'master_keys{')).length === 2);
@@ -124,7 +124,7 @@ describeOnEachStore('with a KMS', (newStore) => {
     kms.rotate();
     const rewrapped = (await commands.run('master-key rewrap')).stdout;
     expect(parseMasterKeys(rewrapped)).toMatchObject([
-      { kcv: parseMasterKeys(next)?.[0]?.kcv, wrapped: { keyId: 'key-2' } },
+      { kcv: parseMasterKeys(next)?.[0]?.kcv, wrapped: { key_id: 'key-2' } },
     ]);
     folder.write({ keys: rewrapped });
     await sidecar.untilEntries('configuration reloaded');
@@ -213,7 +213,16 @@ describeOnEachStore('with a KMS', (newStore) => {
     };
     const toy: Keyring = {
       wrap: (key) =>
-        slowly('wrap', formatWrappedKey({ ciphertext: '', keyId: 'toy', annotations: {} }, masterKeyOf(key).kcv, 0)),
+        slowly(
+          'wrap',
+          formatWrappedKey({
+            key_id: 'toy',
+            ciphertext: '',
+            annotations: {},
+            kcv: masterKeyOf(key).kcv,
+            created_at: '2026-11-01T00:00:00Z',
+          }),
+        ),
       unwrap: (key) => slowly('unwrap', { ...key, key: openedKey(clear) }),
       status: () => slowly('status', { healthy: true, keyId: 'toy' }),
     };
@@ -320,7 +329,7 @@ describe('lines of master keys', () => {
     expect(valuesOf((await run('master-key rewrap --environment test')).stdout)).toEqual(all.slice(0, 2));
     const { stdout, stderr } = await run('master-key rewrap --environment live');
     expect([valuesOf(stdout), stderr]).toEqual([[all[2]], `KCV ${all[2]}\n`]);
-    expect(parseMasterKeys(stdout)).toMatchObject([{ wrapped: { keyId: 'key-2' } }]);
+    expect(parseMasterKeys(stdout)).toMatchObject([{ wrapped: { key_id: 'key-2' } }]);
     const listed = { provider: 'kms', key_id: 'key-1' };
     expect(await json('master-key list')).toEqual([
       { environment: 'test', place: 1, kcv: all[0], ...listed },

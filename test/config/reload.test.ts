@@ -43,7 +43,7 @@ class Followed {
         auditKeys: [],
         maxKeyAge: undefined,
       }),
-      answerKeys: async ({ keys: same }) => same,
+      unwrap: async (_kms, keys) => keys,
       apply: (loaded) => void this.applied.push(combine(loaded)),
       log: createLogger('info', { write: (line) => void this.log.push(JSON.parse(line) as object) }),
     });

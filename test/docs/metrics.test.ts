@@ -13,7 +13,7 @@ import { reportableCodes } from '../../src/config/choices.ts';
 import { ClockWatch } from '../../src/telemetry/clock-watch.ts';
 import { HandshakeFailures } from '../../src/telemetry/handshakes.ts';
 import { directoryMonitor } from '../../src/telemetry/directory-monitor.ts';
-import { callCounter, KmsWatch } from '../../src/telemetry/kms-watch.ts';
+import { callCounter, watchKms } from '../../src/telemetry/kms-watch.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { ReloadMetrics } from '../../src/telemetry/reload-metrics.ts';
@@ -22,6 +22,7 @@ import {
   certificateMetrics,
   inFlightMetric,
   limitMetrics,
+  masterKeysMetric,
   operatorsMetrics,
   processMetrics,
   sealedCredentialsMetric,
@@ -80,7 +81,12 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   inFlightMetric(registry, () => 0);
   limitMetrics(registry, () => ({ limits: use, used: use }));
   new TrailWatch(registry, silent, async () => ({ last: beginning, isSigned: false, seenHash: undefined })).stop();
-  new KmsWatch(registry, silent, () => ({ environments: [], masterKeys: [], keyring: undefined })).stop();
+  watchKms(registry, silent, () => undefined).stop();
+  masterKeysMetric(
+    registry,
+    () => ({ environments: [], store: { masterKeys: [] } }),
+    () => undefined,
+  );
   void callCounter(registry);
   const state = (): undefined => undefined;
   directoryMonitor(registry, silent, state, () => 0);

@@ -36,11 +36,11 @@ describeUnless(missing, 'a KMS plug-in on grpc-go', () => {
     expect(await keyring.status()).toEqual({ healthy: true, keyId: 'go-1' });
     const key = createSecretKey(randomBytes(32));
     const [wrapped] = parseMasterKeys(await keyring.wrap(key)) ?? [];
-    if (wrapped === undefined) throw new Error('not a line');
-    expect(wrapped.wrapped?.annotations).toMatchObject({ 'empty.go.example': '' });
+    if (wrapped?.wrapped === undefined) throw new Error('not a line');
+    expect(wrapped.wrapped.annotations).toMatchObject({ 'empty.go.example': '' });
     expect(openedKey(await keyring.unwrap(wrapped)).equals(key)).toBe(true);
-    const line = { ...wrapped.wrapped, line: '', keyId: 'go-2', ciphertext: '', annotations: {} };
+    const other = { ...wrapped.wrapped, key_id: 'go-2', ciphertext: '', annotations: {} };
     // Its error has no definite status.
-    await expect(keyring.unwrap({ ...wrapped, wrapped: line })).rejects.toMatchObject({ code: 'kms_unavailable' });
+    await expect(keyring.unwrap({ ...wrapped, wrapped: other })).rejects.toMatchObject({ code: 'kms_unavailable' });
   });
 });

@@ -31,11 +31,11 @@ describe('a master key', () => {
     const line = await keyring.wrap(key);
     expect(line).toMatch(/^kms:v1:[A-Za-z0-9_-]+$/);
     const wrapped = parsed(line);
-    expect(wrapped).toMatchObject({ kcv: masterKeyOf(key).kcv, wrapped: { keyId: 'key-1' } });
+    expect(wrapped).toMatchObject({ kcv: masterKeyOf(key).kcv, wrapped: { key_id: 'key-1' } });
     expect(wrapped.key).toBeUndefined();
     kms.rotate();
     expect(openedKey(await keyring.unwrap(wrapped)).equals(key)).toBe(true);
-    expect(parsed(await keyring.wrap(key)).wrapped?.keyId).toBe('key-2');
+    expect(parsed(await keyring.wrap(key)).wrapped?.key_id).toBe('key-2');
     expect(await keyring.status()).toEqual({ healthy: true, keyId: 'key-2' });
     kms.healthz = 'HSM lost';
     expect(await keyring.status()).toMatchObject({ healthy: false });
@@ -117,7 +117,7 @@ describe('a line is refused', () => {
   const lineOf = (members: unknown): string => `kms:v1:${Buffer.from(JSON.stringify(members)).toString('base64url')}`;
 
   test('unless it is whole', () => {
-    expect(parseMasterKeys(lineOf(content))).toMatchObject([{ kcv: '0123456789', wrapped: { keyId: 'k' } }]);
+    expect(parseMasterKeys(lineOf(content))).toMatchObject([{ kcv: '0123456789', wrapped: { key_id: 'k' } }]);
     expect(parseMasterKeys(`${lineOf(content)}\n${lineOf(content)}`)).toHaveLength(2);
   });
 

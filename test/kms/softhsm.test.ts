@@ -85,7 +85,7 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
       expect((await run(`accounts rekey --new-master-key-file ${folder.file('next')}`)).stdout).toMatch(/^1 accounts/);
       await rotate();
       const rewrapped = (await run('master-key rewrap')).stdout.trim();
-      expect(parseMasterKeys(rewrapped)?.map(({ wrapped }) => wrapped?.keyId)).toEqual(['wrapping-2', 'wrapping-2']);
+      expect(parseMasterKeys(rewrapped)?.map(({ wrapped }) => wrapped?.key_id)).toEqual(['wrapping-2', 'wrapping-2']);
       folder.write({ keys: rewrapped });
       await sidecar.untilEntries('configuration reloaded', 2);
       const usage = (await json<{ usage: number }[]>('master-key list --usage')).map((each) => each.usage);

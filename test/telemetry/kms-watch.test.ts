@@ -2,8 +2,9 @@ import { Registry } from 'prom-client';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { localKeyring, type KeyringStatus } from '../../src/accounts/keyring.ts';
-import { KmsWatch } from '../../src/telemetry/kms-watch.ts';
+import { watchKms } from '../../src/telemetry/kms-watch.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
+import { masterKeysMetric } from '../../src/telemetry/sidecar-metrics.ts';
 
 test('the KMS is asked every minute, and each change is logged once, whatever the error', async () => {
   vi.useFakeTimers();
@@ -14,10 +15,15 @@ test('the KMS is asked every minute, and each change is logged once, whatever th
   const well = (keyId: string) => async (): Promise<KeyringStatus> => ({ healthy: true, keyId });
   let status = well('1');
   const keyring = { ...localKeyring, status: async () => status() };
-  const wrapped = { line: '', keyId: '1', ciphertext: '', annotations: {} };
-  const inForce = { environments: [{ name: 'test' as const }], masterKeys: [{ kcv: '', wrapped }], keyring };
-  const watch = new KmsWatch(registry, createLogger('info', { write }), () => inForce);
-  onTestFinished(() => watch.stop());
+  const wrapped = { key_id: '1', ciphertext: '', annotations: {}, kcv: '', created_at: '' };
+  const inForce = { environments: [{ name: 'test' as const }], store: { masterKeys: [{ kcv: '', wrapped }] } };
+  const watch = watchKms(registry, createLogger('info', { write }), () => keyring);
+  onTestFinished(watch.stop);
+  masterKeysMetric(
+    registry,
+    () => inForce,
+    () => watch.status()?.keyId,
+  );
   const failing = (error: Error) => async (): Promise<KeyringStatus> => {
     throw error;
   };
