@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { KmsKeyring } from '../src/kms/kms-keyring.ts';
+import { kmsKeyring } from '../src/kms/kms-keyring.ts';
 import { TestKms } from '../test/support/kms.ts';
 import { knownMerchants } from './exchanges.ts';
 import { cpuCosts, type CostPace, type CpuCosts } from './cpu-cost.ts';
@@ -24,7 +24,7 @@ export async function optionCosts(stage: Stage, workload: Workload, sidecar: Pee
   const socket = join(stage.directory, 'kms.sock');
   const kms = new TestKms(socket);
   await kms.start();
-  const masterKey = await new KmsKeyring({ socket, timeout: 3_000 }, Date.now).wrap(
+  const masterKey = await kmsKeyring({ socket, timeout: 3_000 }, Date.now).wrap(
     generateKeySync('aes', { length: 256 }),
   );
   const withSettings = (title: string, settings: NonNullable<SidecarSetup['settings']>): Peer => ({

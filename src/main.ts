@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { localKeyring } from './accounts/keyring.ts';
 import { completeStream, Output } from './cli/output.ts';
 import { run } from './cli/run.ts';
-import { KmsKeyring } from './kms/kms-keyring.ts';
+import { kmsKeyring } from './kms/kms-keyring.ts';
 import { packageFile } from './package-file.ts';
 import { LogOutput } from './telemetry/log-output.ts';
 
@@ -28,7 +28,7 @@ const exitCode = await run(process.argv.slice(2), {
   log,
   version,
   clock: Date.now,
-  keyring: (kms) => (kms === undefined ? localKeyring : new KmsKeyring(kms, Date.now)),
+  keyring: (kms) => (kms === undefined ? localKeyring : kmsKeyring(kms, Date.now)),
   onSignal: (signal, handler) => void process.on(signal, handler),
 });
 await log.end();

@@ -44,7 +44,7 @@ export async function unwrapKeys(
   keys: readonly MasterKey[],
   start?: { readonly wait: number; readonly warn: (error: AccountsError) => void },
 ): Promise<readonly MasterKey[]> {
-  const end = performance.now() + (start?.wait ?? 0);
+  const isOver = AbortSignal.timeout(start?.wait ?? 0);
   for (let tries = 1; ; tries += 1) {
     const failures: AccountsError[] = [];
     const unwrapped = await Promise.all(
@@ -58,9 +58,9 @@ export async function unwrapKeys(
     );
     const failure = failures.find(({ code }) => code !== 'master_key_wrong');
     if (start === undefined || failure === undefined) return unwrapped;
-    const left = end - performance.now();
-    if (failure.code !== 'kms_unavailable' || left <= 0) throw failure;
+    if (failure.code !== 'kms_unavailable' || isOver.aborted) throw failure;
     if (tries === 1) start.warn(failure);
-    await delay(Math.min(retryInterval, left));
+    // The end of the wait cuts it short.
+    await delay(retryInterval, undefined, { signal: isOver }).catch(() => {});
   }
 }

@@ -53,9 +53,15 @@ export async function call<T>(
     const path = `/v2.KeyManagementService/${method}`;
     const headers = { 'content-type': 'application/grpc', 'grpc-timeout': `${timeout}m`, te: 'trailers' };
     const stream = session.request({ ':method': 'POST', ':path': path, ...headers }, { signal });
+    // A response without a body has its status in its head.
+    const end: Record<string, unknown> = {};
+    for (const event of ['response', 'trailers']) stream.on(event, (fields) => void Object.assign(end, fields));
     stream.end(request);
-    const { status, text, body } = await responseOn(stream, received);
-    if (status !== 0) throw failed(status, text);
+    const body = await bodyOn(stream, received);
+    const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
+    if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
+    // One line, which a log can have.
+    if (status !== '0') throw failed(Number(status), unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200));
     const response = body.subarray(prefixLength);
     if (!body.subarray(0, prefixLength).equals(prefixOf(response.length))) {
       throw new ProtocolError('the response is not one uncompressed message');
@@ -74,29 +80,17 @@ export async function call<T>(
   }
 }
 
-/** The status of a call, the server's words on it, and the message. @param received gets all bytes of the response */
-async function responseOn(stream: ClientHttp2Stream, received: Buffer[]) {
-  // A response without a body has its status in its head.
-  const end: Record<string, unknown> = {};
-  for (const event of ['response', 'trailers']) stream.on(event, (fields) => void Object.assign(end, fields));
+/** @param received gets the bytes of the body, as they come and as a whole */
+async function bodyOn(stream: ClientHttp2Stream, received: Buffer[]): Promise<Buffer> {
   let length = 0;
   for await (const chunk of stream as AsyncIterable<Buffer>) {
     received.push(chunk);
     length += chunk.length;
     if (length > maxResponse) throw new ProtocolError(`a response of more than ${maxResponse} bytes`);
   }
-  const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
   const body = Buffer.concat(received);
   received.push(body);
-  if (typeof status !== 'string') {
-    return { status: unavailable, text: `the response was cut off (HTTP status ${String(http)})`, body };
-  }
-  // One line, which a log can have.
-  return {
-    status: status === '' ? NaN : Number(status),
-    text: unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200),
-    body,
-  };
+  return body;
 }
 
 /** What stands before a message: that it is not compressed, and its length. */

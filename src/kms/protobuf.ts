@@ -40,3 +40,12 @@ export function decodeMessage(message: Buffer): Message {
   }
   return fields;
 }
+
+/** A field's bytes. It is absent if it is empty; if it stands twice, the last one counts. */
+export function bytesOf(message: Message, number: number): Buffer {
+  return message.findLast(([each]) => each === number)?.[1] ?? Buffer.alloc(0);
+}
+
+export function textOf(message: Message, number: number): string {
+  return bytesOf(message, number).toString();
+}

@@ -6,19 +6,13 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between two looks at the KMS. */
 const interval = 60_000;
 
-/** A KMS that is watched. */
-interface KmsWatch {
-  /** Of the last look; undefined before the first one and without a KMS. */
-  readonly status: () => KeyringStatus | undefined;
-  readonly stop: () => void;
-}
-
 /**
  * Watches the KMS for the metrics and the log. Nothing else of a running sidecar asks it.
  *
  * @param keyring the one in force; undefined without a KMS
  */
-export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring | undefined): KmsWatch {
+export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring | undefined) {
+  /** Of the last look; undefined before the first one and without a KMS. */
   let status: KeyringStatus | undefined;
   void new Gauge({
     name: 'envelope_sidecar_kms_healthy',

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { openedKey, parseMasterKeys } from '../../src/accounts/master-key.ts';
-import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
+import { kmsKeyring } from '../../src/kms/kms-keyring.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { eventually } from '../support/eventually.ts';
 import { Folder } from '../support/folder.ts';
@@ -32,7 +32,7 @@ describeUnless(missing, 'a KMS plug-in on grpc-go', () => {
     child.stdout.on('data', (text: Buffer) => (output += text.toString()));
     await eventually('the plug-in is ready', () => output.includes('ready\n'));
 
-    const keyring = new KmsKeyring({ socket, timeout: 3_000 }, Date.now);
+    const keyring = kmsKeyring({ socket, timeout: 3_000 }, Date.now);
     expect(await keyring.status()).toEqual({ healthy: true, keyId: 'go-1' });
     const key = createSecretKey(randomBytes(32));
     const [wrapped] = parseMasterKeys(await keyring.wrap(key)) ?? [];

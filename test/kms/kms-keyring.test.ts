@@ -7,13 +7,14 @@ import { createServer as createHttp2, type ServerHttp2Stream } from 'node:http2'
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Keyring } from '../../src/accounts/keyring.ts';
 import { masterKeyOf, openedKey, parseMasterKeys, type MasterKey } from '../../src/accounts/master-key.ts';
-import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
+import { kmsKeyring } from '../../src/kms/kms-keyring.ts';
 import { Folder } from '../support/folder.ts';
 import { startKms } from '../support/kms.ts';
 import { occurrences } from '../support/memory.ts';
 
-const keyringAt = (socket: string, timeout = 3_000): KmsKeyring => new KmsKeyring({ socket, timeout }, () => 0);
+const keyringAt = (socket: string, timeout = 3_000): Keyring => kmsKeyring({ socket, timeout }, () => 0);
 
 function parsed(line: string): MasterKey {
   const [key] = parseMasterKeys(line) ?? [];

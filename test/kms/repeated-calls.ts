@@ -5,9 +5,9 @@
  */
 import { generateKeySync } from 'node:crypto';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
-import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
+import { kmsKeyring } from '../../src/kms/kms-keyring.ts';
 
-const keyring = new KmsKeyring({ socket: process.argv[2] ?? '', timeout: 3_000 }, Date.now);
+const keyring = kmsKeyring({ socket: process.argv[2] ?? '', timeout: 3_000 }, Date.now);
 const key = generateKeySync('aes', { length: 256 });
 let line = '';
 for (let i = 0; i < 50; i += 1) line = await keyring.wrap(key);

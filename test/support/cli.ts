@@ -3,7 +3,7 @@ import { localKeyring } from '../../src/accounts/keyring.ts';
 import { Output } from '../../src/cli/output.ts';
 import { run } from '../../src/cli/run.ts';
 import type { CliIo } from '../../src/cli/io.ts';
-import { KmsKeyring } from '../../src/kms/kms-keyring.ts';
+import { kmsKeyring } from '../../src/kms/kms-keyring.ts';
 
 /** The outcome of a command. */
 export interface Ended {
@@ -25,7 +25,7 @@ export interface CommandSetup {
 }
 
 /** As the program itself has it. */
-export const keyringOf: CliIo['keyring'] = (kms) => (kms === undefined ? localKeyring : new KmsKeyring(kms, Date.now));
+export const keyringOf: CliIo['keyring'] = (kms) => (kms === undefined ? localKeyring : kmsKeyring(kms, Date.now));
 
 /** Runs a command in this process. */
 export async function runCommand(
