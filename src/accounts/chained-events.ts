@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { hashOf, isSignedBy, lineAfter, publicText, tiesOf, type Link } from '../audit/chain.ts';
 import { AccountsError } from './accounts-error.ts';
-import type { AppendedEvent, AuditEvent } from './store.ts';
+import type { AppendedEvent, AuditAction, AuditEvent } from './store.ts';
 
 /** How a store writes its trail. */
 export interface TrailOptions {
@@ -19,21 +19,20 @@ export interface TrailEnd extends Link {
 
 /** A line to be appended, without newline, and its event. */
 export interface ChainedEvent {
-  readonly line: Buffer;
+  readonly line: string;
   readonly appended: AppendedEvent;
 }
 
 /**
- * Chains events to the end of a trail, behind an event of their own if the key that signs is another one from here on. Each is
- * signed when it is asked for.
+ * Chains events to the end of a trail, behind an event of their own if the key that signs is another one from here on.
  *
  * @throws AccountsError `audit_key_missing` if the trail is signed and none of the keys has signed its last event
  */
-export function* chainEvents(
+export function chainEvents(
   end: TrailEnd,
   events: readonly AuditEvent[],
   { origin: ownOrigin, auditKeys = [] }: TrailOptions,
-): Generator<ChainedEvent, void> {
+): readonly ChainedEvent[] {
   const [key] = auditKeys;
   const [first] = events;
   const signer = signerOf(end.chained, auditKeys);
@@ -46,16 +45,18 @@ export function* chainEvents(
     const { position, hash: prev } = last;
     const line = lineAfter(last, members, signedBy);
     last = { position: position + 1, hash: hashOf(line) };
-    return { line, appended: { ...event, origin, prev, ...last } };
+    return { line: line.toString(), appended: { ...event, origin, prev, ...last } };
   };
-  if (first !== undefined && key !== undefined && signer !== key) {
-    const details = { key: publicText(key) };
-    yield chain(
-      { ...first, action: 'audit_key_changed', account: undefined, details, older: undefined },
-      signer ?? key,
-    );
-  }
-  for (const event of events) yield chain(event, key);
+  const chained: ChainedEvent[] = [];
+  if (first !== undefined && key !== undefined && signer !== key)
+    chained.push(chain(trailEvent(first, 'audit_key_changed', { key: publicText(key) }), signer ?? key));
+  for (const event of events) chained.push(chain(event, key));
+  return chained;
+}
+
+/** An event about the trail itself, with the time, the actor and the origin of another one. */
+export function trailEvent(cause: AuditEvent, action: AuditAction, details: AuditEvent['details']): AuditEvent {
+  return { ...cause, action, account: undefined, details, older: undefined };
 }
 
 /** The key that signed the last event; undefined: it is not signed. */

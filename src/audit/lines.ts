@@ -8,12 +8,11 @@ const longest = 1 << 20;
 /** Bytes that are read at once from the end of a file. */
 const chunk = 1 << 16;
 
-/**
- * The lines of a stream, without their newlines. Memory stays bounded: a longer line than any writer makes is cut off.
- *
- * @param torn called if the last line has no newline, as a crash leaves it; the line is left out
- */
-export async function* linesOf(stream: AsyncIterable<Buffer>, torn: () => void): AsyncIterable<Buffer> {
+/** Called with what stands behind the last newline, as a crash leaves it: it is not a line. */
+export type Torn = (rest: Buffer) => void;
+
+/** The lines of a stream, without their newlines. Memory stays bounded: a longer line than any writer makes is cut off. */
+export async function* linesOf(stream: AsyncIterable<Buffer>, torn: Torn): AsyncIterable<Buffer> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of stream) {
     const data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
@@ -24,16 +23,23 @@ export async function* linesOf(stream: AsyncIterable<Buffer>, torn: () => void):
     }
     rest = data.subarray(start, start + longest);
   }
-  if (rest.length > 0) torn();
+  if (rest.length > 0) torn(rest);
 }
 
 /**
- * The lines of an open file from the last one to the first, without their newlines. Before them comes what stands behind the last
- * newline: empty, unless a crash has left a line incomplete.
+ * The lines of an open file from the last one to the first, without their newlines.
  *
- * @param size of the part to be read, from the beginning of the file
+ * @param size of the part to be read, from the beginning of the file: others may append to it meanwhile
  */
-export function* linesFromEnd(file: number, size = fstatSync(file).size): Generator<Buffer, void> {
+export function* linesFromEnd(file: number, torn: Torn, size = fstatSync(file).size): Iterable<Buffer> {
+  const pieces = piecesFromEnd(file, size);
+  const { value: rest } = pieces.next();
+  if (rest !== undefined && rest.length > 0) torn(rest);
+  yield* pieces;
+}
+
+/** What newlines separate, from the end: first what stands behind the last one. */
+function* piecesFromEnd(file: number, size: number): Generator<Buffer, void> {
   let rest: Buffer = Buffer.alloc(0);
   for (let from = size; from > 0;) {
     const length = Math.min(from, chunk);

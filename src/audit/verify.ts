@@ -1,4 +1,4 @@
-import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
+import { createHash, createPublicKey, type Hash, type KeyObject } from 'node:crypto';
 import { beginning, hashOf, isSignedBy, tiesOf, type Link, type Ties } from './chain.ts';
 import { cryptography } from '../cryptography.ts';
 
@@ -33,51 +33,54 @@ export interface Report {
   readonly problems: readonly Problem[];
 }
 
+/** A line where it stands, whatever its ties say. */
 interface Line extends Link {
   readonly bytes: Buffer;
+  /** Undefined: the line is of no chain. */
   readonly ties: Ties | undefined;
-  readonly action: unknown;
-  readonly details: Readonly<Record<string, unknown>>;
 }
 
 /** Verifies a trail in constant memory, up to the first event that something is wrong with. */
 export async function verifyTrail(lines: AsyncIterable<Buffer>, options: VerifyOptions): Promise<Report> {
-  const chain = new Chain(options);
+  const trail = new Verification(options);
   let line: Line | undefined;
   for await (const bytes of lines) {
-    const next = readLine(bytes, (line?.position ?? 0) + 1);
-    if (line !== undefined && !chain.take(line, next)) return chain.report;
+    const next = { bytes, position: (line?.position ?? 0) + 1, hash: hashOf(bytes), ties: tiesOf(bytes) };
+    if (line !== undefined && !trail.take(line, next.ties)) return trail.report;
     line = next;
   }
-  if (line === undefined || chain.take(line, undefined)) chain.end();
-  return chain.report;
+  if (line === undefined || trail.take(line, undefined)) trail.end();
+  return trail.report;
 }
 
-class Chain {
+class Verification {
   readonly #options: VerifyOptions;
-  readonly #problems: Problem[] = [];
-  #last: Link & { readonly ties?: Ties | undefined } = beginning;
+  /** The first one of each kind. */
+  readonly #problems = new Map<Fault, Problem>();
+  #last: Before = beginning;
   #signed = 0;
   /** The key that signs from here on; undefined before the first signature. */
   #key: KeyObject | undefined;
   /** The key that made the last signature, which may be an older one than signs from here on. */
   #signer: KeyObject | undefined;
-  /** Over the lines of the version before at the beginning; undefined once the chain has begun. */
-  #older: ReturnType<typeof createHash> | undefined = createHash(cryptography.digest.algorithm);
+  /** The lines of the version before at the beginning; undefined once an event says what was taken over. */
+  #older: { readonly events: number; readonly hash: Hash } | undefined = { events: 0, hash: sha256() };
 
   constructor(options: VerifyOptions) {
     this.#options = options;
   }
 
   get report(): Report {
-    return { events: this.#last.position, signed: this.#signed, problems: this.#problems };
+    return { events: this.#last.position, signed: this.#signed, problems: [...this.#problems.values()] };
   }
 
   /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
-  take(line: Line, next: Line | undefined): boolean {
+  take(line: Line, next: Ties | undefined): boolean {
     const { position, hash, ties } = line;
-    if (!(ties === undefined ? this.#takeUnchained(line, next?.ties) : this.#takeChained(line, ties, next)))
-      return false;
+    const [fault, concerned = position] = faultOf(this.#last, line, next);
+    if (fault !== undefined) return this.#fail(concerned, fault);
+    if (ties === undefined) this.#takeUnchained(line);
+    else if (!this.#takeChained(line, ties.sig)) return false;
     const anchor = this.#options.anchors.get(position);
     if (anchor !== undefined && anchor !== hash) return this.#fail(position, 'changed', 'is not that of the anchor');
     this.#last = line;
@@ -87,8 +90,8 @@ class Chain {
   /** Checks what only the end tells. */
   end(): void {
     const { position } = this.#last;
-    if (this.#older !== undefined && position > 0) this.#note(1, 'unchained', notTakenOver);
     const { keys, anchors } = this.#options;
+    if (this.#older !== undefined && this.#older.events > 0) this.#fail(1, 'unchained', notTakenOver);
     if (Math.max(0, ...anchors.keys()) > position)
       this.#fail(position + 1, 'missing', 'was removed: an anchor is behind it');
     // A key that the last line only names has signed nothing: anyone can name it.
@@ -97,92 +100,82 @@ class Chain {
       this.#fail(position, 'unsigned', 'is the last one and not signed by a given key');
   }
 
-  /** A line that is of no chain may be covered by the one behind it, inserted, or a damaged one. */
-  #takeUnchained({ position, hash, bytes }: Line, next: Ties | undefined): boolean {
-    if (next !== undefined && next.prev !== hash) {
-      if (next.prev === this.#last.hash) return this.#fail(position, 'unchained');
-      if (next.position === position + 1) return this.#fail(position, 'changed');
-    }
-    if (this.#older === undefined) this.#note(position, 'unchained');
-    else this.#older.update(bytes).update('\n');
-    return true;
+  #takeUnchained({ position, bytes }: Line): void {
+    if (this.#older?.events === position - 1)
+      this.#older = { events: position, hash: this.#older.hash.update(bytes).update('\n') };
+    else this.#fail(position, 'unchained');
   }
 
-  #takeChained(line: Line, ties: Ties, next: Line | undefined): boolean {
-    const { position } = line;
-    const { hash: before, position: lastPosition, ties: lastTies } = this.#last;
-    const isNextWhole = next?.ties === undefined || next.ties.prev === line.hash;
-    if (ties.position !== position) {
-      const isOlderMissing = this.#older !== undefined && position > 1;
-      if (ties.prev === before && !isOlderMissing) return this.#fail(position, 'changed');
-      const isCopy = line.hash === before;
-      // Both follow the same line: the one that is chained to is the original.
-      const isInserted = ties.position === lastPosition && ties.prev === lastTies?.prev && !isCopy;
-      if (isInserted) return this.#fail(lastPosition, 'unchained');
-      const goesOn = next?.ties === undefined || next.ties.position === ties.position + 1;
-      return this.#fail(position, ties.position > position && goesOn ? 'missing' : 'moved');
+  #takeChained({ position, bytes }: Line, sig: string | undefined): boolean {
+    const { action, details } = eventOf(bytes);
+    if (action === 'trail_begun' && this.#older !== undefined && this.#older.events > 0) {
+      const { events, hash } = this.#older;
+      this.#older = undefined;
+      if (details['events'] !== events || details['sha256'] !== hash.digest('hex'))
+        this.#fail(1, 'changed', notTakenOver);
     }
-    if (ties.prev !== before) {
-      // If the line behind it is chained to this one, it was the last one that was changed, unless its signature was good.
-      const isLastChanged = isNextWhole && this.#signer === undefined && position > 1;
-      return this.#fail(isLastChanged ? position - 1 : position, 'changed');
-    }
-    this.#takeOver(line, next);
-    return this.#takeSignature(line, ties.sig);
-  }
-
-  /** Compares the lines of the version before with what the first chained line has of them. */
-  #takeOver(line: Line, next: Line | undefined): void {
-    const sha256 = this.#older?.digest('hex');
-    this.#older = undefined;
-    if (sha256 === undefined || line.position === 1) return;
-    // A key that was set with the upgrade is announced before what was there is taken over.
-    const { action, details } = line.action === 'audit_key_changed' && next !== undefined ? next : line;
-    if (action !== 'trail_begun') this.#note(1, 'unchained', notTakenOver);
-    else if (details['events'] !== line.position - 1 || details['sha256'] !== sha256)
-      this.#note(1, 'changed', notTakenOver);
-  }
-
-  #takeSignature(line: Line, sig: string | undefined): boolean {
-    if (sig === undefined) return this.#key === undefined || this.#fail(line.position, 'unsigned');
-    const announced = announcedKey(line);
-    const key = this.#key ?? announced ?? this.#options.keys.find((each) => isSignedBy(line.bytes, sig, each));
-    if (key === undefined || !isSignedBy(line.bytes, sig, key)) return this.#fail(line.position, 'changed');
+    if (sig === undefined) return this.#key === undefined || this.#fail(position, 'unsigned');
+    const announced = action === 'audit_key_changed' ? publicKey(details['key']) : undefined;
+    const key = this.#key ?? announced ?? this.#options.keys.find((each) => isSignedBy(bytes, sig, each));
+    if (key === undefined || !isSignedBy(bytes, sig, key)) return this.#fail(position, 'changed');
     this.#signer = key;
     this.#key = announced ?? key;
     this.#signed += 1;
     return true;
   }
 
-  #fail(position: number, fault: Fault, message?: string): false {
-    this.#note(position, fault, message);
+  #fail(position: number, fault: Fault, message = messages[fault]): false {
+    if (!this.#problems.has(fault)) this.#problems.set(fault, { position, fault, message });
     return false;
-  }
-
-  /** Notes the first problem of each kind. */
-  #note(position: number, fault: Fault, message = messages[fault]): void {
-    if (!this.#problems.some((known) => known.fault === fault)) this.#problems.push({ position, fault, message });
   }
 }
 
 const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 
-/** The public key that signs from the next line on; undefined if this is not such an event. */
-function announcedKey({ action, details }: Line): KeyObject | undefined {
-  if (action !== 'audit_key_changed') return undefined;
+const sha256 = (): Hash => createHash(cryptography.digest.algorithm);
+
+/** A line that was verified, or the beginning. */
+type Before = Link & { readonly ties?: Ties | undefined };
+
+/** What is wrong with the place of a line, and the position of another line that it is wrong with. Only what stands behind it tells. */
+function faultOf(before: Before, line: Line, next: Ties | undefined): readonly [] | readonly [Fault, number?] {
+  const { position, hash, ties } = line;
+  const isCovered = next?.prev === hash;
+  if (ties === undefined) {
+    if (next === undefined || isCovered) return [];
+    if (next.prev === before.hash) return ['unchained'];
+    return next.position === position + 1 ? ['changed'] : [];
+  }
+  const isBehind = ties.prev === before.hash;
+  if (ties.position === position) {
+    if (isBehind) return [];
+    // Two lines do not fit: the first was changed if the second still fits to the next, unless the first is signed.
+    const isSecondWhole = next === undefined || isCovered;
+    return isSecondWhole && position > 1 && before.ties?.sig === undefined ? ['changed', position - 1] : ['changed'];
+  }
+  if (isBehind && !isCovered) return ['changed'];
+  // Both follow the same line, and are not copies: the one before was inserted, because others are chained to this one.
+  const isFork = ties.position === before.position && ties.prev === before.ties?.prev && hash !== before.hash;
+  if (isFork) return ['unchained', position - 1];
+  const goesOn = next === undefined || next.position === ties.position + 1;
+  return [ties.position > position && goesOn ? 'missing' : 'moved'];
+}
+
+/** What a line tells; nothing if it is not an event. */
+function eventOf(bytes: Buffer): { readonly action?: unknown; readonly details: Readonly<Record<string, unknown>> } {
   try {
-    return createPublicKey({ key: Buffer.from(String(details['key']), 'base64'), type: 'spki', format: 'der' });
+    const { action, details } = JSON.parse(bytes.toString()) as Record<string, unknown>;
+    return { action, details: Object(details) as Readonly<Record<string, unknown>> };
   } catch {
-    return undefined;
+    return { details: {} };
   }
 }
 
-function readLine(bytes: Buffer, position: number): Line {
-  const line = { bytes, position, hash: hashOf(bytes), ties: tiesOf(bytes) };
+/** A key as `publicText` writes it. */
+function publicKey(text: unknown): KeyObject | undefined {
   try {
-    const { action, details } = JSON.parse(bytes.toString()) as Record<string, unknown>;
-    return { ...line, action, details: Object(details) as Line['details'] };
+    return createPublicKey({ key: Buffer.from(String(text), 'base64'), type: 'spki', format: 'der' });
   } catch {
-    return { ...line, action: undefined, details: {} };
+    return undefined;
   }
 }

@@ -49,23 +49,19 @@ async function verify(
   read: (torn: () => void) => AsyncIterable<Buffer>,
   { key: keys, anchor: anchors, json }: VerifyOptions,
 ): Promise<void> {
-  let isTorn = false;
-  const lines = read(() => void (isTorn = true));
+  const warnings: string[] = [];
+  const lines = read(() => warnings.push('the last line is incomplete, as a crash leaves it, and was not verified'));
   const report = await verifyTrail(lines, { keys, anchors });
   const { events, signed, problems } = report;
-  if (isTorn)
-    await printError(io, 'warning: the last line is incomplete, as a crash leaves it, and was not verified\n');
+  const unsigned = events - signed;
+  // Whoever writes such a trail anew, without the key, is found only by an anchor: the next change signs on.
+  if (problems.length === 0 && signed > 0 && unsigned > 0)
+    warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned + 1} with an anchor`);
+  for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
   if (json) await io.stdout.write(`${JSON.stringify(report)}\n`);
-  if (problems.length > 0) {
+  if (problems.length > 0)
     throw new CommandFailed(
       problems.map(({ position, fault, message }) => `event ${position} is ${fault}: it ${message}`),
-    );
-  }
-  // Whoever writes such a trail anew, without the key, is found only by them: the next change signs on.
-  if (signed > 0 && signed < events)
-    await printError(
-      io,
-      `warning: events 1 to ${events - signed} are not signed: compare event ${events - signed + 1} with an anchor\n`,
     );
   if (!json) await io.stdout.write(`OK: ${events} events, ${signed} signed\n`);
 }

@@ -8,10 +8,12 @@ import type { Logger } from './logger.ts';
 const interval = 10_000;
 
 /** What a sidecar has seen of a store's trail. */
-interface WatchedTrail {
-  seen: Link;
+interface SeenTrail {
+  last: Link;
   isSigned: boolean;
 }
+
+const nothing = (): SeenTrail => ({ last: beginning, isSigned: false });
 
 /** Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed. */
 export class TrailWatch {
@@ -19,7 +21,7 @@ export class TrailWatch {
   readonly #look: (seen: number) => Promise<TrailState>;
   readonly #consistent: Gauge;
   readonly #timer: NodeJS.Timeout;
-  #trail: WatchedTrail = { seen: beginning, isSigned: false };
+  #seen = nothing();
   #isLooking = false;
 
   /** @param look asks the store where its trail ends, and for the hash of the event at a position */
@@ -33,7 +35,7 @@ export class TrailWatch {
       registers: [registry],
       collect: () => {
         events.reset();
-        events.set({ signed: String(this.#trail.isSigned) }, this.#trail.seen.position);
+        events.set({ signed: String(this.#seen.isSigned) }, this.#seen.last.position);
       },
     });
     this.#consistent = new Gauge({
@@ -54,12 +56,11 @@ export class TrailWatch {
   begin(): (event: AppendedEvent) => void {
     const log = auditTo(this.#log);
     // A store that was replaced may still end a change, or a look.
-    const trail: WatchedTrail = { seen: beginning, isSigned: false };
-    this.#trail = trail;
+    const seen = (this.#seen = nothing());
     return (event) => {
       log(event);
       const { position, hash, prev } = event;
-      if (trail.seen.position === 0 || prev === trail.seen.hash) trail.seen = { position, hash };
+      if (seen.last.position === 0 || prev === seen.last.hash) seen.last = { position, hash };
     };
   }
 
@@ -67,16 +68,14 @@ export class TrailWatch {
   async look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const trail = this.#trail;
-    const { seen } = trail;
+    const seen = this.#seen;
+    const before = seen.last;
     try {
-      const { last, seenHash, isSigned } = await this.#look(seen.position);
+      const { last, seenHash, isSigned } = await this.#look(before.position);
       // The look may be older than an event of this sidecar's own.
-      if (seen === trail.seen) {
-        if (seen.position > 0 && seenHash !== seen.hash) this.#lost(seen, last);
-        trail.seen = last;
-        trail.isSigned = isSigned;
-      }
+      if (before !== seen.last) return;
+      if (before.position > 0 && seenHash !== before.hash) this.#lost(before, last);
+      Object.assign(seen, { last, isSigned });
     } catch {
       // Others report that the store cannot be read.
     } finally {
@@ -88,10 +87,10 @@ export class TrailWatch {
     clearInterval(this.#timer);
   }
 
-  #lost(seen: Link, last: Link): void {
+  #lost({ position, hash }: Link, last: Link): void {
     this.#consistent.set(0);
     this.#log.error(
-      { position: seen.position, hash: seen.hash, last: last.position },
+      { position, hash, last: last.position },
       'the audit trail no longer has an event that this sidecar has seen: an older store came back, or it was changed',
     );
   }

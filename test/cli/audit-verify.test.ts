@@ -236,7 +236,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     const migrating = run('accounts migrate');
     for (const id of ['b', 'c', 'd']) await add(id);
     expect((await migrating).stdout).toBe('The tables are up to date.\nChained 120 events of the version before.\n');
-    // A change that comes meanwhile waits for one transaction at most.
+    // A change that comes meanwhile waits for the insertion of one page at most.
     const most = 'SELECT max(count) FROM (SELECT count(*) FROM trail GROUP BY xmin) AS transactions';
     expect(await sql(most)).toBe('50');
     expect((await run('audit verify')).stdout).toBe('OK: 125 events, 0 signed\n');

@@ -12,10 +12,10 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { beginning, hashOf, tiesOf } from '../../audit/chain.ts';
-import { linesFromEnd, linesOf } from '../../audit/lines.ts';
+import { linesFromEnd, linesOf, type Torn } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
+import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../chained-events.ts';
 import type { AppendedEvent, AuditEvent, TrailState } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
 
@@ -50,16 +50,16 @@ export class Trail {
   append(events: readonly AuditEvent[]): readonly AppendedEvent[] {
     const [first] = events;
     if (first === undefined) return [];
-    const file = this.#open();
-    try {
-      this.#setTornLineAside(file);
-      const end = endOf(file);
-      const begun = end.chained === undefined && end.position > 0 ? [this.#begin(first, end.position)] : [];
-      const chained = [...chainEvents(end, [...begun, ...events], this.#options)];
+    return this.#on(this.#path, (file) => {
+      const end = endOf(file, (torn) => this.#setAside(torn, file));
       const { size } = fstatSync(file);
+      // What is there was written by the version before.
+      const older = end.chained === undefined && size > 0 ? readFileSync(this.#path) : undefined;
+      const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: hashOf(older) });
+      const chained = chainEvents(end, begun === undefined ? events : [begun, ...events], this.#options);
       try {
         // `writeSync` would return after a part if the disk is almost full.
-        writeFileSync(file, chained.map(({ line }) => `${line.toString()}\n`).join(''));
+        writeFileSync(file, chained.map(({ line }) => `${line}\n`).join(''));
         fsyncSync(file);
         if (size === 0) syncFolder(dirname(this.#path));
       } catch (error) {
@@ -68,43 +68,40 @@ export class Trail {
         throw error;
       }
       return chained.map(({ appended }) => appended);
-    } finally {
-      closeSync(file);
-    }
+    });
   }
 
   /** Adds that the change of these events was not made. If that fails too, they stay as after a crash. */
   appendFailure(appended: readonly AppendedEvent[]): void {
     const [first] = appended;
     if (first === undefined) return;
-    const details = { first: first.position, events: appended.length };
     try {
-      this.append([{ ...first, action: 'change_failed', account: undefined, details }]);
+      this.append([trailEvent(first, 'change_failed', { first: first.position, events: appended.length })]);
     } catch {
       // The caller throws the error of the change.
     }
   }
 
-  /** The lines, without newlines. @param torn called if the last one is incomplete, and left out */
-  async *lines(torn: () => void): AsyncIterable<Buffer> {
-    if (this.#isThere()) yield* linesOf(createReadStream(this.#path), torn);
+  /** The lines, without newlines. */
+  async *lines(torn: Torn): AsyncIterable<Buffer> {
+    if (isFile(this.#path)) yield* linesOf(createReadStream(this.#path), torn);
   }
 
   /** The lines, by position. An incomplete last one is left out. */
   async *oldestFirst(): AsyncIterable<readonly [number, Buffer]> {
     let position = 0;
-    for await (const line of this.lines(() => {})) yield [(position += 1), line];
+    for await (const line of this.lines(leaveOut)) yield [(position += 1), line];
   }
 
   /** As `oldestFirst`, in the other direction. */
   *newestFirst(): Iterable<readonly [number, Buffer]> {
-    if (!this.#isThere()) return;
+    if (!isFile(this.#path)) return;
     const file = openSync(this.#path, 'r');
     try {
       // Others may write meanwhile.
       const { size } = fstatSync(file);
-      let { position } = endOf(file, size);
-      for (const line of completeLinesFromEnd(file, size)) yield [position--, line];
+      let { position } = endOf(file, leaveOut, size);
+      for (const line of linesFromEnd(file, leaveOut, size)) yield [position--, line];
     } finally {
       closeSync(file);
     }
@@ -116,67 +113,56 @@ export class Trail {
     for (const [position, line] of this.newestFirst()) {
       const hash = hashOf(line);
       end ??= { last: { position, hash }, isSigned: tiesOf(line)?.sig !== undefined };
-      if (position === seen) return { ...end, seenHash: hash };
-      if (position < seen || seen === 0) break;
+      if (position <= seen || seen === 0) return { ...end, seenHash: position === seen ? hash : undefined };
     }
-    return { last: beginning, isSigned: false, ...end, seenHash: undefined };
+    return { last: beginning, isSigned: false, seenHash: undefined };
   }
 
-  /** The event that the version before has written what is there. */
-  #begin(first: AuditEvent, events: number): AuditEvent {
-    const details = { events, sha256: hashOf(readFileSync(this.#path)) };
-    return { ...first, action: 'trail_begun', account: undefined, details };
+  /** Moves an incomplete last line, as a crash leaves it, from the end of the trail to another file. */
+  #setAside(torn: Buffer, trail: number): void {
+    this.#on(`${this.#path}.torn`, (file) => {
+      writeFileSync(file, `${torn.toString()}\n`);
+      fsyncSync(file);
+    });
+    ftruncateSync(trail, fstatSync(trail).size - torn.length);
+    fsyncSync(trail);
   }
 
-  /** Moves an incomplete last line, as a crash leaves it, to the end of another file. */
-  #setTornLineAside(file: number): void {
-    const [torn] = linesFromEnd(file);
-    if (torn === undefined || torn.length === 0) return;
-    const aside = openSync(`${this.#path}.torn`, 'a', 0o600);
-    try {
-      copyRights(this.#model, aside);
-      writeFileSync(aside, `${torn.toString()}\n`);
-      fsyncSync(aside);
-    } finally {
-      closeSync(aside);
-    }
-    ftruncateSync(file, fstatSync(file).size - torn.length);
-    fsyncSync(file);
-  }
-
-  #isThere(): boolean {
-    const stats = statSync(this.#path, { throwIfNoEntry: false });
-    if (stats?.isFile() === false) {
-      throw new AccountsError('store_invalid', `${this.name} is not a regular file: remove it`);
-    }
-    return stats !== undefined;
-  }
-
-  #open(): number {
+  /** Works on a file that can be read and appended to; a new one gets the rights of the accounts' file. */
+  #on<T>(path: string, work: (file: number) => T): T {
     const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR } = constants;
+    const isThere = isFile(path);
     // Opening a FIFO would block, or write into it.
-    const isThere = this.#isThere();
-    const file = openSync(this.#path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
-    if (!isThere) copyRights(this.#model, file);
-    return file;
+    const file = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
+    try {
+      if (!isThere) copyRights(this.#model, file);
+      return work(file);
+    } finally {
+      closeSync(file);
+    }
   }
+}
+
+const leaveOut: Torn = () => {};
+
+/** Whether there is a file. @throws AccountsError `store_invalid` if it is something else */
+function isFile(path: string): boolean {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats?.isFile() === false) {
+    throw new AccountsError('store_invalid', `${displayName(path)} is not a regular file: remove it`);
+  }
+  return stats !== undefined;
 }
 
 /** The end of a trail: the last line that is chained, and behind it what was added by hand or by the version before. */
-function endOf(file: number, size?: number): TrailEnd {
-  let last: Buffer | undefined;
+function endOf(file: number, torn: Torn, size?: number): TrailEnd {
+  let hash: string | undefined;
   let events = 0;
-  for (const line of completeLinesFromEnd(file, size)) {
-    last ??= line;
+  for (const line of linesFromEnd(file, torn, size)) {
+    hash ??= hashOf(line);
     const ties = tiesOf(line);
-    if (ties !== undefined) return { position: ties.position + events, hash: hashOf(last), chained: line };
+    if (ties !== undefined) return { position: ties.position + events, hash, chained: line };
     events += 1;
   }
-  return { position: events, hash: last === undefined ? beginning.hash : hashOf(last), chained: undefined };
-}
-
-function* completeLinesFromEnd(file: number, size?: number): Generator<Buffer, void> {
-  const lines = linesFromEnd(file, size);
-  lines.next();
-  yield* lines;
+  return { position: events, hash: hash ?? beginning.hash, chained: undefined };
 }

@@ -2,7 +2,7 @@ import { AccountsError } from '../accounts-error.ts';
 import { eventOf } from '../event-line.ts';
 import { endList, type EventFilter, type RecordedEvent } from '../store.ts';
 import type { Query } from './transaction.ts';
-import { rows } from './trail.ts';
+import { trailRows } from './trail.ts';
 
 /** The events, as of a store. @param unreadable gets an error for each row that is not an event */
 export async function* readEvents(
@@ -19,7 +19,7 @@ export async function* readEvents(
   const end = until === undefined ? null : new Date(until).toISOString();
   const begin = new Date(since).toISOString();
   const values = [account ?? null, begin, end, action ?? null, environment ?? null, actor ?? null];
-  for await (const row of rows(run, range, condition, values)) {
+  for await (const row of trailRows(run, range, condition, values)) {
     const event = eventOf(row.line, row.position);
     if (event === undefined) unreadable(new AccountsError('store_invalid', `audit event ${row.position} is not one`));
     else yield event;

@@ -2,17 +2,14 @@ import type { TrailOptions } from '../chained-events.ts';
 import type { AppendedEvent, AuditEvent } from '../store.ts';
 import { changePool } from './clients.ts';
 import { record } from './trail.ts';
-import { query, transaction, type Query } from './transaction.ts';
+import { query, type Query } from './transaction.ts';
 
-/** Events read at once. */
-const page = 1_000;
-
-/** Events that are chained in one transaction: others wait for the trail no longer than it takes. */
-const chainedAtOnce = 50;
+/** Events that are read at once, and chained by one statement. */
+const page = 50;
 
 /**
- * Chains the events that the version before wrote, beside running sidecars, and adds one that says so. An interrupted run is
- * continued by the next one.
+ * Chains the events that the version before wrote, beside running sidecars, and adds one that says so. Outside transactions: each
+ * statement commits by itself, so that no change waits for this process. An interrupted run is continued by the next one.
  *
  * @param begun that event; it gets the number of `events`
  * @throws AccountsError
@@ -22,16 +19,15 @@ export async function chainOlder(
   begun: AuditEvent,
   options: TrailOptions,
 ): Promise<{ readonly events: number; readonly appended: readonly AppendedEvent[] }> {
-  const pool = await changePool(url, 2);
-  const append = (batch: readonly AuditEvent[]): Promise<readonly AppendedEvent[]> =>
-    transaction(pool, (run) => record(run, batch, options));
+  const pool = await changePool(url, 1);
+  const run: Query = (text, values) => query(pool, text, values);
   try {
     let events = 0;
-    for await (const found of olderEvents((text, values) => query(pool, text, values))) {
-      for (let i = 0; i < found.length; i += chainedAtOnce) await append(found.slice(i, i + chainedAtOnce));
+    for await (const found of olderEvents(run)) {
+      await record(run, found, options);
       events += found.length;
     }
-    return { events, appended: events === 0 ? [] : await append([{ ...begun, details: { events } }]) };
+    return { events, appended: events === 0 ? [] : await record(run, [{ ...begun, details: { events } }], options) };
   } finally {
     await pool.end();
   }
@@ -47,14 +43,14 @@ export async function* olderLines(run: Query): AsyncIterable<Buffer> {
 /** The events of the version before that are not chained, in the order of writing. */
 async function* olderEvents(run: Query): AsyncIterable<readonly AuditEvent[]> {
   for (let last: number | undefined = 0; last !== undefined;) {
-    // A time that no clock has is the earliest.
+    // A time that no clock has is the earliest. A scalar subquery, unlike NOT EXISTS, is never planned as a scan of the whole trail.
     const found: (AuditEvent & { readonly older: number })[] = await run(
       `SELECT position::float8 AS older, CASE WHEN isfinite(at) THEN round(extract(epoch FROM at) * 1000) ELSE 0 END::float8 AS at,
           actor, action, account_id AS account, details
         FROM envelope_sidecar.audit
-        WHERE position > $1 AND NOT EXISTS (
-          SELECT FROM envelope_sidecar.trail
-          WHERE line::jsonb ? 'older' AND (line::jsonb ->> 'older')::bigint = audit.position)
+        WHERE position > $1 AND (
+          SELECT true FROM envelope_sidecar.trail
+          WHERE line::jsonb ? 'older' AND (line::jsonb ->> 'older')::bigint = audit.position) IS NULL
         ORDER BY position LIMIT ${page}`,
       [last],
     );

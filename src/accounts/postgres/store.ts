@@ -25,7 +25,7 @@ import { readEvents } from './events.ts';
 import { olderLines } from './older-events.ts';
 import { pages } from './pages.ts';
 import { accountIfReadable, accountOf, selectAccounts, selectKeysFrom, versionsOf, type AccountRow } from './rows.ts';
-import { readLines, record } from './trail.ts';
+import { record, trailRows } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 
@@ -159,7 +159,7 @@ export class PostgresStore implements Store {
   }
 
   async *trail(_torn?: () => void): AsyncIterable<Buffer> {
-    yield* readLines(this.#query('bulk'));
+    for await (const { line } of trailRows(this.#query('bulk'), { after: 0 })) yield Buffer.from(line);
     yield* olderLines(this.#query('bulk'));
   }
 

@@ -1,5 +1,5 @@
 import { beginning, hashOf } from '../../audit/chain.ts';
-import { chainEvents, type ChainedEvent, type TrailEnd, type TrailOptions } from '../chained-events.ts';
+import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
 import { query, type Query } from './transaction.ts';
@@ -17,8 +17,8 @@ export interface TrailRow {
 }
 
 /**
- * Adds events to the trail. The last statements of a transaction, so that others wait for the position no longer than a commit takes:
- * whoever loses the race for it takes the next one.
+ * Adds events to the trail, all or none, with a single statement behind the signing. As the last one of a transaction, others wait for
+ * it no longer than a commit takes. Whoever loses the race for the next position tries again.
  *
  * @throws AccountsError `audit_key_missing`, `store_locked`
  */
@@ -27,17 +27,19 @@ export async function record(
   events: readonly AuditEvent[],
   options: TrailOptions,
 ): Promise<readonly AppendedEvent[]> {
+  if (events.length === 0) return [];
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
     const end = await endOfTrail(run);
     const chained = chainEvents(end, events, options);
-    const first = chained.next();
-    if (first.done) return [];
-    const isTaken = await insert(run, end.position, [first.value], 'ON CONFLICT (position) DO NOTHING');
-    if (!isTaken) continue;
-    // Nobody can take the positions behind it before this transaction ends.
-    const rest = [...chained];
-    if (rest.length > 0) await insert(run, end.position + 1, rest);
-    return [first.value, ...rest].map(({ appended }) => appended);
+    // Nobody can take the positions behind the first one before it is committed.
+    const taken = await run(
+      `WITH given AS (SELECT $1::bigint + number AS position, line FROM unnest($2::text[]) WITH ORDINALITY AS line (line, number)),
+        taken AS (INSERT INTO envelope_sidecar.trail SELECT * FROM given WHERE position = $1 + 1 ON CONFLICT (position) DO NOTHING RETURNING true),
+        rest AS (INSERT INTO envelope_sidecar.trail SELECT * FROM given WHERE position > $1 + 1 AND EXISTS (SELECT FROM taken))
+      SELECT FROM taken`,
+      [end.position, chained.map(({ line }) => line)],
+    );
+    if (taken.length > 0) return chained.map(({ appended }) => appended);
   }
   throw contended(undefined);
 }
@@ -49,17 +51,6 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
   if (last === undefined) return { ...beginning, chained: undefined };
   const chained = Buffer.from(last.line);
   return { position: last.position, hash: hashOf(chained), chained };
-}
-
-/** Adds lines behind a position. Returns whether it did. */
-async function insert(run: Query, after: number, chained: readonly ChainedEvent[], conflict = ''): Promise<boolean> {
-  const added = await run(
-    `INSERT INTO envelope_sidecar.trail (position, line)
-      SELECT $1::bigint + number, line FROM unnest($2::text[]) WITH ORDINALITY AS given (line, number)
-      ${conflict} RETURNING true`,
-    [after, chained.map(({ line }) => line.toString())],
-  );
-  return added.length > 0;
 }
 
 /** Where the trail ends, for any role. @param seen a position whose hash is wanted */
@@ -74,13 +65,8 @@ export async function trailState(pool: Pool, seen: number): Promise<TrailState> 
   return row?.state ?? { last: beginning, isSigned: false, seenHash: undefined };
 }
 
-/** All lines. */
-export async function* readLines(run: Query): AsyncIterable<Buffer> {
-  for await (const { line } of rows(run, { after: 0 })) yield Buffer.from(line);
-}
-
 /** Lines of the trail, newest first; with `after` in the order of writing. @param condition on `line`; its parameters begin with $3 */
-export async function* rows(
+export async function* trailRows(
   run: Query,
   { before, after }: Pick<EventFilter, 'before' | 'after'>,
   condition = '',

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { chainOlder } from '../../../src/accounts/postgres/older-events.ts';
+import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
+import type { AuditEvent } from '../../../src/accounts/store.ts';
+import { verifyTrail } from '../../../src/audit/verify.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+
+const event: AuditEvent = { at: 1, actor: 'user:ana', action: 'trail_begun', account: undefined, details: {} };
+
+describeWithPostgres('while events of the version before are chained', () => {
+  const postgres = usePostgres();
+
+  test('a change waits for no lock of the process that chains them, even if that one no longer responds', async () => {
+    const url = await postgres.createDatabase();
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.audit (at, actor, action, account_id, details)
+        SELECT '2026-11-01Z', 'user:ana', 'key_issued', 'x', '{}' FROM generate_series(1, 120)`,
+    );
+    const store = new PostgresStore(url);
+    const proxy = await postgres.proxy(url);
+    // The process that chains gets no response to what it has just inserted.
+    proxy.onSent = (data) => void (data.includes('INSERT INTO envelope_sidecar.trail') && proxy.hold());
+    const chaining = chainOlder(proxy.url, event, {});
+    for (let page = 1; page <= 3; page += 1) {
+      await expect.poll(() => proxy.held).not.toBe('');
+      const held = `SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE application_name = 'envelope-sidecar'`;
+      expect(await postgres.psql(url, held)).toBe('0');
+      const changed = await store.change([], () => ({ accounts: [], events: [event], result: undefined }));
+      expect(changed).toMatchObject({ appended: [{ position: page * 51 - (page === 3 ? 30 : 0) }] });
+      proxy.release();
+    }
+    // The event that says what was chained is inserted, too.
+    await expect.poll(() => proxy.held).not.toBe('');
+    proxy.release();
+    expect(await chaining).toMatchObject({ events: 120, appended: [{ position: 124 }] });
+    expect(await verifyTrail(store.trail(), { keys: [], anchors: new Map() })).toMatchObject({
+      events: 124,
+      problems: [],
+    });
+    await store.close();
+  });
+});
