@@ -57,7 +57,8 @@ export interface EnableOptions {
  * keys are never equal, and existing ones may be wrapped with a master key that was lost.
  *
  * @throws `encryption_enabled` if it is on without `replace`, `grace_running` if a grace is requested during another
- *   one (there is room for one set of previous credentials)
+ *   one (there is room for one set of previous credentials), `master_key_wrong` if a grace is requested for credentials
+ *   that do not open
  */
 export function enableEncryption(
   account: StoredAccount,
@@ -77,7 +78,11 @@ export function enableEncryption(
       `encryption of account ${account.id} is already enabled in ${environment}: use "replace" to create new credentials`,
     );
   }
-  if (grace !== undefined) refuseSecondGrace(before, now);
+  if (grace !== undefined) {
+    refuseSecondGrace(before, now);
+    // A grace for credentials that do not open would promise merchants what sidecars refuse.
+    if (before?.enabled) unwrapCredentials(before.credentials, account.id, environment, vault);
+  }
   const { key, iv, format, fingerprint } = generateCredentials();
   const place = { account: account.id, environment };
   const after = withEncryption(account, environment, {

@@ -183,7 +183,7 @@ describe('enabling encryption', () => {
     expect(again.account.encryption.test?.previous).toEqual(plaintext);
   });
 
-  test('of one environment opens no credentials, of either', () => {
+  test('of one environment opens no credentials, but those that a grace would keep', () => {
     const lost = 'sealed:v1:AAAA';
     const { test } = enabled.encryption;
     if (test?.enabled !== true) throw new Error('not enabled');
@@ -193,9 +193,12 @@ describe('enabling encryption', () => {
       encryption: { test: { ...test, credentials }, live: { ...test, credentials } },
     };
     const wrapping = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
-    const after = enableEncryption(account, 'test', { ...usual, grace: 500, replace: true }, now, wrapping).account;
+    const after = enableEncryption(account, 'test', { ...usual, replace: true }, now, wrapping).account;
     expect(after.encryption.test?.credentials?.key).not.toBe(lost);
-    expect(after.encryption.test?.previous?.credentials?.key).toBe(lost);
+    const keeping = { ...usual, grace: 500, replace: true };
+    expect(() => enableEncryption(account, 'test', keeping, now, wrapping)).toThrow(refusal('master_key_wrong'));
+    const keepsOwn = { ...account, encryption: { ...account.encryption, test } };
+    expect(enableEncryption(keepsOwn, 'test', keeping, now, wrapping).account.encryption.test?.enabled).toBe(true);
   });
 });
 

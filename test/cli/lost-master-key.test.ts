@@ -65,6 +65,19 @@ function makesNewCredentials(accounts: NewAccounts, lose: Lose): void {
   });
 }
 
+function keepsNone(accounts: NewAccounts, lose: Lose): void {
+  test('credentials that do not open get no grace', async () => {
+    const { run } = await storeWithLostKey(await accounts(), lose);
+    const { stdout: before } = await run('accounts export');
+    expect(await run('encryption enable acme --environment test --replace --grace 1h')).toEqual({
+      code: 78,
+      stdout: '',
+      stderr: expect.stringMatching(/key of account acme in test does not open.*\(master_key_wrong\)\n$/) as string,
+    });
+    expect((await run('accounts export')).stdout).toBe(before);
+  });
+}
+
 function makesNone(accounts: NewAccounts, lose: Lose): void {
   test('no credentials are made, in the clear or otherwise', async () => {
     const { run } = await storeWithLostKey(await accounts(), lose);
@@ -78,9 +91,9 @@ function makesNone(accounts: NewAccounts, lose: Lose): void {
 }
 
 describe.each([
-  ['wrong', (folder: Folder) => folder.write({ 'master-key': newKey() }), makesNewCredentials],
-  ['lost', (folder: Folder) => rmSync(folder.file('master-key')), makesNone],
-  ['damaged', (folder: Folder) => folder.write({ 'master-key': 'damaged' }), makesNone],
+  ['wrong', (folder: Folder) => folder.write({ 'master-key': newKey() }), [makesNewCredentials, keepsNone]],
+  ['lost', (folder: Folder) => rmSync(folder.file('master-key')), [makesNone]],
+  ['damaged', (folder: Folder) => folder.write({ 'master-key': 'damaged' }), [makesNone]],
 ])('if the master key is %s', (_, lose, specific) => {
   const tests = (accounts: NewAccounts): void => {
     test('commands that need no credentials work', async () => {
@@ -88,7 +101,7 @@ describe.each([
       for (const line of withoutKey(key)) expect([line, await run(line)]).toMatchObject([line, { code: 0 }]);
     });
 
-    specific(accounts, lose);
+    for (const each of specific) each(accounts, lose);
   };
 
   describe('and accounts are in a file', () => {
