@@ -4,6 +4,7 @@ import { localKeyring } from '../src/accounts/keyring.ts';
 import type { CliIo } from '../src/cli/io.ts';
 import { Output } from '../src/cli/output.ts';
 import { commandLine } from '../src/cli/program.ts';
+import { misconfigured } from '../src/cli/store-command.ts';
 
 /** Options that the introduction of the page describes once. */
 const common = new Set(['--config', '--json', '--actor', '--help']);
@@ -16,8 +17,10 @@ export function commandsPage(): string {
     'Commands on a configuration take `--config FILE` (default: `$SIDECAR_CONFIG`, then `config/sidecar.yaml`). Most take `--json`. Those that ' +
     'change accounts take `--actor NAME`, the name in the audit trail (default: `$SIDECAR_ACTOR`, or the user name). ' +
     'Commands on accounts change the configured store, whether or not a sidecar is running.\n\n' +
-    "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 invalid configuration or accounts' file. A refusal ends with its " +
-    '[code](accounts.md#errors): `keys revoke: key key_Y7pQ1nT0cVwZ4sLd is already revoked (key_revoked)`.\n\n' +
+    "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 the configuration or the accounts' file must be corrected. A refusal ends with " +
+    'its [code](accounts.md#errors): `keys revoke: key key_Y7pQ1nT0cVwZ4sLd is already revoked (key_revoked)`. Of commands on accounts, ' +
+    `${[...misconfigured].map((code) => `\`${code}\``).join(', ')} and, with a file, \`store_unavailable\` exit with 78. ` +
+    '`reload` exits with 78 if a file is not in force, `status` with 0 whatever the state.\n\n' +
     leaves(commandLine(silentIo(), async () => {}))
       .map(sectionOf)
       .join('\n')

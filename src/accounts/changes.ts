@@ -75,7 +75,7 @@ export function enableEncryption(
   if (before?.enabled && !replace) {
     throw new AccountsError(
       'encryption_enabled',
-      `encryption of account ${account.id} is already enabled in ${environment}: use "replace" to create new credentials`,
+      `encryption of account ${account.id} is already enabled in ${environment}: new credentials need --replace (in the API "replace": true)`,
     );
   }
   if (grace !== undefined) {

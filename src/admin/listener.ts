@@ -99,7 +99,7 @@ function refusalOf(
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined)
     return `${command} is not accepted from a browser`;
   if (!isLoopbackHost(headers.host ?? '')) return `${command} is accepted on a loopback address only`;
-  if (expected === undefined) return `${command} has no token: it could not be written at the start`;
+  if (expected === undefined) return `${command} has no token: it is a demo, or could not write one at the start`;
   const token = /^Bearer ([\w-]+)$/.exec(headers.authorization ?? '')?.[1];
   return token !== undefined && isDrainToken(token, expected)
     ? undefined

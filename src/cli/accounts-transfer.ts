@@ -63,19 +63,17 @@ async function importFile(session: StoreSession, file: string, { dryRun, partial
       }
       const { io } = session;
       const list = ({ id, name, keys }: StoredAccount): Promise<void> =>
-        io.stdout.write(`+ ${id}  ${name}  ${keys.length} ${keys.length === 1 ? 'key' : 'keys'}\n`);
+        io.stdout.write(`+ ${id}  ${name}  ${counted(keys.length, 'key')}\n`);
       const counts = await inBatches(session, candidatesIn(session, file), (accounts) => importer.check(accounts), {
         ...(dryRun && !session.json && { added: list }),
       });
       const isRefused = counts.refused > 0;
       if (dryRun || isRefused) {
-        const none = { ...counts, added: 0 };
-        await session.show(
-          dryRun ? counts : none,
-          () => `${dryRun ? 'Would be: ' : ''}${countsLine(dryRun ? counts : none)}`,
-        );
+        const total = isRefused && !partial ? { ...counts, added: 0 } : counts;
+        await session.show(total, () => `${dryRun ? 'Would be: ' : ''}${countsLine(total)}`);
         if (!isRefused) return;
-        throw new CommandFailed(dryRun ? someRefused : 'nothing was added: correct the file, or use --partial');
+        const nothing = `nothing ${dryRun ? 'would be' : 'was'} added: correct the file, or use --partial`;
+        throw new CommandFailed(partial ? someRefused : nothing);
       }
     }
     await transfer(session, importer, candidatesIn(session, file));
@@ -119,7 +117,7 @@ async function applyFile(session: StoreSession, file: string, { dryRun }: { read
   const lines = steps.map(
     ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
   );
-  const total = `${dryRun ? 'Would be: ' : ''}${steps.length} changes, ${wanted.length} accounts in the file.\n`;
+  const total = `${dryRun ? 'Would be: ' : ''}${counted(steps.length, 'change')}, ${counted(wanted.length, 'account')} in the file.\n`;
   await show({ changes: steps, accounts: wanted.length }, () => lines.join('') + total);
 }
 
@@ -236,6 +234,10 @@ async function rekey(session: StoreSession, options: { readonly newMasterKeyFile
     const done = `${accounts} accounts were wrapped with the new master key, KCV ${key.kcv}.\n`;
     await show({ accounts, kcv: key.kcv }, () => done + next);
   });
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** Runs `work`; an error names the file if it cannot be read. */

@@ -76,7 +76,7 @@ async function rename(session: StoreSession, id: string, { name }: { readonly na
 function setActive(isActive: boolean) {
   return async ({ operations, actor, show }: StoreSession, id: string): Promise<void> => {
     const view = await operations.setActive(id, isActive, { actor });
-    await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
+    await show(view, () => `${id} is ${isActive ? 'active' : 'deactivated'}.\n`);
   };
 }
 

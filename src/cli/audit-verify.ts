@@ -13,8 +13,8 @@ import type { AddStoreCommand, StoreSession } from './store-command.ts';
 export function addTrailCommands(add: AddStoreCommand): void {
   add('verify', 'verify that the trail has not been changed', 'reads')
     .option('--trail <file>', 'an exported trail; needs no store and no configuration')
-    .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey, [])
-    .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor, new Map())
+    .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey)
+    .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor)
     .run(verifyStore, (io, options: VerifyOptions) =>
       options.trail === undefined ? undefined : verifyFile(io, options.trail, options),
     );
@@ -25,13 +25,13 @@ export function addTrailCommands(add: AddStoreCommand): void {
 
 interface VerifyOptions {
   readonly trail?: string;
-  readonly key: readonly KeyObject[];
-  readonly anchor: ReadonlyMap<number, string>;
+  readonly key?: readonly KeyObject[];
+  readonly anchor?: ReadonlyMap<number, string>;
   readonly json?: true;
 }
 
 async function verifyStore({ store, settings, io }: StoreSession, options: VerifyOptions): Promise<void> {
-  const key = options.key.length > 0 ? options.key : settings.auditKeys.slice(0, 1).map(publicHalf);
+  const key = options.key ?? settings.auditKeys.slice(0, 1).map(publicHalf);
   await verify(io, (torn) => store.trail(torn), { ...options, key });
 }
 
@@ -47,7 +47,7 @@ async function verifyFile(io: CliIo, file: string, options: VerifyOptions): Prom
 async function verify(
   io: CliIo,
   read: (torn: () => void) => AsyncIterable<Buffer>,
-  { key: keys, anchor: anchors, json }: VerifyOptions,
+  { key: keys = [], anchor: anchors = new Map(), json }: VerifyOptions,
 ): Promise<void> {
   const warnings: string[] = [];
   const lines = read(() => warnings.push('the last line is incomplete, as a crash leaves it, and was not verified'));
@@ -74,7 +74,7 @@ async function exportTrail({ store, io }: StoreSession, { after }: { readonly af
   }
 }
 
-function addKey(file: string, keys: readonly KeyObject[]): readonly KeyObject[] {
+function addKey(file: string, keys: readonly KeyObject[] = []): readonly KeyObject[] {
   try {
     const key = createPublicKey(readFileSync(file));
     if (key.asymmetricKeyType === cryptography.signature.algorithm) return [...keys, key];
@@ -84,7 +84,7 @@ function addKey(file: string, keys: readonly KeyObject[]): readonly KeyObject[] 
   throw new InvalidArgumentError('Expected the path of an Ed25519 public key in PEM.');
 }
 
-function addAnchor(text: string, anchors: ReadonlyMap<number, string>): ReadonlyMap<number, string> {
+function addAnchor(text: string, anchors: ReadonlyMap<number, string> = new Map()): ReadonlyMap<number, string> {
   const [, position, hash] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(text) ?? [];
   if (position !== undefined && hash !== undefined) return new Map([...anchors, [Number(position), hash]]);
   throw new InvalidArgumentError('Expected POSITION:HASH, the hash in lower-case hex.');

@@ -55,7 +55,7 @@ async function kmsChecks({ kms }: Config, keyring: CliIo['keyring']): Promise<Ch
   }
 }
 
-async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
+async function storeChecks({ store, accounts, operators }: Config): Promise<Check[]> {
   if (store.type === 'file') {
     // A file's credentials were unwrapped when the configuration was read.
     const sample = sampleOf(accounts);
@@ -65,7 +65,7 @@ async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
     ];
   }
   try {
-    const inspection = await inspect(store.url, sampleSize);
+    const inspection = await inspect(store.url, sampleSize, operators !== undefined);
     const sample = unwrapSample(inspection, new Vault(store.masterKeys));
     const tried = count(sample.tried, 'account');
     const of = sample.tried === sampleSize ? `a sample of ${tried}` : tried;

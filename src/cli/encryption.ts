@@ -22,7 +22,10 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
   const command: AddStoreCommand = (name, description, access) =>
     add(name, description, access).addArgument(accountArgument('<account>')).addOption(environmentOption());
 
-  command('enable', 'create a key and an IV and show them once; without --grace the previous ones stop working at once')
+  command(
+    'enable',
+    'create a key and an IV and show them once; without --grace plaintext, or the previous ones, are refused at once',
+  )
     .addOption(
       new Option('--encoding <encoding>', 'encoding of sealed responses (default: unchanged, or hex)').choices(
         encodings,
@@ -98,7 +101,7 @@ async function showEncryption({ operations, show }: StoreSession, id: string, op
 function enabledText(enabled: EnabledView): string {
   const { key = '', iv = '', fingerprint } = enabled;
   return `${members({ key, iv, fingerprint, ...factsOf(enabled) })}
-The key and the IV are not shown again. Give both to the merchant unchanged.
+The key and the IV are not shown again. Give all three to the merchant unchanged.
 `;
 }
 

@@ -19,7 +19,9 @@ export function readAs<T>(type: ValueType<T>): (text: string) => T {
 
 /** `--config`, for every command that works on a configuration. */
 export function configOption({ env }: Pick<CliIo, 'env'>): Option {
-  return new Option('--config <file>', 'path of the configuration file').default(defaultConfig(env));
+  return new Option('--config <file>', 'path of the configuration file, or the variable SIDECAR_CONFIG').default(
+    defaultConfig(env),
+  );
 }
 
 /** `--actor`, for a user that several people share. Checked where it is used, because the environment may be its source. */

@@ -61,7 +61,7 @@ function filesText(found: Status): string {
 /** Whether the content of each file is in force, and what of it needs a restart first. */
 function fileMembers({ configuration, accounts_file: accounts, needs_restart: needsRestart }: Status) {
   const state = (file: Status['configuration']): string | undefined =>
-    file === null ? undefined : `${file.in_force ? 'in force' : 'not in force; what is was loaded'} ${file.loaded_at}`;
+    file === null ? undefined : `${file.in_force ? 'in force' : 'not in force: kept is that of'} ${file.loaded_at}`;
   const restart = needsRestart.join(', ') || undefined;
   return { configuration: state(configuration), accounts: state(accounts), 'needs restart': restart };
 }

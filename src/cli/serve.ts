@@ -30,7 +30,7 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   if (read === undefined) return exitCodes.done;
   const { config, warnings, files } = valid(combine(read));
   const log = createLogger(config.log.level, io.log);
-  await logStart(log, io, configFile, config);
+  await logStart(log, io, { configuration: configFile, configuration_hash: read.digests.sidecar }, config);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
   const reload = async (): Promise<void> => reloader?.reload();
@@ -62,15 +62,15 @@ async function loadPatiently(io: CliIo, file: string): Promise<LoadedFiles> {
   });
 }
 
-/** The first line of the log: what runs, on what. */
-async function logStart(log: Logger, { version }: CliIo, configuration: string, config: Config): Promise<void> {
+/** The first line of the log: what runs, on what. Its hash is that of `configuration_changed` in the trail. */
+async function logStart(log: Logger, { version }: CliIo, configuration: object, config: Config): Promise<void> {
   const { environments, store, accounts } = config;
   const stored =
     store.type === 'file'
       ? { store: store.file, accounts: accounts.length }
       : { store: 'postgres', ...(await countOf(store.url)) };
   const names = environments.map(({ name }) => name);
-  log.info({ version, node: process.version, configuration, environments: names, ...stored }, 'starting');
+  log.info({ version, node: process.version, ...configuration, environments: names, ...stored }, 'starting');
 }
 
 /** The number of accounts in a database, or why it is unknown: the start does not depend on it. */

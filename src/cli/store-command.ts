@@ -176,7 +176,8 @@ function checkedActor(name: string): string {
   throw new CommandFailed(message, exitCodes.usage);
 }
 
-const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([
+/** Of refusals that end with 78, because the configuration or the accounts' file must be corrected. */
+export const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([
   'master_key_missing',
   'master_key_wrong',
   'master_key_not_configured',

@@ -62,7 +62,10 @@ export function loadFiles(
     if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
       return loaded(sidecar, accounts);
     }
-    const reason = problemWith(['accounts'], 'not applied: the accounts it names are not valid');
+    const reason = problemWith(
+      ['accounts'],
+      'not applied, the current settings are kept: the accounts that these name are not valid',
+    );
     settings = { ok: false, problems: [reason, ...accounts.problems] };
   }
   return loaded(settings, readAccountsOf(running, env, filesOfAccounts, { unopened }));

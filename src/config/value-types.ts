@@ -105,7 +105,7 @@ const token = /[A-Za-z0-9._~+/-]{32,256}=*/;
 /** One operator's bearer token, read as its hash: `token68` of RFC 7235 §2.1, as RFC 6750 §2.1 has it. */
 export const operatorToken: ValueType<string> = {
   name: 'token',
-  expected: tokenForm,
+  expected: `${tokenForm}, without a name`,
   pattern: new RegExp(`^${token.source}$`),
   read: sha256Hex,
 };

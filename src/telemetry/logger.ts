@@ -27,7 +27,10 @@ export function createLogger(level: string, destination: DestinationStream): Log
 
 /** Logs the address that a listener was bound to, once it is. */
 export async function logListening(log: Logger, listener: string, listening: Promise<AddressInfo>): Promise<void> {
-  const { address, port } = await listening;
+  const { address, port } = await listening.catch((error: Error) => {
+    error.message = `the ${listener} listener: ${error.message}`;
+    throw error;
+  });
   log.info({ listener, address, port }, 'listening');
 }
 

@@ -164,6 +164,10 @@ describe('accounts import', () => {
     });
     const refused = await transfer.import([globex, '{'], undefined, '--dry-run');
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('lines.ndjson:2  .  not JSON')]);
+    expect(refused.stdout).toMatch(/\nWould be: 0 added, 0 already present, 1 refused\.\n$/);
+    expect(refused.stderr).toMatch(/: nothing would be added: correct the file, or use --partial\n$/);
+    const partial = await transfer.import([globex, '{'], undefined, '--dry-run', '--partial');
+    expect(partial.stdout).toMatch(/\nWould be: 1 added, 0 already present, 1 refused\.\n$/);
     expect(JSON.parse((await transfer.import([globex], undefined, '--dry-run', '--json')).stdout)).toEqual({
       added: 1,
       unchanged: 0,

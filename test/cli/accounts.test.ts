@@ -46,7 +46,7 @@ No keys.
 
   test('are deactivated and activated', async () => {
     const { run, file } = await withAcme();
-    expect((await run('accounts deactivate acme')).stdout).toBe('acme is not active.\n');
+    expect((await run('accounts deactivate acme')).stdout).toBe('acme is deactivated.\n');
     expect(file()).toContain('active: false');
     expect((await run('accounts list')).stdout).toContain('acme  Acme Stores  no ');
     expect((await run('accounts activate acme')).stdout).toBe('acme is active.\n');
@@ -210,12 +210,12 @@ encryption   on
 encoding     hex
 created      2026-11-21 10:00 UTC
 
-The key and the IV are not shown again. Give both to the merchant unchanged.
+The key and the IV are not shown again. Give all three to the merchant unchanged.
 `);
     expect(enabled.stderr).not.toContain(key);
     expect(file()).toContain(key);
     expect((await run('encryption enable acme --environment test')).stderr).toBe(
-      'encryption enable: encryption of account acme is already enabled in test: use "replace" to create new credentials (encryption_enabled)\n',
+      'encryption enable: encryption of account acme is already enabled in test: new credentials need --replace (in the API "replace": true) (encryption_enabled)\n',
     );
     const replaced = await run('encryption enable acme --environment test --replace --grace 24h --encoding base64');
     expect(replaced.stdout).not.toContain(key);

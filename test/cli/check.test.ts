@@ -157,9 +157,9 @@ d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
         `sidecar.yaml:11:29  operators.tokens[1].account  expected ${identifier}`,
         'sidecar.yaml:11:41  operators.tokens[1].token  the same token as operators.tokens[0].token',
         `sidecar.yaml:12:15  operators.tokens[2].name  expected ${identifier}`,
-        `sidecar.yaml:12:33  operators.tokens[2].token  expected ${tokenForm}`,
+        `sidecar.yaml:12:33  operators.tokens[2].token  expected ${tokenForm}, without a name`,
         `sidecar.yaml:13:7  operators.tokens[3].name  missing: expected ${identifier}`,
-        `sidecar.yaml:13:7  operators.tokens[3].token  missing: expected ${tokenForm}`,
+        `sidecar.yaml:13:7  operators.tokens[3].token  missing: expected ${tokenForm}, without a name`,
       ],
     ],
     [

@@ -8,7 +8,8 @@ test('init writes a valid pair of files, and the schemas that their first lines 
   const folder = new Folder({});
   const { code, stdout } = await runCommand(['init', folder.file('new/one')]);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/\nNext: sidecar check --config \S+new\/one\/sidecar\.yaml\n$/);
+  const next = folder.file('new/one/sidecar.yaml');
+  expect(stdout).toMatch(new RegExp(`\nNext: sidecar check --config ${next}, then sidecar serve --config ${next}\n$`));
   const names = ['accounts.schema.json', 'accounts.yaml', 'master-key', 'sidecar.schema.json', 'sidecar.yaml'];
   expect(readdirSync(folder.file('new/one')).toSorted()).toEqual(names);
   const config = folder.file('new/one/sidecar.yaml');

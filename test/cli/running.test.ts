@@ -65,7 +65,7 @@ describe('reload', () => {
     folder.write({ 'accounts.yaml': 'accounts: none\n' });
     const { code, stdout } = await run('reload');
     expect([code, stdout]).toEqual([78, expect.stringContaining('accounts.yaml:1:11  accounts  expected')]);
-    expect(stdout).toContain('not in force; what is was loaded');
+    expect(stdout).toContain('not in force: kept is that of');
     folder.write({ 'accounts.yaml': 'accounts: []\n' });
     expect((await run('reload')).code).toBe(0);
   });

@@ -160,7 +160,7 @@ describe('serve', () => {
   test.each([
     ['merchants', 'listen'],
     ['admin', 'admin'],
-  ])('exits with 1 and one line on stderr if the port for %s is taken', async (_, member) => {
+  ])('exits with 1 and one line on stderr if the port for %s is taken', async (listener, member) => {
     const taken = createServer();
     const port = await listen(taken);
     const folder = new Folder({
@@ -169,7 +169,9 @@ describe('serve', () => {
     });
     const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')]);
     expect(await sidecar.ended()).toEqual({ code: 1, signal: null });
-    expect(sidecar.stderr).toBe(`serve: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
+    expect(sidecar.stderr).toBe(
+      `serve: the ${listener} listener: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`,
+    );
   });
 
   test('reads secrets from variables and from files', async () => {

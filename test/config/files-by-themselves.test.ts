@@ -103,7 +103,10 @@ describe('a sidecar.yaml that names another source of accounts', () => {
     const running = new Running();
     const loaded = running.load({ 'sidecar.yaml': moved, 'others.yaml': broken, 'accounts.yaml': accounts });
     expect(outcomes(loaded)).toEqual({
-      sidecar: ['accounts  not applied: the accounts it names are not valid', brokenProblem],
+      sidecar: [
+        'accounts  not applied, the current settings are kept: the accounts that these name are not valid',
+        brokenProblem,
+      ],
       accounts: ['globex', 'new'],
     });
     expect(loaded.files).toEqual(

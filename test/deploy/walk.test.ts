@@ -53,7 +53,7 @@ describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
     expect(leaked).toMatch(/^account +acme$/m);
     expect(leaked.match(/"code":"invalid_api_key"/g)).toHaveLength(2);
     expect(leaked).toMatch(/key_revoked +acme/);
-    expect(JSON.parse(readFileSync(folder.file('overview.json'), 'utf8'))).toMatchObject({ ready: true });
+    expect(merchant).toContain('"ready":true');
     expect(existsSync(folder.file('sidecar.schema.json'))).toBe(true);
 
     const credentials = JSON.parse(readFileSync(folder.file('credentials.json'), 'utf8')) as {

@@ -65,7 +65,7 @@ describeWithPostgres('the runbook', () => {
     const status = async (base = ''): Promise<number> => (await fetch(`${base}/api/v1/other`, authorized)).status;
     await expect.poll(() => status(sidecar)).not.toBe(401);
 
-    const around = { ...env, LEAKED: key, RESTORED_URL: restored, URL: `${sidecar}` };
+    const around = { ...env, OWNER_URL: url, LEAKED: key, RESTORED_URL: restored, URL: `${sidecar}` };
     const leaked = await shell(commandsOf('A leaked API key').replace('curl ', 'sleep 1; curl '), folder, around);
     expect(leaked).toMatchObject({ code: 0 });
     expect(leaked.stdout).toMatch(/^key_\w+ is revoked\.\n401\nkey +sk_test_/);

@@ -155,6 +155,7 @@ describeOnEachStore('a reload', (newStore) => {
     if ('file' in accounts) await reload({ 'accounts.yaml': 'accounts: [] # edited\n' }, 'configuration reloaded');
     await reload({ 'sidecar.yaml': '{' }, 'configuration is invalid: the current one is kept');
     await reload({ 'sidecar.yaml': fileOf({ log: { client: 'none' } }) }, 'audit');
+    await reload({ 'sidecar.yaml': fileOf({}) }, 'audit');
     await reload({ token: `${token}-other` }, 'audit');
     await sidecar.signal('SIGTERM').ended();
     const hash: unknown = expect.stringMatching(/^[0-9a-f]{64}$/);
@@ -169,8 +170,11 @@ describeOnEachStore('a reload', (newStore) => {
     expect(events).toMatchObject([
       { ...event, position: 1 },
       { ...event, position: 2 },
+      { ...event, position: 3 },
     ]);
-    expect(new Set(events.flatMap((line) => [line['hash'], line['configuration_hash']])).size).toBe(4);
+    expect(new Set(events.flatMap((line) => [line['hash'], line['configuration_hash']])).size).toBe(6);
+    // The first line of the log says what the process began with, which the second change restores.
+    expect(sidecar.log[0]).toMatchObject({ msg: 'starting', configuration_hash: events[1]?.['configuration_hash'] });
     expect(JSON.stringify(events)).not.toContain(token);
   });
 });

@@ -44,9 +44,10 @@ export function unwrapSample({ sample, unreadable }: Inspection, vault: Vault): 
  * Inspects a database without changing it.
  *
  * @param maxSample the most accounts in the sample
+ * @param hasOperators whether the user of the database must be able to change accounts
  * @throws AccountsError the database cannot be reached, or lacks a migration of this version
  */
-export async function inspect(url: string, maxSample: number): Promise<Inspection> {
+export async function inspect(url: string, maxSample: number, hasOperators = false): Promise<Inspection> {
   const pool = await changePool(url, 1);
   try {
     const schema = await schemaOf(pool);
@@ -64,7 +65,7 @@ export async function inspect(url: string, maxSample: number): Promise<Inspectio
     const unreadable: AccountsError[] = [];
     const report = (error: AccountsError): void => void unreadable.push(error);
     const sample = rows.map((row) => accountIfReadable(row, report)).filter((account) => account !== undefined);
-    return { missingRights: await missingRights(pool), sample, unreadable };
+    return { missingRights: await missingRights(pool, hasOperators), sample, unreadable };
   } finally {
     await pool.end();
   }

@@ -35,13 +35,15 @@ const operating: typeof serving = [
 /**
  * The rights that the user of the database lacks, such as `SELECT on receipts`: of an operator if it may add accounts, else of
  * a sidecar that only serves merchants. A table that does not exist lacks none.
+ *
+ * @param hasOperators whether an operator's rights are needed in any case
  */
-export async function missingRights(pool: Pool): Promise<readonly string[]> {
+export async function missingRights(pool: Pool, hasOperators: boolean): Promise<readonly string[]> {
   const [user] = await query<{ operates: boolean }>(
     pool,
     `SELECT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS operates`,
   );
-  const wanted = (user?.operates === true ? operating : serving).flatMap(([rights, tables]) =>
+  const wanted = (hasOperators || user?.operates === true ? operating : serving).flatMap(([rights, tables]) =>
     tables.flatMap((table) => rights.map((right) => ({ table, right }))),
   );
   // UPDATE of some columns is enough, and there is no DELETE of columns.

@@ -75,6 +75,11 @@ describeWithPostgres('the database roles in the documentation', () => {
     expect((await inspect(url, 1)).missingRights).toEqual([`${right.replace(/ \(.*\)/, '')} on ${table}`]);
   });
 
+  test("of a sidecar are too few for the operators' API, and it is told so", async () => {
+    const { url } = await databaseFor('sidecar');
+    expect((await inspect(url, 1, true)).missingRights).toContain('INSERT on accounts');
+  });
+
   test('let sidecars serve merchants, but not change accounts', async () => {
     const { url, owner } = await databaseFor('sidecar');
     await put(openStore(owner), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
