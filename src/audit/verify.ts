@@ -63,8 +63,11 @@ class Verification {
   #key: KeyObject | undefined;
   /** The key that made the last signature, which may be an older one than signs from here on. */
   #signer: KeyObject | undefined;
-  /** The lines of the version before at the beginning; undefined once an event says what was taken over. */
-  #older: { readonly events: number; readonly hash: Hash } | undefined = { events: 0, hash: sha256() };
+  /** The lines of the version before at the beginning; undefined once they were compared with what was taken over. */
+  #older: { readonly events: number; readonly hash: Hash } | undefined = {
+    events: 0,
+    hash: createHash(cryptography.digest.algorithm),
+  };
 
   constructor(options: VerifyOptions) {
     this.#options = options;
@@ -107,19 +110,18 @@ class Verification {
   }
 
   #takeChained({ position, bytes }: Line, sig: string | undefined): boolean {
-    const { action, details } = eventOf(bytes);
-    if (action === 'trail_begun' && this.#older !== undefined && this.#older.events > 0) {
-      const { events, hash } = this.#older;
+    const announced = announcementOf(bytes);
+    if (announced.older !== undefined && this.#older !== undefined && this.#older.events > 0) {
+      const sha256 = this.#older.hash.digest('hex');
+      const isSame = announced.older['events'] === this.#older.events && announced.older['sha256'] === sha256;
+      if (!isSame) this.#fail(1, 'changed', notTakenOver);
       this.#older = undefined;
-      if (details['events'] !== events || details['sha256'] !== hash.digest('hex'))
-        this.#fail(1, 'changed', notTakenOver);
     }
     if (sig === undefined) return this.#key === undefined || this.#fail(position, 'unsigned');
-    const announced = action === 'audit_key_changed' ? publicKey(details['key']) : undefined;
-    const key = this.#key ?? announced ?? this.#options.keys.find((each) => isSignedBy(bytes, sig, each));
+    const key = this.#key ?? announced.key ?? this.#options.keys.find((each) => isSignedBy(bytes, sig, each));
     if (key === undefined || !isSignedBy(bytes, sig, key)) return this.#fail(position, 'changed');
     this.#signer = key;
-    this.#key = announced ?? key;
+    this.#key = announced.key ?? key;
     this.#signed += 1;
     return true;
   }
@@ -131,8 +133,6 @@ class Verification {
 }
 
 const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
-
-const sha256 = (): Hash => createHash(cryptography.digest.algorithm);
 
 /** A line that was verified, or the beginning. */
 type Before = Link & { readonly ties?: Ties | undefined };
@@ -155,27 +155,20 @@ function faultOf(before: Before, line: Line, next: Ties | undefined): readonly [
   }
   if (isBehind && !isCovered) return ['changed'];
   // Both follow the same line, and are not copies: the one before was inserted, because others are chained to this one.
-  const isFork = ties.position === before.position && ties.prev === before.ties?.prev && hash !== before.hash;
-  if (isFork) return ['unchained', position - 1];
+  if (ties.prev === before.ties?.prev && hash !== before.hash) return ['unchained', position - 1];
   const goesOn = next === undefined || next.position === ties.position + 1;
   return [ties.position > position && goesOn ? 'missing' : 'moved'];
 }
 
-/** What a line tells; nothing if it is not an event. */
-function eventOf(bytes: Buffer): { readonly action?: unknown; readonly details: Readonly<Record<string, unknown>> } {
+/** What a line announces: the key that signs from the next one on, or the number and the hash of the lines of the version before. */
+function announcementOf(line: Buffer): { readonly key?: KeyObject; readonly older?: Record<string, unknown> } {
   try {
-    const { action, details } = JSON.parse(bytes.toString()) as Record<string, unknown>;
-    return { action, details: Object(details) as Readonly<Record<string, unknown>> };
+    const { action, details } = JSON.parse(line.toString()) as { action: unknown; details: Record<string, unknown> };
+    if (action === 'trail_begun') return { older: { ...details } };
+    if (action !== 'audit_key_changed') return {};
+    const key = Buffer.from(String(details['key']), 'base64');
+    return { key: createPublicKey({ key, type: 'spki', format: 'der' }) };
   } catch {
-    return { details: {} };
-  }
-}
-
-/** A key as `publicText` writes it. */
-function publicKey(text: unknown): KeyObject | undefined {
-  try {
-    return createPublicKey({ key: Buffer.from(String(text), 'base64'), type: 'spki', format: 'der' });
-  } catch {
-    return undefined;
+    return {};
   }
 }

@@ -83,6 +83,7 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
   const rotated = chained([change(otherKey)], key, signed);
   const later = chained(many(3), otherKey, rotated);
   expect(await verify([])).toEqual({ events: 0, signed: 0, problems: [] });
+  expect(await faults([], { keys: [publicHalf(key)] })).toEqual([]);
   expect(await verify(unsigned)).toEqual({ events: 7, signed: 0, problems: [] });
   expect(await verify(signed, { keys: [publicHalf(key)] })).toEqual({ events: 7, signed: 7, problems: [] });
   expect(await verify(begun, { keys: [publicHalf(key)] })).toEqual({ events: 11, signed: 4, problems: [] });
@@ -152,6 +153,7 @@ describe.each([
     const behind = chained(many(3), name === 'signed' ? key : undefined, [...lines, Buffer.from('{"by":"hand"}')]);
     expect(await faults(behind)).toEqual(['8 unchained']);
     expect(await faults(behind.toSpliced(9, 1))).toEqual(['8 unchained', '10 missing']);
+    expect(await faults(behind.toSpliced(8, 1))).toEqual(['8 unchained', '9 missing']);
   });
 
   test('a cut tail and a history that was written anew show against an anchor', async () => {
