@@ -24,7 +24,12 @@ export const cryptography = {
     name: 'AES-256-CBC, PKCS#7',
     bits: 256,
     purpose: "opens and seals merchants' envelopes; not authenticated: [the limits](security.md)",
-    files: ['src/envelope/aes-cbc.ts', 'src/console/envelope.ts'],
+    files: [
+      'src/envelope/aes-cbc.ts',
+      'src/envelope/credentials.ts',
+      'src/envelope/formats.ts',
+      'src/console/envelope.ts',
+    ],
     standard: 'FIPS 197, NIST SP 800-38A',
     fips: approved,
     quantum: symmetric,

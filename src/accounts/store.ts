@@ -1,5 +1,5 @@
 import type { Link } from '../audit/chain.ts';
-import type { FormatName } from '../envelope/credentials.ts';
+import type { KeyText } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import type { AccountsError } from './accounts-error.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
@@ -220,7 +220,7 @@ interface EncryptionBase {
 export interface StoredCredentials {
   readonly key: string;
   readonly iv: string;
-  readonly format: FormatName;
+  readonly format: KeyText;
   /** Undefined if a file does not say. */
   readonly createdAt: number | undefined;
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { formatNames } from '../envelope/credentials.ts';
+import { keyTexts } from '../envelope/credentials.ts';
 import { encodings } from '../envelope/encoding.ts';
 import {
   environmentNames,
@@ -60,7 +60,7 @@ export const encryptionView = z
     environment: z.enum(environmentNames),
     enabled: z.boolean(),
     encoding: z.enum(encodings).describe('Encoding of sealed responses.'),
-    format: z.enum(formatNames).nullable().describe('How key and IV are written; null if encryption is disabled.'),
+    format: z.enum(keyTexts).nullable().describe('How key and IV are written; null if encryption is disabled.'),
     created_at: date.nullable().describe('When the credentials were made.'),
     previous: z
       .object({

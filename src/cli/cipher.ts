@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
 import type { EnvelopeOpener } from '../envelope/codec.ts';
-import type { Credentials, FormatName } from '../envelope/credentials.ts';
+import type { Credentials, KeyText } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { hintForBody } from '../envelope/hints.ts';
@@ -17,7 +17,7 @@ type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'env'>;
 export interface CipherOptions {
   readonly keyFile?: string | undefined;
   readonly ivFile?: string | undefined;
-  readonly format: FormatName;
+  readonly format: KeyText;
 }
 
 /** `seal`: a JSON document on stdin, its envelope and a newline on stdout. @throws CommandFailed, as `open` does */

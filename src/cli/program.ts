@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
-import { formatNames } from '../envelope/credentials.ts';
+import { keyTexts } from '../envelope/credentials.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { addAccountCommands } from './accounts.ts';
 import { addAuditCommands } from './audit.ts';
@@ -112,9 +112,7 @@ function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand):
       .description(description)
       .option('--key-file <file>', 'file with the key (default: the variable SIDECAR_KEY)')
       .option('--iv-file <file>', 'file with the IV (default: the variable SIDECAR_IV)')
-      .addOption(
-        new Option('--format <format>', 'encoding of the key and the IV').choices(formatNames).default('text'),
-      );
+      .addOption(new Option('--format <format>', 'encoding of the key and the IV').choices(keyTexts).default('text'));
   cipherCommand('seal', 'read JSON from stdin, write its envelope to stdout')
     .addOption(new Option('--encoding <encoding>', 'encoding of the ciphertext').choices(encodings).default('hex'))
     .action((options: CipherOptions & { encoding: Encoding }) => runCommand('seal', () => seal(io, options)));

@@ -32,8 +32,8 @@ export class AesCbcCodec implements EnvelopeCodec {
   }
 
   pack(): PackedCodec {
-    const { format, key, iv } = this.#credentials;
-    return { format, key, iv, encoding: this.#encoding };
+    const { algorithm, key, iv } = this.#credentials;
+    return { algorithm, key, iv, encoding: this.#encoding };
   }
 
   open(data: Buffer): Buffer | OpenReason | Promise<Buffer | OpenReason> {

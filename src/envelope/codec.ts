@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import type { FormatName } from './credentials.ts';
+import type { AlgorithmName } from './credentials.ts';
 import type { Encoding } from './encoding.ts';
 
 /**
@@ -55,7 +55,7 @@ export interface EnvelopeCodec extends EnvelopeSealer, EnvelopeOpener {
 
 /** See `unpackCodec`. Sending it does not copy the key object. */
 export interface PackedCodec {
-  readonly format: FormatName;
+  readonly algorithm: AlgorithmName;
   readonly key: KeyObject;
   readonly iv: Uint8Array;
   readonly encoding: Encoding;

@@ -1,21 +1,24 @@
 import { createHash, createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { cryptography } from '../cryptography.ts';
 
-/** The names of the formats as stored with credentials; `formats.ts` defines them. */
-export const formatNames = ['text', 'base64'] as const;
-export type FormatName = (typeof formatNames)[number];
+/** How the texts of a key and an IV are written, as stored with them (`format`); `formats.ts` reads them. */
+export const keyTexts = ['text', 'base64'] as const;
+export type KeyText = (typeof keyTexts)[number];
+
+/** The algorithms of envelopes; `formats.ts` has their codecs. */
+export type AlgorithmName = typeof cryptography.envelope.algorithm;
 
 /**
- * The key and IV of one account in one environment, with the lengths of their format. Inspecting or serialising shows
+ * The key and IV of one account in one environment, with the lengths of their algorithm. Inspecting or serialising shows
  * neither.
  */
 export class Credentials {
-  readonly format: FormatName;
+  readonly algorithm: AlgorithmName;
   readonly #key: KeyObject;
   readonly #iv: Buffer;
 
-  constructor(format: FormatName, key: Buffer | KeyObject, iv: Buffer) {
-    this.format = format;
+  constructor(algorithm: AlgorithmName, key: Buffer | KeyObject, iv: Buffer) {
+    this.algorithm = algorithm;
     this.#key = Buffer.isBuffer(key) ? createSecretKey(key) : key;
     this.#iv = iv;
   }
@@ -42,10 +45,10 @@ export class Credentials {
  * New random strings for `format: text`: a key of 32 and an IV of 16 characters. They are base64 too, of 192 and 96
  * random bits, so that nothing in them needs quoting in a shell, a header or a YAML file.
  */
-export function generateCredentials(): { key: string; iv: string; format: FormatName; fingerprint: string } {
+export function generateCredentials(): { key: string; iv: string; format: KeyText; fingerprint: string } {
   const [key, iv] = [randomBytes(24).toString('base64'), randomBytes(12).toString('base64')];
-  const { format, fingerprint } = new Credentials('text', Buffer.from(key), Buffer.from(iv));
-  return { key, iv, format, fingerprint };
+  const { fingerprint } = new Credentials(cryptography.envelope.algorithm, Buffer.from(key), Buffer.from(iv));
+  return { key, iv, format: 'text', fingerprint };
 }
 
 /**

@@ -1,25 +1,32 @@
+import { cryptography } from '../cryptography.ts';
 import { continueWith } from '../promises.ts';
 import { AesCbcCodec } from './aes-cbc-codec.ts';
 import type { EnvelopeCodec, PackedCodec } from './codec.ts';
-import { Credentials, type FormatName } from './credentials.ts';
+import { Credentials, type AlgorithmName, type KeyText } from './credentials.ts';
 import { decodeBase64, type Encoding } from './encoding.ts';
 
-/**
- * How envelopes are sealed, and how the key and the IV of an account are written. A format is a row of `formats` with
- * its own codec class. Code above this folder does not depend on the format of an account.
- */
-interface EnvelopeFormat {
-  readonly key: CredentialText;
-  readonly iv: CredentialText;
-  readonly codec: CodecClass;
+/** How the text of a key, or of an IV, is read. */
+interface TextReader {
+  /** Undefined if the text is not written like this. @param length of the bytes that the algorithm needs */
+  readonly read: (text: string, length: number) => Buffer | undefined;
+  /** Follows "must be". */
+  readonly expected: (length: number) => string;
 }
 
-interface CredentialText {
-  /** Undefined if the text does not meet `expected`. */
-  readonly read: (text: string) => Buffer | undefined;
-  /** Follows "must be". */
-  readonly expected: string;
-}
+const base64: TextReader = { read: decodeBase64, expected: (length) => `${length} bytes in base64` };
+
+/** How merchants' keys and IVs are written, whatever the algorithm. */
+const readers: Readonly<Record<KeyText, Readonly<Record<'key' | 'iv', TextReader>>>> = {
+  text: {
+    key: { read: (text) => Buffer.from(text), expected: (length) => `${length} bytes of UTF-8` },
+    iv: {
+      // Merchants' code truncates the IV, so its text may be longer.
+      read: (text, length) => Buffer.from(text.slice(0, length)),
+      expected: (length) => `${length} bytes of UTF-8 in its first ${length} characters`,
+    },
+  },
+  base64: { key: base64, iv: base64 },
+};
 
 interface CodecClass {
   new (credentials: Credentials, encoding: Encoding): EnvelopeCodec;
@@ -27,21 +34,15 @@ interface CodecClass {
   looksLikeCiphertext(data: Buffer): boolean | Promise<boolean>;
 }
 
-/** Merchants' code truncates the IV, so its text may be longer. */
-const formats: Readonly<Record<FormatName, EnvelopeFormat>> = {
-  text: {
-    key: { read: (text) => ofLength(32, Buffer.from(text)), expected: '32 bytes of UTF-8' },
-    iv: {
-      read: (text) => ofLength(16, Buffer.from(text.slice(0, 16))),
-      expected: '16 bytes of UTF-8 in its first 16 characters',
-    },
-    codec: AesCbcCodec,
-  },
-  base64: {
-    key: { read: (text) => ofLength(32, decodeBase64(text)), expected: '32 bytes in base64' },
-    iv: { read: (text) => ofLength(16, decodeBase64(text)), expected: '16 bytes in base64' },
-    codec: AesCbcCodec,
-  },
+/** How envelopes are sealed. An algorithm is a row with its own codec class; code above this folder does not depend on it. */
+interface Algorithm {
+  /** Bytes. */
+  readonly lengths: Readonly<Record<'key' | 'iv', number>>;
+  readonly codec: CodecClass;
+}
+
+const algorithms: Readonly<Record<AlgorithmName, Algorithm>> = {
+  [cryptography.envelope.algorithm]: { lengths: { key: 32, iv: 16 }, codec: AesCbcCodec },
 };
 
 /** Completes a sentence that begins with the member's name. Never contains the value. */
@@ -51,36 +52,39 @@ interface CredentialProblem {
 }
 
 /** Makes credentials of the two texts that a merchant was given, or lists all problems with them. */
-export function parseCredentials(key: string, iv: string, format: FormatName): Credentials | CredentialProblem[] {
-  const rules = formats[format];
-  const [keyBytes, ivBytes] = [rules.key.read(key), rules.iv.read(iv)];
-  if (keyBytes !== undefined && ivBytes !== undefined) return new Credentials(format, keyBytes, ivBytes);
+export function parseCredentials(
+  key: string,
+  iv: string,
+  keyText: KeyText,
+  algorithm: AlgorithmName = cryptography.envelope.algorithm,
+): Credentials | CredentialProblem[] {
   const problems: CredentialProblem[] = [];
-  if (keyBytes === undefined) problems.push({ member: 'key', message: `must be ${rules.key.expected}` });
-  if (ivBytes === undefined) problems.push({ member: 'iv', message: `must be ${rules.iv.expected}` });
-  return problems;
+  const read = (member: 'key' | 'iv', text: string): Buffer => {
+    const reader = readers[keyText][member];
+    const length = algorithms[algorithm].lengths[member];
+    const bytes = reader.read(text, length);
+    if (bytes?.length === length) return bytes;
+    problems.push({ member, message: `must be ${reader.expected(length)}` });
+    return Buffer.alloc(length);
+  };
+  const credentials = new Credentials(algorithm, read('key', key), read('iv', iv));
+  return problems.length === 0 ? credentials : problems;
 }
 
 /** @param encoding of sealed envelopes; either is accepted when opening */
 export function codecOf(credentials: Credentials, encoding: Encoding): EnvelopeCodec {
-  return new formats[credentials.format].codec(credentials, encoding);
+  return new algorithms[credentials.algorithm].codec(credentials, encoding);
 }
 
 /** The codec that was packed in another thread. */
-export function unpackCodec({ format, key, iv, encoding }: PackedCodec): EnvelopeCodec {
-  return codecOf(new Credentials(format, key, Buffer.from(iv)), encoding);
+export function unpackCodec({ algorithm, key, iv, encoding }: PackedCodec): EnvelopeCodec {
+  return codecOf(new Credentials(algorithm, key, Buffer.from(iv)), encoding);
 }
 
-const codecs = [...new Set(Object.values(formats).map(({ codec }) => codec))];
-
-/** Whether the string of an envelope has the form of a ciphertext of any format. */
+/** Whether the string of an envelope has the form of a ciphertext of any algorithm. */
 export function looksLikeCiphertext(data: Buffer): boolean | Promise<boolean> {
-  return codecs.reduce<boolean | Promise<boolean>>(
-    (looks, codec) => continueWith(looks, (does) => does || codec.looksLikeCiphertext(data)),
+  return Object.values(algorithms).reduce<boolean | Promise<boolean>>(
+    (looks, { codec }) => continueWith(looks, (does) => does || codec.looksLikeCiphertext(data)),
     false,
   );
-}
-
-function ofLength(length: number, bytes: Buffer | undefined): Buffer | undefined {
-  return bytes?.length === length ? bytes : undefined;
 }

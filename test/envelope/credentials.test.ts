@@ -1,19 +1,19 @@
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { Credentials, generateCredentials, sameCredentials, type FormatName } from '../../src/envelope/credentials.ts';
+import { Credentials, generateCredentials, sameCredentials, type KeyText } from '../../src/envelope/credentials.ts';
 import { parseCredentials } from '../../src/envelope/formats.ts';
 import { credentialsOf } from './fixtures.ts';
 
 const key = 'k'.repeat(32);
 const iv = 'i'.repeat(16);
 
-function bytesOf(key: string, iv: string, format: FormatName): { key: string; iv: string } {
+function bytesOf(key: string, iv: string, format: KeyText): { key: string; iv: string } {
   const parsed = parseCredentials(key, iv, format);
   if (!(parsed instanceof Credentials)) throw new Error(JSON.stringify(parsed));
   return { key: parsed.key.export().toString('hex'), iv: parsed.iv.toString('hex') };
 }
 
-function problemsOf(key: string, iv: string, format: FormatName): readonly string[] {
+function problemsOf(key: string, iv: string, format: KeyText): readonly string[] {
   const parsed = parseCredentials(key, iv, format);
   if (parsed instanceof Credentials) return [];
   return parsed.map(({ member, message }) => `${member} ${message}`);
@@ -94,7 +94,7 @@ describe('Credentials', () => {
     const credentials = credentialsOf(Buffer.from(key), Buffer.from(iv));
     const shown = inspect({ credentials }, { showHidden: true, depth: 9 }) + JSON.stringify({ credentials });
     expect(shown).not.toMatch(/kkk|iii|6b ?6b|69 ?69|107, ?107|105, ?105/);
-    expect(Object.keys(credentials)).toEqual(['format']);
+    expect(Object.keys(credentials)).toEqual(['algorithm']);
   });
 
   test('are the same if their keys are, whatever the IVs', () => {

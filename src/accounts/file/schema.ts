@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { formatNames } from '../../envelope/credentials.ts';
+import { keyTexts } from '../../envelope/credentials.ts';
 import { encodings } from '../../envelope/encoding.ts';
 import { instant, oneOf, text } from '../../input/value-types.ts';
 import type { Values } from '../../yaml/values.ts';
@@ -36,7 +36,7 @@ export function accountsSchema({ value }: Values, name = accountName) {
     encoding: value(oneOf(encodings))
       .prefault('hex')
       .describe('Encoding of sealed responses. Requests may come in either encoding.'),
-    format: value(oneOf(formatNames))
+    format: value(oneOf(keyTexts))
       .prefault('text')
       .describe(
         '`text`: the key is 32 bytes of UTF-8, the IV the first 16 characters of its text. ' +
@@ -47,7 +47,7 @@ export function accountsSchema({ value }: Values, name = accountName) {
       .strictObject({
         key: value(text).optional().describe('The previous key.'),
         iv: value(text).optional().describe('The previous IV. Without `key` and `iv`, plaintext is accepted.'),
-        format: value(oneOf(formatNames))
+        format: value(oneOf(keyTexts))
           .optional()
           .describe('Format of the previous credentials, if it differs from that of the current ones.'),
         until: value(instant).describe('The end of the grace.'),

@@ -1,4 +1,4 @@
-import { formatNames, type FormatName } from '../../envelope/credentials.ts';
+import { keyTexts, type KeyText } from '../../envelope/credentials.ts';
 import { encodings, type Encoding } from '../../envelope/encoding.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { environmentNames, keyPrefixes, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
@@ -37,11 +37,11 @@ interface EncryptionJson {
   readonly encoding: Encoding;
   readonly key: string | null;
   readonly iv: string | null;
-  readonly format: FormatName | null;
+  readonly format: KeyText | null;
   readonly created_at: number | null;
   readonly previous_key: string | null;
   readonly previous_iv: string | null;
-  readonly previous_format: FormatName | null;
+  readonly previous_format: KeyText | null;
   readonly previous_until: number | null;
   readonly used_at: number | null;
 }
@@ -201,11 +201,11 @@ function credentialsOf(
   name: string,
   key: string | null,
   iv: string | null,
-  format: FormatName | null,
+  format: KeyText | null,
 ): StoredCredentials | undefined {
   if (key === null && iv === null && format === null) return undefined;
   if (key === null || iv === null || format === null) return account.refuse(name);
-  return { key, iv, format: account.oneOf(formatNames, format, name), createdAt: undefined };
+  return { key, iv, format: account.oneOf(keyTexts, format, name), createdAt: undefined };
 }
 
 /** Times that a `Date` can hold. ECMA-262 §21.4.1.1. */

@@ -148,7 +148,7 @@ describe('encryption', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled} }, live: { enabled: false } }\n`);
     expect(Object.keys(encryption)).toEqual(['test']);
     expect(encryption.test).toMatchObject({ createdAt: undefined, grace: undefined });
-    expect(enabledOf(encryption.test).current.pack()).toMatchObject({ format: 'text', encoding: 'hex' });
+    expect(enabledOf(encryption.test).current.pack()).toMatchObject({ encoding: 'hex' });
     expect(bytesOf(enabledOf(encryption.test).current.pack())).toEqual({ key: aes, iv });
   });
 
@@ -161,7 +161,7 @@ describe('encryption', () => {
     const written = `enabled: true, format: base64, key: "${key64}", iv: "${iv64}", encoding: base64, createdAt: 2026-11-01`;
     const { encryption } = acme(`    encryption: { live: { ${written} } }\n`);
     expect(encryption.live).toMatchObject({ createdAt: Date.parse('2026-11-01T00:00:00Z') });
-    expect(enabledOf(encryption.live).current.pack()).toMatchObject({ format: 'base64', encoding: 'base64' });
+    expect(enabledOf(encryption.live).current.pack()).toMatchObject({ encoding: 'base64' });
     expect(bytesOf(enabledOf(encryption.live).current.pack())).toEqual({ key: aes, iv });
   });
 
