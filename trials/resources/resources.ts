@@ -21,7 +21,7 @@ export async function runResources(seconds: number, defer: Defer, options: Resou
     tables: [
       [['', 'requests', 'median', 'longest', 'memory', 'of'], ...floods.map(({ line }) => line)],
       [['live', 'sandbox', 'idle', 'alone', 'attacked', 'longest', 'memory', 'judged'], sandbox.line],
-      [['accounts in', '', 'reads', 'rekeys', 'revocations', 'alone', 'median', 'longest'], ...revocations.lines],
+      [['accounts in', '', 'beside', 'times', 'reads', 'revocations', 'median', 'longest'], ...revocations.lines],
       [['keys', 'listed by', 'memory', 'of'], ...manyKeys.lines],
     ],
     problems: [...floods, sandbox, revocations, manyKeys].flatMap(({ problems }) => problems),

@@ -1,19 +1,19 @@
 import { writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
+import type { Contents } from '../../test/support/folder.ts';
 import { KeepAliveClient } from '../load/client.ts';
 import type { Defer } from '../load/stage.ts';
 import { setups, startUnder, targetOf, type ResourceOptions } from './setup.ts';
 import { askApi, emptyStore, keyEntry, runOn, type Place } from './store-setup.ts';
 
-/** Milliseconds between two revocations. */
+/** Keys to be revoked in each phase, and the shortest time between two revocations in milliseconds. */
+const keysOfPhase = 150;
 const pause = 50;
-/** How long revocations are measured alone first, of the time of the whole trial. */
-const aloneShare = 0.5;
 /** A single revocation may take this time, whatever else is done, or as much longer than alone as the median. Milliseconds. */
 const longest = 5_000;
-/** Keys to be revoked: an account has at most 1,000. */
-const keysOfAccount = 900;
+/** Accounts that each import adds, and each apply renames. */
+const changed = 5;
 
 /** The reads that go on during the revocations: each looks at everything there is. */
 const reads = [
@@ -33,17 +33,17 @@ interface Times {
   readonly count: number;
 }
 
-/** Keys are revoked in both stores, alone and while others rekey, search and read the trail. */
+/** Keys are revoked in both stores: alone, and beside each command that reads or writes all accounts, while others search and read the trail. */
 export async function runRevocations(
   postgres: Place,
   seconds: number,
   defer: Defer,
   options: ResourceOptions,
 ): Promise<{ readonly lines: string[][]; readonly problems: string[] }> {
-  const { accounts = { file: 200, postgres: 40_000 } } = options;
+  const { accounts = { file: 1_000, postgres: 40_000 } } = options;
   const runs = [await runIn(undefined, accounts.file, seconds, defer, options)];
   if (postgres !== undefined) runs.push(await runIn(postgres, accounts.postgres, seconds, defer, options));
-  return { lines: runs.map(({ line }) => line), problems: runs.flatMap(({ problems }) => problems) };
+  return { lines: runs.flatMap(({ lines }) => lines), problems: runs.flatMap(({ problems }) => problems) };
 }
 
 async function runIn(
@@ -52,90 +52,112 @@ async function runIn(
   seconds: number,
   defer: Defer,
   { program, mostSlowed = 5 }: ResourceOptions,
-): Promise<{ readonly line: string[]; readonly problems: string[] }> {
+): Promise<{ readonly lines: string[][]; readonly problems: string[] }> {
   const name = place === undefined ? 'file' : 'PostgreSQL';
   const { folder } = await emptyStore(place, defer);
-  writeFileSync(folder.file('accounts.ndjson'), `${accountLines(accounts).join('\n')}\n`);
-  await runOn(folder, program, 'accounts', 'import', folder.file('accounts.ndjson'));
+  const run = (...args: readonly string[]): Promise<void> => runOn(folder, program, 'accounts', ...args);
+  const write = (file: string, lines: readonly string[]): string => {
+    writeFileSync(folder.file(file), `${lines.join('\n')}\n`);
+    return folder.file(file);
+  };
+  await run('import', write('accounts.ndjson', accountLines(accounts)));
+  /** What is done beside the revocations, again and again. */
+  const commands: Readonly<Record<Beside, (turn: number) => Promise<void>>> = {
+    rekey: (turn) => run('rekey', '--new-master-key-file', folder.file(`master-key-${turn % 2}`)),
+    import: (turn) => run('import', write('import.ndjson', linesOf(`new-${turn}`, `Store ${turn}`))),
+    export: () => run('export'),
+    apply: (turn) => run('apply', write('apply.ndjson', linesOf('a', `Name ${turn}`))),
+  };
   const { deployed } = setups();
   const sidecar = await startUnder(deployed, folder.file('sidecar.yaml'), defer, program);
   const { operators } = targetOf(sidecar, deployed.limits);
   const problems: string[] = [];
-  const revoker = new Revoker(operators, problems);
-  const alone = await revoker.revokeFor(seconds * 1_000 * aloneShare);
-  const bulk = new BulkWork(operators, problems, (key) =>
-    runOn(folder, program, 'accounts', 'rekey', '--new-master-key-file', folder.file(`master-key-${key}`)),
-  );
-  const beside = await revoker.revokeFor(seconds * 1_000);
-  await bulk.end();
-  revoker.close();
+  const time = (seconds * 1_000) / phases.length;
+  const alone = await revokeFor(operators, 'alone', time, problems);
+  const lines: string[][] = [
+    [name, count(accounts), 'alone', '', '', count(alone.count), ms(alone.median), ms(alone.longest)],
+  ];
+  for (const command of besides) {
+    const bulk = new BulkWork(operators, problems, commands[command]);
+    const beside = await revokeFor(operators, command, time, problems);
+    await bulk.end();
+    if (beside.count === 0 || bulk.reads === 0 || bulk.commands === 0)
+      problems.push(`${command}: nothing was compared`);
+    if (beside.median > mostSlowed * alone.median)
+      problems.push(`${command}: median ${ms(beside.median)}, alone ${ms(alone.median)}`);
+    if (beside.longest > Math.max(longest, mostSlowed * alone.longest))
+      problems.push(`${command}: a revocation took ${ms(beside.longest)}`);
+    const counts = [bulk.commands, bulk.reads, beside.count].map(count);
+    lines.push([name, count(accounts), command, ...counts, ms(beside.median), ms(beside.longest)]);
+  }
   sidecar.signal('SIGTERM');
   await sidecar.ended;
-  if (beside.count === 0 || bulk.reads === 0 || bulk.rekeys === 0) problems.push('nothing was compared');
-  if (beside.median > mostSlowed * alone.median)
-    problems.push(`median ${ms(beside.median)}, alone ${ms(alone.median)}`);
-  if (beside.longest > Math.max(longest, mostSlowed * alone.longest))
-    problems.push(`a revocation took ${ms(beside.longest)}`);
-  const line = [name, count(accounts), count(bulk.reads), count(bulk.rekeys), count(beside.count)];
-  line.push(ms(alone.median), ms(beside.median), ms(beside.longest));
-  return { line, problems: problems.map((problem) => `revocations, ${name}: ${problem}`) };
+  return { lines, problems: problems.map((problem) => `revocations, ${name}: ${problem}`) };
 }
+
+/** The commands that read or write all accounts. */
+const besides = ['rekey', 'import', 'export', 'apply'] as const;
+type Beside = (typeof besides)[number];
+const phases = ['alone', ...besides] as const;
+type Phase = (typeof phases)[number];
 
 function ms(time: number): string {
   return `${time.toFixed(1)} ms`;
 }
 
-/** Accounts to be searched and rekeyed, and one whose keys are revoked. */
+/** Lines of accounts without keys. */
+function linesOf(id: string, name: string): string[] {
+  return Array.from({ length: changed }, (_, i) => JSON.stringify({ id: `${id}-${i}`, name, keys: [] }));
+}
+
+/** Accounts to be searched and changed, and one for each phase whose keys are revoked. */
 function accountLines(accounts: number): string[] {
-  const encryption = { test: { enabled: true, key: 'k'.repeat(32), iv: 'i'.repeat(16) } };
-  const others = Array.from({ length: accounts }, (_, i) =>
-    JSON.stringify({ id: `a-${i}`, name: `Store ${i}`, keys: [keyEntry(`k-${i}`)], encryption }),
-  );
-  const keys = Array.from({ length: keysOfAccount }, (_, i) => keyEntry(`lost-${i}`));
-  return [...others, JSON.stringify({ id: 'robbed', name: 'Robbed', keys })];
+  // Accounts that share a key are each warned of, at a place that only the slow parser knows.
+  const encryption = (i: number): Contents => ({
+    test: { enabled: true, key: `key-${i}`.padEnd(32, 'k'), iv: 'i'.repeat(16) },
+  });
+  const others = Array.from({ length: accounts }, (_, i) => ({
+    id: `a-${i}`,
+    name: `Store ${i}`,
+    keys: [keyEntry(`k-${i}`)],
+    encryption: encryption(i),
+  }));
+  const robbed = phases.map((phase) => ({
+    id: `robbed-${phase}`,
+    name: 'Robbed',
+    keys: Array.from({ length: keysOfPhase }, (_, i) => keyEntry(`${phase}-${i}`)),
+  }));
+  return [...others, ...robbed].map((account) => JSON.stringify(account));
 }
 
-/** Revokes one key after the other. */
-class Revoker {
-  readonly #client: KeepAliveClient;
-  readonly #problems: string[];
-  #revoked = 0;
-
-  constructor(port: number, problems: string[]) {
-    this.#client = new KeepAliveClient(port);
-    this.#problems = problems;
+/** Revokes one key of a phase after the other. */
+async function revokeFor(port: number, phase: Phase, time: number, problems: string[]): Promise<Times> {
+  const client = new KeepAliveClient(port);
+  const times: number[] = [];
+  const begun = performance.now();
+  for (let i = 0; i < keysOfPhase && performance.now() < begun + time; i += 1) {
+    const begin = performance.now();
+    const outcome = await askApi(client, `POST /accounts/robbed-${phase}/keys/${phase}-${i}/revoke`, '{}');
+    times.push(performance.now() - begin);
+    if (outcome.kind !== 'answered' || outcome.status !== 200) problems.push(JSON.stringify(outcome));
+    await setTimeout(Math.max(pause, begun + ((i + 1) * time) / keysOfPhase - performance.now()));
   }
-
-  async revokeFor(time: number): Promise<Times> {
-    const times: number[] = [];
-    for (const end = performance.now() + time; performance.now() < end && this.#revoked < keysOfAccount;) {
-      const begin = performance.now();
-      const outcome = await askApi(this.#client, `POST /accounts/robbed/keys/lost-${this.#revoked}/revoke`, '{}');
-      times.push(performance.now() - begin);
-      this.#revoked += 1;
-      if (outcome.kind !== 'answered' || outcome.status !== 200) this.#problems.push(JSON.stringify(outcome));
-      await setTimeout(pause);
-    }
-    times.sort((a, b) => a - b);
-    return { median: times[times.length >> 1] ?? 0, longest: times.at(-1) ?? 0, count: times.length };
-  }
-
-  close(): void {
-    this.#client.close();
-  }
+  client.close();
+  times.sort((a, b) => a - b);
+  return { median: times[times.length >> 1] ?? 0, longest: times.at(-1) ?? 0, count: times.length };
 }
 
-/** Reads by operators, and one rekey after the other. */
+/** Reads by operators, and one command after the other. */
 class BulkWork {
   reads = 0;
-  rekeys = 0;
+  commands = 0;
   #ended = false;
   readonly #running: Promise<unknown>;
 
-  /** @param rekey wraps all credentials with the master key of this number */
-  constructor(port: number, problems: string[], rekey: (key: number) => Promise<void>) {
+  /** @param command is told how often it has run */
+  constructor(port: number, problems: string[], command: (turn: number) => Promise<void>) {
     const lanes = reads.flatMap((read) => Array.from({ length: readers }, () => this.#read(port, read, problems)));
-    this.#running = Promise.all([...lanes, this.#rekey(rekey)]);
+    this.#running = Promise.all([...lanes, this.#repeat(command)]);
   }
 
   async end(): Promise<void> {
@@ -154,10 +176,10 @@ class BulkWork {
     client.close();
   }
 
-  async #rekey(rekey: (key: number) => Promise<void>): Promise<void> {
+  async #repeat(command: (turn: number) => Promise<void>): Promise<void> {
     while (!this.#ended) {
-      this.rekeys += 1;
-      await rekey(this.rekeys % 2);
+      this.commands += 1;
+      await command(this.commands);
     }
   }
 }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { accountsFile, Folder, sidecarFile, type Contents } from '../../test/support/folder.ts';
+import { Folder, sidecarFile, type Contents } from '../../test/support/folder.ts';
 import type { TestPostgres } from '../../test/support/postgres.ts';
 
 import type { Outcome, KeepAliveClient } from '../load/client.ts';
@@ -25,7 +25,10 @@ export async function emptyStore(place: Place, defer: Defer): Promise<{ folder: 
     operators: { host: '127.0.0.1', port: 0, token: operatorsToken },
     accounts: url === undefined ? { file: 'accounts.yaml', masterKey } : { postgres: { url, masterKey } },
   });
-  const contents: Contents = { 'sidecar.yaml': sidecar, 'accounts.yaml': accountsFile() };
+  const contents: Contents = {
+    'sidecar.yaml': sidecar, // One account in a line, as people and commands write it.
+    'accounts.yaml': 'accounts: []\n',
+  };
   const folder = new Folder(contents, defer);
   writeFileSync(folder.file('master-keys'), masterKeys.join('\n'), { mode: 0o600 });
   for (const [i, key] of masterKeys.entries()) writeFileSync(folder.file(`master-key-${i}`), key, { mode: 0o600 });

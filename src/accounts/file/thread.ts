@@ -26,11 +26,12 @@ export type OperationReply =
 /** What the thread is started with. */
 export interface OperationsWorkerData extends FileStoreOptions {
   readonly masterKeys: readonly MasterKey[];
+  readonly isUrgent: boolean;
   /** As of `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
 }
 
-export interface OperationsThreadOptions extends OperationsWorkerData {
+export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isUrgent'> {
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Called after each change. */
@@ -57,8 +58,8 @@ export class OperationsThreads {
   readonly #others: OperationsThread;
 
   constructor(options: OperationsThreadOptions) {
-    this.#urgent = new OperationsThread(options);
-    this.#others = new OperationsThread(options);
+    this.#urgent = new OperationsThread(options, true);
+    this.#others = new OperationsThread(options, false);
   }
 
   /** Ends the threads after the requested operations. */
@@ -70,13 +71,15 @@ export class OperationsThreads {
 /** The thread starts with the first operation and ends when it is idle, which saves the memory of its parsers. */
 class OperationsThread {
   readonly #options: OperationsThreadOptions;
+  readonly #isUrgent: boolean;
   /** Settles when the previous operation is over. */
   #turn: Promise<unknown> = Promise.resolve();
   #thread: Thread<OperationRequest, OperationReply> | undefined;
   #idle: NodeJS.Timeout | undefined;
 
-  constructor(options: OperationsThreadOptions) {
+  constructor(options: OperationsThreadOptions, isUrgent: boolean) {
     this.#options = options;
+    this.#isUrgent = isUrgent;
   }
 
   carryOut(call: OperationCall): Promise<unknown> {
@@ -100,7 +103,15 @@ class OperationsThread {
     clearTimeout(this.#idle);
     const { clock, audit, file, env, masterKeys, origin, auditKeys, maxKeyAge } = this.#options;
     if (this.#thread?.hasEnded !== false) {
-      const data: OperationsWorkerData = { file, env: { ...env }, masterKeys, origin, auditKeys, maxKeyAge };
+      const data: OperationsWorkerData = {
+        file,
+        env: { ...env },
+        masterKeys,
+        origin,
+        auditKeys,
+        maxKeyAge,
+        isUrgent: this.#isUrgent,
+      };
       this.#thread = new Thread('worker', import.meta.url, data);
     }
     const thread = this.#thread;

@@ -1,3 +1,4 @@
+import { constants, setPriority } from 'node:os';
 import { workerData } from 'node:worker_threads';
 import { replyWith } from '../../thread.ts';
 import { AccountsError } from '../accounts-error.ts';
@@ -9,6 +10,8 @@ import { FileStore } from './store.ts';
 import type { OperationReply, OperationRequest, OperationsWorkerData } from './thread.ts';
 
 const options = workerData as OperationsWorkerData;
+// Searches and long changes must not take CPU time from requests, revocations and reloads. Linux has a priority for each thread.
+if (!options.isUrgent && process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 

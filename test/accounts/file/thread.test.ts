@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { OperationsThreads } from '../../../src/accounts/file/thread.ts';
@@ -111,4 +111,20 @@ test('a revocation, a deactivation and the end of encryption do not wait for the
     keys: [{ revokedAt: now }],
     encryption: { test: { enabled: false } },
   });
+});
+
+/** How many threads of this process have given way to others. */
+function lowThreads(): number {
+  const stats = readdirSync('/proc/self/task').map((id) => readFileSync(`/proc/self/task/${id}/stat`, 'utf8'));
+  // The name in parentheses may have spaces; the priority is the 17th value behind it.
+  return stats.filter((stat) => Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]) > 0).length;
+}
+
+test('searches and long changes give way to requests and revocations, which keep their priority', async () => {
+  const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
+  const before = lowThreads();
+  await operations.setActive('a', false, request);
+  expect(lowThreads()).toBe(before);
+  await operations.show('a');
+  expect(lowThreads()).toBe(before + 1);
 });
