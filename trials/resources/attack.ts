@@ -45,6 +45,9 @@ const closingBrace = 0x7d;
 /** The key that every visitor of a shop can read in its page. */
 export const visitorsKey = keys.globexPublic.replace('_test_', '_live_');
 
+/** The keys of visitors of other shops: one shop has a small share of the places in flight. */
+export const otherVisitorsKeys = ['a', 'b', 'c'].map((letter) => visitorsKey.slice(0, -1) + letter);
+
 /** The same visitor's key of the sandbox. */
 export const visitorsTestKey = keys.globexPublic;
 

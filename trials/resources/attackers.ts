@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { acmeTest } from '../../test/support/sidecar.ts';
 import { run } from './attack.ts';
 import { attacksOn } from './attacks.ts';
-import { respondCompressed } from './compressed.ts';
+import { compressedResponses, respondCompressed } from './compressed.ts';
 import { sandboxAttacks } from './sandbox-attacks.ts';
 import type { Order } from './setup.ts';
 
@@ -49,7 +49,11 @@ core.on('upgrade', (_req: IncomingMessage, socket: Socket) => {
 core.listen(0, '127.0.0.1', () => process.send?.(`http://127.0.0.1:${(core.address() as AddressInfo).port}`));
 
 process.once('message', ({ kind, target }: Order) => {
-  const attacks = kind === 'from the sandbox' ? sandboxAttacks(target, acmeTest) : attacksOn(target);
-  for (const attack of attacks) run(attack, target);
+  const attacks = {
+    'without a secret key': attacksOn,
+    'by compressed responses': compressedResponses,
+    'from the sandbox': () => sandboxAttacks(target, acmeTest),
+  };
+  for (const attack of attacks[kind](target)) run(attack, target);
 });
 process.once('disconnect', () => process.exit());

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib';
-import { attackedHost, head, visitorsKey, write, type Attack, type Target } from './attack.ts';
+import { attackedHost, head, otherVisitorsKeys, visitorsKey, write, type Attack, type Target } from './attack.ts';
 
 /** Milliseconds between two pieces of a compressed response. */
 const interval = 200;
@@ -26,13 +26,17 @@ type Coding = keyof typeof codings;
 
 /** Asks for enveloped responses, which the core compresses although the sidecar accepts `identity` alone. */
 export function compressedResponses({ limits: { inFlight } }: Target): readonly Attack[] {
-  return Object.keys(codings).map((coding) => {
-    const path = `/shop/compressed/${coding}`;
-    const ask = write(head(`GET ${path}`, `Host: ${attackedHost}`, `Authorization: Bearer ${visitorsKey}`));
-    const name = `responses in ${coding} that do not end`;
-    const again = (socket: Socket): void => void setTimeout(ask, pause, socket);
-    return { listener: 'merchants', name, sockets: Math.ceil(inFlight / 4), pause, begin: ask, next: again };
-  });
+  return [visitorsKey, ...otherVisitorsKeys].flatMap((key) =>
+    Object.keys(codings).map((coding) => {
+      const path = `/shop/compressed/${coding}`;
+      const ask = write(head(`GET ${path}`, `Host: ${attackedHost}`, `Authorization: Bearer ${key}`));
+      const name = `responses in ${coding} that do not end`;
+      const again = (socket: Socket): void => void setTimeout(ask, pause, socket);
+      // Brotli could do most harm: the others leave it room.
+      const part = coding === 'br' ? 1 / 8 : 1 / 64;
+      return { listener: 'merchants', name, sockets: Math.ceil(inFlight * part), pause, begin: ask, next: again };
+    }),
+  );
 }
 
 /** The core's part. @returns false if the path is another one */

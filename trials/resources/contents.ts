@@ -1,7 +1,7 @@
 import type { Certificate } from '../../test/support/certificates.ts';
 import type { Contents } from '../../test/support/folder.ts';
 import { contentsOf, type Pair } from '../load/pair.ts';
-import { attackedHost, shopCredentials, visitorsKey, visitorsTestKey } from './attack.ts';
+import { attackedHost, otherVisitorsKeys, shopCredentials, visitorsKey, visitorsTestKey } from './attack.ts';
 import { operatorsToken } from './operator.ts';
 
 /**
@@ -41,5 +41,11 @@ export function contentsUnder(limits: Contents, pair: Pair, attackersCore: strin
       live: { enabled: true, ...shopCredentials.live },
     },
   };
-  return { ...files, 'accounts.yaml': { accounts: [...accounts, shop] } };
+  const others = otherVisitorsKeys.map((key, i) => ({
+    id: `shop-${i}`,
+    name: `Shop ${i}`,
+    keys: [{ id: `other-visitor-${i}`, key, createdAt: '2026-11-01' }],
+    encryption: { live: { enabled: true, ...shopCredentials.live, key: `${i}`.repeat(32) } },
+  }));
+  return { ...files, 'accounts.yaml': { accounts: [...accounts, shop, ...others] } };
 }

@@ -17,14 +17,19 @@ const settling = 15_000;
 /** How long merchants are alone first: a program that has just started is several times slower. Milliseconds. */
 const warmUp = 2_000;
 
-/** Runs all attacks that need no secret key at once, while merchants and an operator send requests. */
+/** What several decoders of compressed responses are charged. Bytes. */
+const someDecoders = 2 * 262_144;
+
+/** Runs attacks that need no secret key at once, while merchants and an operator send requests. */
 export async function runFlood(
   setup: Setup,
+  attack: 'without a secret key' | 'by compressed responses',
   seconds: number,
   defer: Defer,
   { program, more = 0, longestTime = 1_000 }: ResourceOptions,
 ): Promise<{ readonly line: string[]; readonly problems: string[] }> {
-  const { name, mebibytes, limits } = setup;
+  const { mebibytes, limits } = setup;
+  const name = `${setup.name}, ${attack}`;
   const core = await startCore('one', defer);
   const pair = pairOf(core, await startCore('two', defer));
   const attackers = await startAttackers(defer);
@@ -39,7 +44,7 @@ export async function runFlood(
   const operator = new Operator(target.operators);
   await setTimeout(warmUp);
   merchants.startMeasuring();
-  attackers.attack('without a secret key', target);
+  attackers.attack(attack, target);
   let held = 0;
   const end = performance.now() + seconds * 1_000;
   while (performance.now() < end && sidecar.isRunning()) {
@@ -47,6 +52,10 @@ export async function runFlood(
     held = Math.max(held, heldBy(sidecar.pid));
   }
   const problems = await operator.leave();
+  // Among all attacks, hardly any of these gets a place in flight.
+  if (attack === 'by compressed responses' && !(await chargesDecoders(sidecar.adminUrl))) {
+    problems.push('no decoders were charged');
+  }
   // Without attackers the remaining requests get their responses.
   attackers.stop();
   problems.push(...(await merchants.end(longestTime)), ...seenTwice(core));
@@ -60,6 +69,15 @@ export async function runFlood(
   const line = [name, count(requests), `${median.toFixed(0)} ms`, `${longest.toFixed(0)} ms`];
   line.push(`${Math.ceil((held - more) / mebibyte)} MiB`, `${mebibytes} MiB`);
   return { line, problems: problems.map((problem) => `${name}: ${problem}`) };
+}
+
+/** Whether decoders are charged while they are held. */
+async function chargesDecoders(adminUrl: string): Promise<boolean> {
+  for (const end = performance.now() + settling; performance.now() < end; await setTimeout(200)) {
+    const { buffered = 0 } = await limitUsed(adminUrl).catch((): Awaited<ReturnType<typeof limitUsed>> => ({}));
+    if (buffered >= someDecoders) return true;
+  }
+  return false;
 }
 
 /** The resources that are not released after the attack. */

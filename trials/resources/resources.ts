@@ -11,7 +11,10 @@ import { setups, type ResourceOptions } from './setup.ts';
 export async function runResources(seconds: number, defer: Defer, options: ResourceOptions): Promise<Findings> {
   const { deployed, small } = setups();
   const floods = [];
-  for (const setup of [deployed, small]) floods.push(await runFlood(setup, seconds, defer, options));
+  for (const setup of [deployed, small]) {
+    floods.push(await runFlood(setup, 'without a secret key', seconds, defer, options));
+  }
+  floods.push(await runFlood(small, 'by compressed responses', seconds, defer, options));
   const sandbox = await runSandbox(seconds, defer, options);
   const postgres = postgresPrograms === undefined ? undefined : await startPostgres(defer);
   const revocations = await runRevocations(postgres, seconds, defer, options);

@@ -78,8 +78,8 @@ export interface Attackers {
   stop(): void;
 }
 
-/** Which attacks: all that need no secret key, or those with a secret key of the sandbox. */
-type Attack = 'without a secret key' | 'from the sandbox';
+/** Which attacks: all that need no secret key, compressed responses alone, or those with a secret key of the sandbox. */
+export type Attack = 'without a secret key' | 'by compressed responses' | 'from the sandbox';
 
 /** What the process of the attackers is sent. */
 export interface Order {
