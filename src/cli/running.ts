@@ -60,8 +60,11 @@ function filesText(found: Status): string {
 
 /** Whether the content of each file is in force, and what of it needs a restart first. */
 function fileMembers({ configuration, accounts_file: accounts, needs_restart: needsRestart }: Status) {
-  const state = (file: Status['configuration']): string | undefined =>
-    file === null ? undefined : `${file.in_force ? 'in force' : 'not in force: kept is that of'} ${file.loaded_at}`;
+  const state = (file: Status['configuration']): string | undefined => {
+    if (file === null) return undefined;
+    const { in_force: isInForce, loaded_at: loadedAt } = file;
+    return isInForce ? `in force ${loadedAt}` : `not in force: the one of ${loadedAt} is kept`;
+  };
   const restart = needsRestart.join(', ') || undefined;
   return { configuration: state(configuration), accounts: state(accounts), 'needs restart': restart };
 }

@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
 import { runCommand, type Ended } from '../support/cli.ts';
-import { Folder, sidecarFile } from '../support/folder.ts';
+import { Folder, sidecarFile, type Contents } from '../support/folder.ts';
 import { listen } from '../support/listen.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { masterKey, otherMasterKey } from '../support/stores.ts';
@@ -124,9 +124,10 @@ describe('check --online', () => {
 describeWithPostgres('check --online with accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  async function folderFor(url: string, key = masterKey): Promise<Folder> {
+  async function folderFor(url: string, key = masterKey, more: Contents = {}): Promise<Folder> {
     return new Folder({
       'sidecar.yaml': sidecarFile(await upstream(), {
+        ...more,
         accounts: { postgres: { url, masterKey: { file: 'master-key' } } },
       }),
       'master-key': key,
@@ -149,6 +150,21 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     const older = await postgres.createDatabase();
     await postgres.psql(older, `DELETE FROM envelope_sidecar.migrations WHERE name NOT LIKE '0001%'`);
     expect((await check(await folderFor(older))).stdout).toMatch(/^failed {2}store +schema is at 1, needs \d+: run/m);
+  });
+
+  test("names the rights that the user lacks, with the operators' API those to change accounts", async () => {
+    const owner = await postgres.createDatabase();
+    await postgres.psql(owner, 'CREATE ROLE reader LOGIN');
+    const url = owner.replace('user=postgres', 'user=reader');
+    expect((await check(await folderFor(url))).stdout).toContain('grant the rights of docs/postgresql.md');
+    const grants =
+      'GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA x TO reader';
+    await postgres.psql(owner, grants.replaceAll(' x ', ' envelope_sidecar '));
+    await postgres.psql(owner, 'REVOKE INSERT ON envelope_sidecar.accounts FROM reader');
+    expect((await check(await folderFor(url))).stdout).toMatch(/^ok {6}store/m);
+    const operators = { port: 0, token: 'operators-token-of-a-test-0123456789' };
+    const { code, stdout } = await check(await folderFor(url, masterKey, { operators }));
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/^failed {2}store .* lacks INSERT on accounts, /m)]);
   });
 
   test('reports whether the master key unwraps the credentials', async () => {
