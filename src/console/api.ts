@@ -52,6 +52,13 @@ export async function refusalOf(attempt: () => Promise<void>): Promise<Refused |
   }
 }
 
+/** The members that are not empty, for a query. */
+export function given<Members extends object>(members: Members) {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== '')) as {
+    [Name in keyof Members]?: Exclude<Members[Name], ''>;
+  };
+}
+
 export const api = createClient<paths>({ baseUrl: location.origin });
 api.use({
   onRequest: ({ request }) => {

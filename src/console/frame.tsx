@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import icon from './icon.svg';
 import { notice } from './notices.ts';
-import { path, place } from './route.ts';
+import { path, place, set } from './route.ts';
 import { AccountPage } from './screens/account.tsx';
 import { Accounts } from './screens/accounts.tsx';
 import { Audit } from './screens/audit.tsx';
@@ -10,7 +10,6 @@ import { Rotation } from './screens/rotation.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { SystemPage } from './screens/system.tsx';
 import { isReadOnly, session, signOut, unreachable, type Session } from './session.ts';
-import { set } from './set.ts';
 import { texts } from './texts.ts';
 import { Nav } from './ui/nav.tsx';
 

@@ -55,3 +55,12 @@ export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<
 
   return { data, refused, reload };
 }
+
+/** Why the last attempt was refused, and how to make one. */
+export function useAttempt() {
+  const refused = useSignal<Refused | undefined>(undefined);
+  const attempt = (make: () => Promise<void>): void => {
+    void refusalOf(make).then((refusal) => (refused.value = refusal));
+  };
+  return [refused, attempt] as const;
+}

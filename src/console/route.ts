@@ -86,3 +86,17 @@ export function inAddress<Value extends string = string>(name: string, preset: V
 export function linkWith(name: string, value: string, ...segments: readonly string[]): string {
   return `${linkTo(...segments)}?${new URLSearchParams({ [name]: value }).toString()}`;
 }
+
+/** An event handler that sets a cell to a value. */
+export function set<Value>(cell: Cell<Value>, value: Value): () => void {
+  return () => {
+    cell.value = value;
+  };
+}
+
+/** An event handler that sets a cell to the text of its control. */
+export function setText(cell: Cell<string>): (event: { readonly currentTarget: { value: string } }) => void {
+  return ({ currentTarget }) => {
+    cell.value = currentTarget.value;
+  };
+}

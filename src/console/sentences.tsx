@@ -1,12 +1,11 @@
 import type { AuditEvent } from './api.ts';
 import { distance, inFull } from './dates.ts';
-import { texts } from './texts.ts';
-import { AccountLink } from './ui/ids.tsx';
+import { AccountLink } from './ui/inline.tsx';
 
 type Details = AuditEvent['details'];
 
-/** What an event says before and behind the account that it concerns. Actions without a row are told by their name and their details. */
-const told: Partial<Record<AuditEvent['action'], (details: Details, at: string) => readonly [string, string?]>> = {
+/** What an event says before and behind the account that it concerns. The others are told by their name and their details. */
+const told: Record<AuditEvent['action'], ((details: Details, at: string) => readonly [string, string?]) | undefined> = {
   account_added: ({ name }) => ['added', `, named ${name}`],
   account_imported: () => ['imported'],
   account_renamed: ({ name }) => ['renamed', ` to ${name}`],
@@ -47,13 +46,28 @@ const told: Partial<Record<AuditEvent['action'], (details: Details, at: string) 
       ? 'a request with a wrong token was refused'
       : `${requests} requests with wrong tokens were refused in a minute`,
   ],
+  master_key_changed: undefined,
+  trail_begun: undefined,
+  audit_key_changed: undefined,
+  change_failed: undefined,
   configuration_changed: ({ configuration_hash: hash }) => [`applied another configuration, ${hash}`],
 };
+
+/** The actions, as a filter lists them. */
+export const actions = Object.fromEntries(Object.keys(told).map((action) => [action, written(action)])) as Record<
+  AuditEvent['action'],
+  string
+>;
+
+/** `key_revoked` as `Key revoked`. */
+function written(action: string): string {
+  return action.slice(0, 1).toUpperCase() + action.slice(1).replaceAll('_', ' ');
+}
 
 /** An event as a sentence about its actor, with a link to the account. */
 export function Sentence({ event: { action, account, details, at } }: { event: AuditEvent }) {
   const [before, behind = ''] = told[action]?.(details, at) ?? [
-    [texts.audit.actions[action], ...Object.entries(details).map(([name, value]) => `${name} ${value}`)].join(', '),
+    [written(action), ...Object.entries(details).map(([name, value]) => `${name} ${value}`)].join(', '),
   ];
   return (
     <>

@@ -3,9 +3,18 @@ import type { Fault } from './envelope.ts';
 
 type RefusalCode = components['schemas']['Activity']['refusals'][number]['code'];
 
-function requests(count: number): string {
-  return count === 1 ? '1 request' : `${count.toLocaleString('en')} requests`;
+/** `1,200.5`: with at most one digit behind the point. */
+export function numberOf(value: number): string {
+  return value.toLocaleString('en', { maximumFractionDigits: 1 });
 }
+
+/** A number of things: `1 key`, `1,200 keys`. */
+function counted(count: number, thing: string): string {
+  return `${numberOf(count)} ${thing}${count === 1 ? '' : 's'}`;
+}
+
+/** How long something may go on, as the API writes it. */
+const durations = { '1h': '1 hour', '24h': '24 hours', '7d': '7 days', '30d': '30 days' } as const;
 
 /** All texts of the page, in English. */
 export const texts = {
@@ -86,10 +95,10 @@ export const texts = {
     connections: 'Connections',
     inFlight: 'Requests in flight',
     buffered: 'Buffered bodies, MiB',
-    used: (used: string, limit: string) => `${used} of ${limit}`,
+    used: (used: number, limit: number) => `${numberOf(used)} of ${numberOf(limit)}`,
     since: 'started',
     counts: (accounts: number, encrypting: number) =>
-      `${accounts === 1 ? '1 account' : `${accounts.toLocaleString('en')} accounts`}, ${encrypting.toLocaleString('en')} encrypting`,
+      `${counted(accounts, 'account')}, ${numberOf(encrypting)} encrypting`,
     span: 'Period',
     spans: [
       ['1h', '1 h'],
@@ -115,14 +124,14 @@ export const texts = {
       count === 0 ? 'Nothing needs you.' : count === 1 ? 'One thing needs you:' : `${count} things need you:`,
     configuration: 'the configuration file is not in force',
     accountsFile: 'the accounts file is not in force',
-    restart: (count: number) => `${count === 1 ? '1 setting waits' : `${count} settings wait`} for a restart`,
+    restart: (count: number) => `${counted(count, 'setting')} ${count === 1 ? 'waits' : 'wait'} for a restart`,
     certificate: 'certificate',
     ends: (when: string) => `ends ${when}`,
     keyOf: (environment: 'test' | 'live') => `a ${environment} key of`,
     expires: (when: string) => `expires ${when}`,
     moreKeys: (count: number) => `, and ${count} more within 30 days`,
-    keysExpire: (count: number) => `${count === 1 ? '1 key expires' : `${count} keys expire`} within 30 days`,
-    keysDue: (count: number) => `${count === 1 ? '1 key is' : `${count} keys are`} due for rotation`,
+    keysExpire: (count: number) => `${counted(count, 'key')} ${count === 1 ? 'expires' : 'expire'} within 30 days`,
+    keysDue: (count: number) => `${counted(count, 'key')} ${count === 1 ? 'is' : 'are'} due for rotation`,
     credentialsDue: (count: number) =>
       `${count === 1 ? '1 key and IV is' : `${count} keys and IVs are`} due for rotation`,
     databaseAway: 'The database cannot be reached.',
@@ -132,7 +141,7 @@ export const texts = {
   },
 
   system: {
-    loaded: 'Loaded',
+    loaded: 'loaded',
     noRestart: 'No change is waiting for a restart.',
     waiting: 'Changed in the file, but not in force until a restart:',
     configuration: 'Configuration in force',
@@ -164,7 +173,6 @@ export const texts = {
     name: 'Name',
     keys: 'Valid keys',
     encryption: 'Encryption',
-    shown: (shown: number, all: number) => `${shown.toLocaleString('en')} of ${all.toLocaleString('en')}`,
     none: 'No account matches.',
     empty: 'There are no accounts yet.',
     keyUnknown: 'No account has this API key.',
@@ -192,10 +200,10 @@ export const texts = {
 
   use: {
     hours: 'Use, 24 h',
-    inHours: (count: number) => `${requests(count)} in 24 hours at this sidecar`,
+    inHours: (count: number) => `${counted(count, 'request')} in 24 hours at this sidecar`,
     days: 'Use, 30 days',
-    inDays: (count: number) => `${requests(count)} in 30 days`,
-    traffic: (count: number, last: string) => `${requests(count)} in the last hour, the last ${last}`,
+    inDays: (count: number) => `${counted(count, 'request')} in 30 days`,
+    traffic: (count: number, last: string) => `${counted(count, 'request')} in the last hour, the last ${last}`,
     none: 'no request seen by this sidecar since its start',
   },
 
@@ -216,7 +224,7 @@ export const texts = {
       expired: (when: string) => `This key expired ${when}`,
       revoked: (when: string) => `This key was revoked ${when}`,
       by: (actor: string) => ` by ${actor}`,
-      attempts: (count: number) => `, ${count === 1 ? '1 attempt' : `${count} attempts`} since at this sidecar`,
+      attempts: (count: number) => `, ${counted(count, 'attempt')} since at this sidecar`,
       lastAttempt: (when: string) => `, the last ${when}`,
       accountInactive: 'Its account is inactive: it is refused.',
     },
@@ -233,19 +241,12 @@ export const texts = {
     expiry: 'Expires after',
     expiries: { '': 'Never', '30d': '30 days', '90d': '90 days', '180d': '180 days', '365d': 'a year' },
     none: 'This account has no API keys.',
-    noneValid: 'This account has no valid API keys.',
     noneSo: (state: string) => `No key is ${state.toLowerCase()}.`,
     rotate: 'Rotate',
     rotateTitle: (id: string) => `Rotate ${id}`,
     rotateText: 'This issues a new key of the same kind. The old key keeps working during the overlap, then expires.',
     overlap: 'Keep the old key for',
-    overlaps: {
-      '0s': 'no time: it ends immediately',
-      '1h': '1 hour',
-      '24h': '24 hours',
-      '7d': '7 days',
-      '30d': '30 days',
-    },
+    overlaps: { '0s': 'no time: it ends immediately', ...durations },
     rotated: (id: string) => `${id} was rotated.`,
     revoke: 'Revoke',
     revokeTitle: (id: string) => `Revoke ${id}?`,
@@ -295,7 +296,7 @@ export const texts = {
       replace: 'Also accept the old key and IV for',
       disable: 'Keep accepting envelopes for',
     },
-    graces: { '': 'no time: immediately', '1h': '1 hour', '24h': '24 hours', '7d': '7 days', '30d': '30 days' },
+    graces: { '': 'no time: immediately', ...durations },
     secretTitle: 'The new key and IV',
     secretText: 'Hand them to the merchant now. They cannot be shown again.',
     secretShown: 'The key and the IV were created and have been shown already. If they are lost, replace them.',
@@ -315,7 +316,7 @@ export const texts = {
       envelopes: 'Envelopes are still opened, and their responses sealed.',
     },
     until: (when: string) => `Ends ${when}`,
-    ends: { '1': '1 hour', '24': '24 hours', '168': '7 days', '720': '30 days' },
+    ends: durations,
     useNotRecorded: 'Use is not recorded with an accounts file.',
     stillUsed: (when: string) => `Still used: ${when}`,
     usedLast: (when: string) => `Last used ${when}`,
@@ -391,33 +392,10 @@ export const texts = {
     actor: 'Who',
     action: 'What',
     imported: (count: number) => `imported ${count.toLocaleString('en')} accounts`,
-    actions: {
-      account_added: 'Account added',
-      account_imported: 'Account imported',
-      account_renamed: 'Account renamed',
-      account_activated: 'Account activated',
-      account_deactivated: 'Account deactivated',
-      account_removed: 'Account removed',
-      key_issued: 'API key issued',
-      key_rotated: 'API key rotated',
-      key_revoked: 'API key revoked',
-      encryption_enabled: 'Encryption enabled',
-      encryption_disabled: 'Encryption disabled',
-      grace_changed: 'End of a grace changed',
-      grace_ended: 'Grace ended',
-      master_key_changed: 'Master key changed',
-      trail_begun: 'Chain of the trail begun',
-      audit_key_changed: 'Key of the trail changed',
-      change_failed: 'Change failed',
-      accounts_exported: 'Accounts exported',
-      operator_signed_in: 'Operator signed in',
-      operators_refused: 'Operators refused',
-      configuration_changed: 'Configuration changed',
-    },
   },
 
   rotateSeveral: {
-    title: (count: number) => `Rotate ${count === 1 ? '1 key' : `${count} keys`}`,
+    title: (count: number) => `Rotate ${counted(count, 'key')}`,
     progress: (done: number, all: number) => `${done} of ${all} done`,
     secretText: 'Copy or save the new keys now. Only their hashes are stored, so they cannot be shown again.',
     copy: 'Copy all',

@@ -101,7 +101,7 @@ describeWithChromium('the console', () => {
       await page.getByRole('dialog').waitFor();
     }
     await one.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
-    await one.getByText('This account has no valid API keys.').waitFor();
+    await one.getByText('No key is valid.').waitFor();
     browser.expectComplaint(/409/);
     await other.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
     await other
@@ -109,7 +109,7 @@ describeWithChromium('the console', () => {
       .getByText(/already revoked/)
       .waitFor();
     await other.getByRole('button', { name: 'Cancel' }).click();
-    await other.getByText('This account has no valid API keys.').waitFor();
+    await other.getByText('No key is valid.').waitFor();
     await confirm(other, 'Deactivate');
     await one.getByText('This account is inactive: all its requests are refused.').waitFor();
   });

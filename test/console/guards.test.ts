@@ -23,7 +23,7 @@ describeWithChromium('what an operator must confirm', () => {
       await select(page, unused, 'Revoke');
       await page.getByText(`${unused} was revoked.`).waitFor();
       expect(await page.getByRole('dialog').count()).toBe(0);
-      await page.getByText('This account has no valid API keys.').waitFor();
+      await page.getByText('No key is valid.').waitFor();
 
       await page.getByRole('button', { name: 'Issue key' }).click();
       const dialog = page.getByRole('dialog');

@@ -168,7 +168,7 @@ describeWithChromium('with the console alone', () => {
 
       if (!isRenewing) return;
       const filled = await browser.open(url, { width: 1_280, height: 860 });
-      await signIn(filled, 'viewer');
+      await signIn(filled, 'operator');
       for (const [name, place, width = 1_280] of filledScreens) {
         await filled.setViewportSize({ width, height: 860 });
         await filled.goto(`${url}#/${place}`);

@@ -1,12 +1,11 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, refusalOf, type Account, type Refused } from '../api.ts';
-import { useLoad } from '../load.ts';
+import { api, ask, type Account } from '../api.ts';
+import { useAttempt, useLoad } from '../load.ts';
 import { announceChange } from '../notices.ts';
-import { linkTo } from '../route.ts';
+import { linkTo, set } from '../route.ts';
 import { mayActivate, mayRename, session } from '../session.ts';
-import { set } from '../set.ts';
 import { texts } from '../texts.ts';
-import { ActiveBadge } from '../ui/badge.tsx';
+import { ActiveBadge } from '../ui/inline.tsx';
 import { Nav } from '../ui/nav.tsx';
 import { Problem, Show } from '../ui/states.tsx';
 import { sumOf, traffic } from '../ui/use-line.tsx';
@@ -35,7 +34,7 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
           <a href={linkTo('accounts')}>{texts.pages.accounts}</a> <span aria-hidden="true">/</span>
         </p>
       )}
-      {loaded.data.value === undefined && <h1>{id}</h1>}
+      {loaded.data.value === undefined && loaded.refused.value !== undefined && <h1>{id}</h1>}
       <Show loaded={loaded}>
         {(account) => (
           <>
@@ -51,15 +50,13 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
 
 function Head({ account, reload }: { account: Account; reload: () => void }) {
   const asking = useSignal<'rename' | 'deactivate' | undefined>(undefined);
-  const refused = useSignal<Refused | undefined>(undefined);
+  const [refused, attempt] = useAttempt();
   const dialog = { account, onDone: reload, onClose: set(asking, undefined) };
   const params = { path: { account: account.id } };
   const activate = async (): Promise<void> => {
-    refused.value = await refusalOf(async () => {
-      const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
-      reload();
-      announceChange(say.activated, changed);
-    });
+    const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
+    reload();
+    announceChange(say.activated, changed);
   };
   return (
     <>
@@ -78,7 +75,7 @@ function Head({ account, reload }: { account: Account; reload: () => void }) {
             (account.active ? (
               <button onClick={set(asking, 'deactivate')}>{say.deactivate}</button>
             ) : (
-              <button onClick={() => void activate()}>{say.activate}</button>
+              <button onClick={() => attempt(activate)}>{say.activate}</button>
             ))}
         </div>
       </div>

@@ -1,20 +1,17 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { api, ask, refusalOf, type AccountFilter, type ListedAccount } from '../api.ts';
+import { api, ask, given, refusalOf, type AccountFilter, type ListedAccount } from '../api.ts';
 import { sha256 } from '../envelope.ts';
 import { useLoad } from '../load.ts';
-import { goTo, inAddress, linkWith, openAddress, type Cell } from '../route.ts';
+import { type Cell, goTo, inAddress, linkWith, openAddress, set, setText } from '../route.ts';
 import { mayChange } from '../session.ts';
-import { set, setText } from '../set.ts';
 import { texts } from '../texts.ts';
-import { ActiveBadge, Badge } from '../ui/badge.tsx';
+import { AccountLink, ActiveBadge, Badge, When } from '../ui/inline.tsx';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
-import { AccountLink } from '../ui/ids.tsx';
-import { Menu, type MenuItem } from '../ui/menu.tsx';
+import { copyItem, Menu, type MenuItem } from '../ui/menu.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Table } from '../ui/table.tsx';
 import { lastUse, useHeading, UseLine } from '../ui/use-line.tsx';
-import { When } from '../ui/when.tsx';
 import { AddAccount } from './account-dialogs.tsx';
 
 const say = texts.accounts;
@@ -53,8 +50,7 @@ export function Accounts() {
           const query = {
             limit: pageSize,
             ...after,
-            ...(search.value !== '' && { search: search.value }),
-            ...(filter.value !== '' && { filter: filter.value }),
+            ...given({ search: search.value, filter: filter.value }),
           };
           return ask(api.GET('/api/v1/accounts', { params: { query } }));
         }}
@@ -63,7 +59,7 @@ export function Accounts() {
           <>
             {overview.value?.counts && (
               <p class="hint" role="status">
-                {say.shown(accounts.length, Math.max(accounts.length, overview.value.counts.accounts))}
+                {texts.overview.used(accounts.length, Math.max(accounts.length, overview.value.counts.accounts))}
               </p>
             )}
             <List accounts={accounts} empty={isNarrowed ? say.none : say.empty} />
@@ -136,8 +132,7 @@ function Actions({ of: id }: { of: string }) {
     texts.pages[tab],
     () => goTo('accounts', id, tab),
   ]);
-  const copyId: MenuItem = [texts.keys.copyId, () => void navigator.clipboard.writeText(id).catch(() => {})];
-  return <Menu label={texts.keys.actionsOf(id)} items={[...tabs, copyId]} />;
+  return <Menu of={id} items={[...tabs, copyItem(id)]} />;
 }
 
 function KeySummary({ keys }: Pick<ListedAccount, 'keys'>) {

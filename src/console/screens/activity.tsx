@@ -2,10 +2,9 @@ import { api, ask, type Account, type Refusal } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
-import { Id } from '../ui/ids.tsx';
 import { Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
-import { When } from '../ui/when.tsx';
+import { Id, When } from '../ui/inline.tsx';
 import { Events } from './audit.tsx';
 
 const say = texts.activity;

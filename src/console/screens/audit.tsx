@@ -1,11 +1,9 @@
-import { useSignal } from '@preact/signals';
-import { api, ask, refusalOf, type AuditEvent, type AuditQuery, type Refused } from '../api.ts';
-import { csvOf } from '../csv.ts';
+import { api, ask, given, type AuditEvent, type AuditQuery } from '../api.ts';
+import { csvOf, download } from '../csv.ts';
+import { useAttempt } from '../load.ts';
 import { inFull } from '../dates.ts';
-import { download } from '../download.ts';
-import { inAddress, type Cell } from '../route.ts';
-import { entriesOf, isOneImport, nameOf, Sentence } from '../sentences.tsx';
-import { setText } from '../set.ts';
+import { type Cell, inAddress, setText } from '../route.ts';
+import { actions, entriesOf, isOneImport, nameOf, Sentence } from '../sentences.tsx';
 import { texts } from '../texts.ts';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
 import { Pages } from '../ui/pages.tsx';
@@ -34,7 +32,7 @@ export function Audit() {
       <h1>{texts.pages.audit}</h1>
       <div class="filters">
         <Typed label={say.actor} of={of.actor} />
-        <Choice label={say.action} of={of.action} options={{ '': say.anything, ...say.actions }} />
+        <Choice label={say.action} of={of.action} options={{ '': say.anything, ...actions }} />
         <Typed label={texts.columns.account} of={of.account} />
         <Choice
           label={texts.columns.environment}
@@ -63,12 +61,10 @@ function Typed({ label, of, isDate = false }: { label: string; of: Cell<string>;
 
 /** The selected events in pages, and all of them as CSV. */
 export function Events({ wanted, at }: { wanted: Wanted; at?: Cell<string> }) {
-  const refused = useSignal<Refused | undefined>(undefined);
+  const [refused, attempt] = useAttempt();
   const query = queryOf(wanted);
   const exportAll = async (): Promise<void> => {
-    refused.value = await refusalOf(async () => {
-      download(`audit-${wanted.account || 'all'}.csv`, 'text/csv', csvOf(await allEvents(query)));
-    });
+    download(`audit-${wanted.account || 'all'}.csv`, csvOf(await allEvents(query)));
   };
   return (
     <Pages ask={({ after }) => pageOf(query, after)} every={10_000} {...(at !== undefined && { at })}>
@@ -77,7 +73,7 @@ export function Events({ wanted, at }: { wanted: Wanted; at?: Cell<string> }) {
           <Problem refused={refused.value} />
           {events.length > 0 && (
             <div class="row end">
-              <button onClick={() => void exportAll()}>{say.export}</button>
+              <button onClick={() => attempt(exportAll)}>{say.export}</button>
             </div>
           )}
           <EventTable events={events} />
@@ -124,7 +120,7 @@ function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
 function queryOf({ from = '', to = '', ...wanted }: Wanted): AuditQuery {
   const end = Date.parse(to) + day;
   const members = { ...wanted, since: from, until: Number.isNaN(end) ? to : new Date(end).toISOString() };
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== ''));
+  return given(members) as AuditQuery;
 }
 
 function eventsOf(query: AuditQuery) {

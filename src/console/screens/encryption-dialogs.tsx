@@ -95,15 +95,17 @@ export function DisableEncryption({ encryption, use, ...handlers }: EncryptionDi
   );
 }
 
+const hours = { '1h': 1, '24h': 24, '7d': 168, '30d': 720 };
+
 /** Changes the end of a grace. */
 export function ChangeGrace({ encryption: { account, environment }, ...handlers }: EncryptionDialogProps) {
-  const length = useSignal<keyof typeof say.ends>('24');
+  const length = useSignal<keyof typeof hours>('24h');
   return (
     <Ask
       title={say.extendTitle}
       submit={say.extend}
       onSubmit={() => {
-        const until = new Date(Date.now() + Number(length.value) * 3_600_000).toISOString();
+        const until = new Date(Date.now() + hours[length.value] * 3_600_000).toISOString();
         const params = { path: { account, environment } };
         return ask(api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace', { params, body: { until } }));
       }}

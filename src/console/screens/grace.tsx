@@ -3,10 +3,9 @@ import { api, ask, type Encryption, type GraceUse as UseOfGrace } from '../api.t
 import { distance, inFull, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { mayChange } from '../session.ts';
-import { set } from '../set.ts';
+import { set } from '../route.ts';
 import { texts } from '../texts.ts';
-import { Badge } from '../ui/badge.tsx';
-import { When } from '../ui/when.tsx';
+import { Badge, When } from '../ui/inline.tsx';
 import { ChangeGrace, EndGrace } from './encryption-dialogs.tsx';
 
 const say = texts.encryption;

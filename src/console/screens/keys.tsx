@@ -1,21 +1,19 @@
-import { useSignal, type Signal } from '@preact/signals';
-import { refusalOf, type Account, type EnvironmentName, type IssuedKey, type Refused, type UsedKey } from '../api.ts';
+import { useSignal } from '@preact/signals';
+import type { Account, EnvironmentName, IssuedKey, UsedKey } from '../api.ts';
 import { inFull } from '../dates.ts';
+import { useAttempt } from '../load.ts';
 import { announceChange } from '../notices.ts';
-import { inAddress } from '../route.ts';
+import { inAddress, set } from '../route.ts';
 import { mayChange } from '../session.ts';
-import { set } from '../set.ts';
 import { texts } from '../texts.ts';
-import { Badge } from '../ui/badge.tsx';
+import { Badge, Id, When } from '../ui/inline.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Secret } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
-import { Id } from '../ui/ids.tsx';
-import { Menu, type MenuItem } from '../ui/menu.tsx';
+import { copyItem, Menu, type MenuItem } from '../ui/menu.tsx';
 import { Problem } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { lastUse, useHeading, UseLine } from '../ui/use-line.tsx';
-import { When } from '../ui/when.tsx';
 import { FoundKey } from './found-key.tsx';
 import { IssueKey, revoke, RevokeKey, RotateKey } from './key-dialogs.tsx';
 import { Warnings } from './rotation.tsx';
@@ -37,11 +35,28 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
   const preset = keys.find(({ id }) => id === found)?.state ?? 'valid';
   const chosen = state.value === '' ? preset : state.value;
   const inEnvironment = keys.filter((key) => environment.value === '' || key.environment === environment.value);
+  const shown = inEnvironment.filter((key) => key.state === chosen);
   const count = (state: UsedKey['state']) => inEnvironment.filter((key) => key.state === state).length;
   const onClose = set(asking, undefined);
   const made = (key: IssuedKey): void => {
     issued.value = key;
     reload();
+  };
+  const [refused, attempt] = useAttempt();
+  const revokeNow = async (key: UsedKey): Promise<void> => {
+    const revoked = await revoke(key);
+    reload();
+    announceChange(say.revoked(key.id), revoked);
+  };
+  const changesOf = (key: UsedKey): readonly MenuItem[] => {
+    if (key.state !== 'valid' || !mayChange()) return [];
+    // Nobody depends on a test key that was never used, as far as the store records it.
+    const isUnused = key.environment === 'test' && lastUse([key], key.use) === null;
+    const askToRevoke = set(asking, { what: 'revoke', key } as const);
+    return [
+      [say.rotate, set(asking, { what: 'rotate', key } as const)],
+      [say.revoke, isUnused ? () => attempt(() => revokeNow(key)) : askToRevoke, 'danger'],
+    ];
   };
   const { value } = asking;
   return (
@@ -63,61 +78,36 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
           </button>
         )}
       </div>
-      <KeyTable
-        keys={inEnvironment.filter((key) => key.state === chosen)}
-        ends={chosen === 'valid' ? say.expires : texts.states[chosen]}
-        empty={keys.length === 0 ? say.none : chosen === 'valid' ? say.noneValid : say.noneSo(texts.states[chosen])}
-        asking={asking}
-        found={found}
-        onRevoked={reload}
+      <Problem refused={refused.value} />
+      <Table
+        label={texts.pages.keys}
+        rows={shown}
+        keyOf={({ id }) => id}
+        isMarked={({ id }) => id === found}
+        columns={[
+          [say.name, (key) => <KeyName apiKey={key} />, 'name'],
+          [say.key, (key) => <MaskedKey apiKey={key} />],
+          [texts.columns.environment, ({ environment }) => texts.environments[environment]],
+          [texts.columns.state, (key) => <KeyState apiKey={key} />],
+          [useHeading(shown), ({ use }) => <UseLine use={use} />, 'bare'],
+          [say.lastUsed, (key) => <When date={lastUse([key], key.use)} />],
+          [
+            chosen === 'valid' ? say.expires : texts.states[chosen],
+            (key) => <When date={key.revoked_at ?? key.expires_at} />,
+          ],
+          [
+            say.actions,
+            (key) => <Menu of={key.name ?? key.id} items={[copyItem(key.id), ...changesOf(key)]} />,
+            'actions',
+          ],
+        ]}
+        empty={keys.length === 0 ? say.none : say.noneSo(texts.states[chosen])}
       />
       {value?.what === 'issue' && <IssueKey account={account.id} onClose={onClose} onDone={made} />}
       {value?.what === 'rotate' && <RotateKey apiKey={value.key} onClose={onClose} onDone={made} />}
       {value?.what === 'revoke' && <RevokeKey apiKey={value.key} onClose={onClose} onDone={reload} />}
       {issued.value !== undefined && <IssuedOnce issued={issued.value} onClose={set(issued, undefined)} />}
     </section>
-  );
-}
-
-function KeyTable(props: {
-  keys: readonly UsedKey[];
-  /** The heading of when they expire or have ended. */
-  ends: string;
-  empty: string;
-  asking: Signal<Asking | undefined>;
-  found: string;
-  onRevoked: () => void;
-}) {
-  const refused = useSignal<Refused | undefined>(undefined);
-  const revokeNow = async (key: UsedKey): Promise<void> => {
-    refused.value = await refusalOf(async () => {
-      const revoked = await revoke(key);
-      props.onRevoked();
-      announceChange(say.revoked(key.id), revoked);
-    });
-  };
-  const actions = { asking: props.asking, revokeNow: (key: UsedKey) => void revokeNow(key) };
-  return (
-    <>
-      <Problem refused={refused.value} />
-      <Table
-        label={texts.pages.keys}
-        rows={props.keys}
-        keyOf={({ id }) => id}
-        isMarked={({ id }) => id === props.found}
-        columns={[
-          [say.name, (key) => <KeyName apiKey={key} />, 'name'],
-          [say.key, (key) => <MaskedKey apiKey={key} />],
-          [texts.columns.environment, ({ environment }) => texts.environments[environment]],
-          [texts.columns.state, (key) => <KeyState apiKey={key} />],
-          [useHeading(props.keys), ({ use }) => <UseLine use={use} />, 'bare'],
-          [say.lastUsed, (key) => <When date={lastUse([key], key.use)} />],
-          [props.ends, (key) => <When date={key.revoked_at ?? key.expires_at} />],
-          [say.actions, (key) => <Actions apiKey={key} {...actions} />, 'actions'],
-        ]}
-        empty={props.empty}
-      />
-    </>
   );
 }
 
@@ -158,19 +148,6 @@ function KeyState({ apiKey }: { apiKey: UsedKey }) {
       <Warnings of={apiKey} />
     </span>
   );
-}
-
-function Actions(props: { apiKey: UsedKey; asking: Signal<Asking | undefined>; revokeNow: (key: UsedKey) => void }) {
-  const { apiKey, asking, revokeNow } = props;
-  // Nobody depends on a test key that was never used, as far as the store records it.
-  const isUnused = apiKey.environment === 'test' && lastUse([apiKey], apiKey.use) === null;
-  const isChangeable = apiKey.state === 'valid' && mayChange();
-  const changes: readonly MenuItem[] = [
-    [say.rotate, set(asking, { what: 'rotate', key: apiKey })],
-    [say.revoke, isUnused ? () => revokeNow(apiKey) : set(asking, { what: 'revoke', key: apiKey }), 'danger'],
-  ];
-  const copyId: MenuItem = [say.copyId, () => void navigator.clipboard.writeText(apiKey.id).catch(() => {})];
-  return <Menu label={say.actionsOf(apiKey.name ?? apiKey.id)} items={[copyId, ...(isChangeable ? changes : [])]} />;
 }
 
 /** Shows the new key once. */

@@ -1,13 +1,12 @@
-import { api, ask, type EnvironmentName, type Overview, type Traffic } from '../api.ts';
+import { api, ask, given, type EnvironmentName, type Overview, type Traffic } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { inAddress, type Cell } from '../route.ts';
-import { texts } from '../texts.ts';
+import { numberOf, texts } from '../texts.ts';
 import { Chart } from '../ui/chart.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
-import { AccountLink } from '../ui/ids.tsx';
 import { Card, Section, Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
-import { When } from '../ui/when.tsx';
+import { AccountLink, When } from '../ui/inline.tsx';
 import { Graces } from './rotation.tsx';
 import { Verdict } from './verdict.tsx';
 
@@ -56,10 +55,7 @@ export function OverviewPage() {
 }
 
 function Requests(props: { environment: EnvironmentName | ''; span: '24h' | ''; code: Cell<string> }) {
-  const query = {
-    ...(props.environment !== '' && { environment: props.environment }),
-    ...(props.span !== '' && { span: props.span }),
-  };
+  const query = given({ environment: props.environment, span: props.span });
   const loaded = useLoad(() => ask(api.GET('/api/v1/traffic', { params: { query } })), 10_000);
   return (
     <Show loaded={loaded}>
@@ -93,7 +89,7 @@ function Codes({ refusals, chosen }: { refusals: Traffic['refusals']; chosen: Ce
               onClick={() => (chosen.value = chosen.value === code ? '' : code)}
             >
               <span>{code}</span> <span class="bar" style={{ width: `${(count / most) * 100}%` }} />
-              <span class="count">{count.toLocaleString('en')}</span>
+              <span class="count">{numberOf(count)}</span>
             </button>
           </li>
         ))}
@@ -116,7 +112,7 @@ function Room({ limits }: { limits: Overview['limits'] }) {
         <label key={name} class="meter">
           <span class="row between">
             <span>{name}</span>
-            <span class="faint">{say.used(numberOf(used / unit), numberOf(limit / unit))}</span>
+            <span class="faint">{say.used(used / unit, limit / unit)}</span>
           </span>
           <meter min={0} max={limit} high={limit * 0.8} value={used} />
         </label>
@@ -125,15 +121,8 @@ function Room({ limits }: { limits: Overview['limits'] }) {
   );
 }
 
-function numberOf(value: number): string {
-  return value.toLocaleString('en', { maximumFractionDigits: 1 });
-}
-
 function Failures({ environment, code }: { environment: EnvironmentName | ''; code: string }) {
-  const query = {
-    ...(environment !== '' && { environment }),
-    ...(code !== '' && { code: code as Traffic['refusals'][number]['code'] }),
-  };
+  const query = given({ environment, code: code as Traffic['refusals'][number]['code'] | '' });
   const loaded = useLoad(() => ask(api.GET('/api/v1/failures', { params: { query } })), 10_000);
   return (
     <Section title={say.failures} intro={code === '' ? say.failuresIntro : say.failuresWith(code)}>
@@ -146,10 +135,7 @@ function Failures({ environment, code }: { environment: EnvironmentName | ''; co
             columns={[
               [texts.columns.account, ({ account }) => <AccountLink id={account} tab="activity" />],
               [texts.columns.environment, ({ environment }) => texts.environments[environment]],
-              [
-                say.refused,
-                ({ refusals, requests }) => say.used(refusals.toLocaleString('en'), requests.toLocaleString('en')),
-              ],
+              [say.refused, ({ refusals, requests }) => say.used(refusals, requests)],
               [say.mostly, ({ code }) => code !== null && <Explained code={code} />, 'wide'],
             ]}
             empty={say.noFailures}

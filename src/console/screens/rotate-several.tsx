@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { api, ask, refusalOf, type Due, type IssuedKey } from '../api.ts';
-import { download } from '../download.ts';
+import { download } from '../csv.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
@@ -68,7 +68,7 @@ export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onCl
         ) : (
           <>
             <Copy text={secrets} label={say.copy} />
-            <button onClick={() => download('keys.csv', 'text/csv', secrets)}>{say.download}</button>
+            <button onClick={() => download('keys.csv', secrets)}>{say.download}</button>
             <button class="primary" disabled={state.value === 'running'} onClick={() => onClose(true)}>
               {texts.done}
             </button>

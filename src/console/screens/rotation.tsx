@@ -1,17 +1,14 @@
 import { useSignal, type Signal } from '@preact/signals';
-import { api, ask, type Due, type EnvironmentName } from '../api.ts';
-import { inAddress } from '../route.ts';
+import { api, ask, given, type Due, type EnvironmentName } from '../api.ts';
+import { inAddress, set } from '../route.ts';
 import { mayChange } from '../session.ts';
-import { set } from '../set.ts';
 import { texts } from '../texts.ts';
-import { Badge } from '../ui/badge.tsx';
+import { AccountLink, Badge, When } from '../ui/inline.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Choice } from '../ui/fields.tsx';
-import { AccountLink } from '../ui/ids.tsx';
 import { Pages } from '../ui/pages.tsx';
 import { Section } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
-import { When } from '../ui/when.tsx';
 import { acceptedBy, GraceUse } from './grace.tsx';
 import { RotateSeveral, type DueKey } from './rotate-several.tsx';
 
@@ -46,8 +43,7 @@ function Dues() {
   const order = inAddress<keyof typeof orders>('order');
   const query = {
     limit: 50,
-    ...(environment.value !== '' && { environment: environment.value }),
-    ...(kind.value !== '' && { kind: kind.value }),
+    ...given({ environment: environment.value, kind: kind.value }),
   };
   const closed = (rotated: boolean): void => {
     rotating.value = false;

@@ -2,10 +2,9 @@ import { api, ask, type Member, type Overview } from '../api.ts';
 import { isEndingSoon } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { texts } from '../texts.ts';
-import { Badge } from '../ui/badge.tsx';
+import { Badge, When } from '../ui/inline.tsx';
 import { Card, Facts, Problems, Section, Show } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
-import { When } from '../ui/when.tsx';
 
 const say = texts.system;
 
@@ -16,14 +15,7 @@ export function SystemPage() {
   return (
     <>
       <h1>{texts.pages.system}</h1>
-      <Show loaded={overview}>
-        {(overview) => (
-          <div class="columns">
-            <State overview={overview} />
-            <Loaded overview={overview} />
-          </div>
-        )}
-      </Show>
+      <Show loaded={overview}>{(overview) => <State overview={overview} />}</Show>
       <Section title={say.configuration} intro={say.configurationIntro}>
         <Show loaded={configuration}>{({ members }) => <Members members={members} />}</Show>
       </Section>
@@ -39,14 +31,8 @@ function State({ overview }: { overview: Overview }) {
       <Facts
         facts={[
           [texts.overview.ready, verdict(ready, texts.overview.isReady, texts.overview.isNotReady)],
-          [
-            texts.overview.configuration,
-            verdict(configuration.in_force, texts.overview.inForce, texts.overview.notInForceShort),
-          ],
-          [
-            texts.overview.accountsFile,
-            accountsFile && verdict(accountsFile.in_force, texts.overview.inForce, texts.overview.notInForceShort),
-          ],
+          [texts.overview.configuration, <InForce {...configuration} />],
+          [texts.overview.accountsFile, accountsFile && <InForce {...accountsFile} />],
           [
             texts.overview.database,
             database && verdict(database.connected, texts.overview.connected, texts.overview.notConnected),
@@ -56,16 +42,32 @@ function State({ overview }: { overview: Overview }) {
           [texts.overview.version, overview.version],
         ]}
       />
-      <Problems
-        title={texts.overview.notInForce}
-        problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]}
-      />
+      <NotInForce overview={overview} />
+      {configuration.needs_restart.length === 0 && <p class="hint">{say.noRestart}</p>}
+      <Problems title={say.waiting} problems={configuration.needs_restart} />
     </Card>
   );
 }
 
 function verdict(isGood: boolean, good: string, bad: string) {
   return <Badge tone={isGood ? 'good' : 'bad'}>{isGood ? good : bad}</Badge>;
+}
+
+function InForce({ in_force: inForce, loaded_at: at }: Pick<Overview['configuration'], 'in_force' | 'loaded_at'>) {
+  return (
+    <>
+      {verdict(inForce, texts.overview.inForce, texts.overview.notInForceShort)}{' '}
+      <span class="hint">
+        {say.loaded} <When date={at} />
+      </span>
+    </>
+  );
+}
+
+/** Why files are not in force. */
+export function NotInForce({ overview }: { overview: Overview }) {
+  const files = [overview.configuration, overview.accounts_file];
+  return <Problems title={texts.overview.notInForce} problems={files.flatMap((file) => file?.problems ?? [])} />;
 }
 
 function Certificates({ certificates }: Pick<Overview, 'certificates'>) {
@@ -78,25 +80,6 @@ function Certificates({ certificates }: Pick<Overview, 'certificates'>) {
       </Badge>
     </span>
   ));
-}
-
-function Loaded({ overview }: { overview: Overview }) {
-  const { configuration, accounts_file: accountsFile } = overview;
-  return (
-    <Card title={say.loaded}>
-      <Facts
-        facts={[
-          [texts.overview.configuration, <When date={configuration.loaded_at} />],
-          [texts.overview.accountsFile, accountsFile && <When date={accountsFile.loaded_at} />],
-        ]}
-      />
-      {configuration.needs_restart.length === 0 ? (
-        <p class="hint">{say.noRestart}</p>
-      ) : (
-        <Problems title={say.waiting} problems={configuration.needs_restart} />
-      )}
-    </Card>
-  );
 }
 
 function Members({ members }: { members: readonly Member[] }) {

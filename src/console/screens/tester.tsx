@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { api, ask, Refused } from '../api.ts';
 import { dataOf, faultOf, isJson, open, seal, type Credentials, type Encoding } from '../envelope.ts';
-import { setText } from '../set.ts';
+import { setText } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
 import { Choice, Field, TextField, type TextProps } from '../ui/fields.tsx';

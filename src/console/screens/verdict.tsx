@@ -4,14 +4,14 @@ import { distance, inFull, isEndingSoon, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
-import { AccountLink } from '../ui/ids.tsx';
-import { Problems } from '../ui/states.tsx';
+import { AccountLink } from '../ui/inline.tsx';
+import { NotInForce } from './system.tsx';
 
 const say = texts.verdict;
 
 /** The state in one sentence: whether it serves, and what needs the operator. */
 export function Verdict({ overview }: { overview: Overview }) {
-  const { ready, configuration, accounts_file: accountsFile, database } = overview;
+  const { ready, database } = overview;
   const needs = needsOf(overview);
   const tone = ready ? (needs.length === 0 ? 'good' : 'warn') : 'bad';
   return (
@@ -33,10 +33,7 @@ export function Verdict({ overview }: { overview: Overview }) {
           </span>
         ))}
       </p>
-      <Problems
-        title={texts.overview.notInForce}
-        problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]}
-      />
+      <NotInForce overview={overview} />
     </>
   );
 }

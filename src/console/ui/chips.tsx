@@ -1,6 +1,5 @@
 import type { EnvironmentName } from '../api.ts';
-import type { Cell } from '../route.ts';
-import { set } from '../set.ts';
+import { set, type Cell } from '../route.ts';
 import { texts } from '../texts.ts';
 
 const environments = ['live', 'test'] as const;

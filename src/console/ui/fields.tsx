@@ -1,7 +1,6 @@
 import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useId } from 'preact/hooks';
-import type { Cell } from '../route.ts';
-import { setText } from '../set.ts';
+import { setText, type Cell } from '../route.ts';
 
 /** What is wrong with the fields of a form, by the names of the request's members. */
 export const FieldErrors = createContext<Readonly<Record<string, string>>>({});

@@ -1,10 +1,16 @@
 import { useId, useRef } from 'preact/hooks';
+import { texts } from '../texts.ts';
 
 /** An entry of a menu: its text, what it does, and whether it takes something away. */
 export type MenuItem = readonly [text: string, onSelect: () => void, danger?: 'danger'];
 
+/** Copies an id, which can also be marked and copied by hand. */
+export function copyItem(id: string): MenuItem {
+  return [texts.keys.copyId, () => void navigator.clipboard.writeText(id).catch(() => {})];
+}
+
 /** A button that opens a list of actions. Without actions, nothing. */
-export function Menu({ label, items }: { label: string; items: readonly MenuItem[] }) {
+export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLUListElement>(null);
@@ -18,7 +24,14 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
   };
   return (
     <>
-      <button ref={button} type="button" class="menu" aria-label={label} popovertarget={id} onClick={place}>
+      <button
+        ref={button}
+        type="button"
+        class="menu"
+        aria-label={texts.keys.actionsOf(of)}
+        popovertarget={id}
+        onClick={place}
+      >
         <span aria-hidden="true">⋯</span>
       </button>
       <ul ref={list} id={id} popover="auto" class="menu">

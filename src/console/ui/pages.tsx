@@ -1,8 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLoad } from '../load.ts';
-import type { Cell } from '../route.ts';
-import { set } from '../set.ts';
+import { set, type Cell } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Problems, Show } from './states.tsx';
 
