@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Linked } from '../linked-list.ts';
 import type { CloseReason, ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from './exchange.ts';
-import { Incoming, type IncomingOwner } from './incoming.ts';
+import { Incoming, type IncomingOwner, type Queue } from './incoming.ts';
 import type { RequestFault, RequestHead } from './request-reader.ts';
 
 /** The part of the listener that its connections use. */
@@ -35,6 +35,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   handler: ConnectionHandler | undefined;
   readonly #owner: ConnectionOwner;
   readonly incoming = new Incoming(this);
+  /** Where it waits, once, before it reads another head. */
+  waitsIn: Queue | undefined;
   #state: State;
   #exchange: ServerExchange | undefined;
   /** Whether no complete head has arrived. */
@@ -168,7 +170,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     }
     this.#state = 'head';
     this.#wait(this.limits.idleTimeout);
-    this.incoming.expectHead();
+    this.incoming.expectHead(this.waitsIn);
+    this.waitsIn = undefined;
   }
 
   /**

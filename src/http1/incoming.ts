@@ -33,6 +33,11 @@ export interface IncomingOwner {
   fail(error: unknown): void;
 }
 
+/** Calls back later. */
+export interface Queue {
+  add(start: () => void): unknown;
+}
+
 /** Bytes that are held while an exchange is open. Beyond, nothing is read, and TCP holds the client up. */
 const maxHeld = 16_384;
 
@@ -60,7 +65,7 @@ export class Incoming {
   readonly #reader = new RequestReader(this.#text);
   readonly #body = new BodyReader(this.#text);
   #state: State = 'head';
-  /** Whether the body, although it was asked for, is not read for now. */
+  /** Whether what is expected is not read for now. */
   #paused = false;
   #held: Buffer = nothing;
   #charged = 0;
@@ -85,9 +90,11 @@ export class Incoming {
     this.#charge();
   }
 
-  /** Expects the next head. */
-  expectHead(): void {
-    this.#state = 'head';
+  /** Expects the next head. @param queue where it waits before anything is read */
+  expectHead(queue?: Queue): void {
+    this.#paused = queue !== undefined;
+    if (queue === undefined) this.#state = 'head';
+    else queue.add(() => this.#state === 'next' && this.expectHead());
     this.#readOn();
   }
 

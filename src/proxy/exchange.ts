@@ -46,6 +46,12 @@ export class ExchangeRunner {
   readonly #observer: ExchangeObserver;
   /** Requests without a secret key. Those with a public one do not wait behind anonymous ones. */
   readonly #queues = { anonymous: new TickQueue(perTick), public: new TickQueue(perTick) };
+  /** Connections whose request was refused as `overloaded`, before they are read again. */
+  readonly #overloaded = {
+    anonymous: new TickQueue(perTick),
+    public: new TickQueue(perTick),
+    secret: new TickQueue(perTick),
+  };
   /** One body of a test endpoint is processed in a turn. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
@@ -113,14 +119,20 @@ export class ExchangeRunner {
     snapshot: GatewaySnapshot,
     startedAt: number,
   ): Responder {
-    const { onOver } = this.#observer;
     const claim = this.#budgets.anonymous[exchange.environment?.name ?? 'none'];
     const reservation = new Reservation(this.#budgets, claim, client.makeRoom);
-    const responder = new Responder({ http, client, exchange, snapshot, reservation, startedAt, onOver });
+    const responder = new Responder({ http, client, exchange, snapshot, reservation, startedAt, onOver: this.#onOver });
     client.begin(reservation);
     this.#observer.onBegin(responder);
     return responder;
   }
+
+  readonly #onOver = (responder: Responder): void => {
+    const { client, exchange, refusal } = responder;
+    // It waited for nothing: else each connection of a flood would have a refusal in each turn.
+    if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded[exchange.tier];
+    this.#observer.onOver(responder);
+  };
 
   /** Bills the request, and its connection, to the account of its key. @returns false if the account has too many connections */
   #bill({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {

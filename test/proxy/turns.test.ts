@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { TickQueue } from '../../src/proxy/capacity/queues.ts';
+import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { limitUsed } from '../support/metrics.ts';
 import { authorization, request, start } from '../support/refused.ts';
@@ -122,6 +123,35 @@ test('a stranger who would have to wait, but whom the budget has no room for, is
   expect(new Set(refused.map(({ reason }) => reason))).toEqual(new Set(['anonymous']));
   expect(await limitUsed(sidecar, 'buffered')).toBe(0);
 });
+
+test.each([
+  ['strangers', [], 'anonymous'],
+  ['one merchant', [authorization], 'account'],
+])(
+  'after a refusal for want of room, the connections of %s are read again a few in a turn',
+  async (_name, sent, reason) => {
+    const { origin } = await startSilentUpstream();
+    const limits = { buffered: 8 * 2_000, requestBody: 1_000, inFlight: 2, account: 0.5 };
+    const sidecar = await startSidecar(configOf(origin, { limits }));
+    const clients = await openConnections(sidecar, 160);
+    const body = 'x'.repeat(1_000);
+    const post = request('POST / HTTP/1.1', 'Host: localhost', ...sent, `Content-Length: ${body.length}`) + body;
+    const refuse = async (client: Connection, times: number): Promise<void> => {
+      client.send(post);
+      await client.untilText('"code":"', times);
+    };
+    if (reason === 'account') clients.shift()?.send(post);
+    await Promise.all(clients.map((client) => refuse(client, 1)));
+    const turns = turnsOfResponses(503);
+    await Promise.all(clients.map((client) => refuse(client, 2)));
+    const perTurn = Map.groupBy(turns, (turn) => turn);
+    expect(turns.length).toBeGreaterThan(80);
+    expect(Math.max(...[...perTurn.values()].map(({ length }) => length))).toBeLessThanOrEqual(40);
+    await vi.waitFor(() => expect(sidecar.accessLines().length).toBeGreaterThanOrEqual(2 * clients.length));
+    const refused = sidecar.accessLines().filter(({ code }) => code === 'overloaded');
+    expect(new Set(refused.map(({ reason }) => reason))).toEqual(new Set([reason]));
+  },
+);
 
 test('a merchant who pipelines does not wait behind strangers who pipeline', async () => {
   const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });

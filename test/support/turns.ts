@@ -14,10 +14,16 @@ export async function settle(): Promise<void> {
 /** A request that never ends, and waits. */
 export const waiter: Waiter = { wait: (queue) => new Promise((resolve) => void queue.add(resolve)) };
 
-/** The turn of the event loop in which each response of this process has ended, until the test is over. */
-export function turnsOfResponses(): readonly number[] {
+/**
+ * The turn of the event loop in which each response of this process has ended, until the test is over.
+ *
+ * @param status of the responses that are counted; by default all are
+ */
+export function turnsOfResponses(status?: number): readonly number[] {
   const { turns, count, stop } = countTurns();
-  onEachResponse(count);
+  onEachResponse((exchange) => {
+    if (status === undefined || exchange.status === status) count();
+  });
   onTestFinished(stop);
   return turns;
 }
