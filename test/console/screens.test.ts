@@ -104,6 +104,15 @@ describeWithChromium('every screen', () => {
     await expectAccessible(page, 'a dialog');
   });
 
+  test('shows all of a menu, above its button if there is no room below', async () => {
+    const page = await browser.open(`${sidecar().url}#/accounts/acme/keys`, { height: 300 });
+    await signIn(page, 'operator');
+    await page.getByRole('button', { name: 'Actions of old' }).click();
+    const menu = await page.locator('ul.menu:popover-open').boundingBox();
+    expect(menu?.y).toBeGreaterThanOrEqual(0);
+    expect((menu?.y ?? 0) + (menu?.height ?? 0)).toBeLessThanOrEqual(300);
+  });
+
   test('is usable by keyboard alone: encryption is enabled, the key copied, the session ended', async () => {
     const { merchant, url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);

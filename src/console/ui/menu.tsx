@@ -18,8 +18,10 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
   // In the top layer, because a table would cut it off.
   const place = (): void => {
     if (button.current === null || list.current === null) return;
-    const { bottom, right } = button.current.getBoundingClientRect();
-    list.current.style.top = `${bottom + 4}px`;
+    const { top, bottom, right } = button.current.getBoundingClientRect();
+    const isLow = bottom > window.innerHeight / 2;
+    list.current.style.top = isLow ? 'auto' : `${bottom + 4}px`;
+    list.current.style.bottom = isLow ? `${window.innerHeight - top + 4}px` : 'auto';
     list.current.style.right = `${document.documentElement.clientWidth - right}px`;
   };
   return (
