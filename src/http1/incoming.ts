@@ -25,7 +25,7 @@ export interface IncomingOwner {
   onBody(piece: Buffer): void;
   /** The body is complete, or its bytes are no body. Called even while it is paused, if its last piece came before. */
   onBodyEnd(fault: RequestFault | undefined): void;
-  /** @returns false to hold nothing */
+  /** @returns false to hold nothing; never for a negative change */
   onHeld(change: number): boolean;
   /** Too much is held or discarded. */
   destroy(reason: 'limit'): void;
@@ -175,7 +175,7 @@ export class Incoming {
     const held = this.#held.length + this.#text.length;
     const change = held - this.#charged;
     if (change === 0) return;
-    if (this.#owner.onHeld(change) || change < 0) this.#charged = held;
+    if (this.#owner.onHeld(change)) this.#charged = held;
     else this.#owner.destroy('limit');
   }
 
