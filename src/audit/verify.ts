@@ -29,6 +29,8 @@ export interface VerifyOptions {
 export interface Report {
   readonly events: number;
   readonly signed: number;
+  /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
+  readonly signedByOthers: number;
   /** Empty: the trail is whole. Several only if some events are not chained, but covered by those behind them. */
   readonly problems: readonly Problem[];
 }
@@ -59,6 +61,7 @@ class Verification {
   readonly #problems = new Map<Fault, Problem>();
   #last: Before = beginning;
   #signed = 0;
+  #signedByOthers = 0;
   /** The key that signs from here on; undefined before the first signature. */
   #key: KeyObject | undefined;
   /** The key that made the last signature, which may be an older one than signs from here on. */
@@ -74,7 +77,12 @@ class Verification {
   }
 
   get report(): Report {
-    return { events: this.#last.position, signed: this.#signed, problems: [...this.#problems.values()] };
+    return {
+      events: this.#last.position,
+      signed: this.#signed,
+      signedByOthers: this.#signedByOthers,
+      problems: [...this.#problems.values()],
+    };
   }
 
   /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
@@ -98,9 +106,13 @@ class Verification {
     if (Math.max(0, ...anchors.keys()) > position)
       this.#fail(position + 1, 'missing', 'was removed: an anchor is behind it');
     // A key that the last line only names has signed nothing: anyone can name it.
-    const isTrusted = keys.some((key) => this.#signer?.equals(key));
+    const isTrusted = this.#signer !== undefined && this.#isGiven(this.#signer);
     if (keys.length > 0 && position > 0 && !isTrusted)
       this.#fail(position, 'unsigned', 'is the last one and not signed by a given key');
+  }
+
+  #isGiven(key: KeyObject): boolean {
+    return this.#options.keys.some((each) => each.equals(key));
   }
 
   #takeUnchained({ position, bytes }: Line): void {
@@ -123,6 +135,7 @@ class Verification {
     this.#signer = key;
     this.#key = announced.key ?? key;
     this.#signed += 1;
+    if (!this.#isGiven(key)) this.#signedByOthers = position;
     return true;
   }
 

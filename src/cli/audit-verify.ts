@@ -52,13 +52,17 @@ async function verify(
   const warnings: string[] = [];
   const lines = read(() => warnings.push('the last line is incomplete, as a crash leaves it, and was not verified'));
   const report = await verifyTrail(lines, { keys, anchors });
-  const { events, signed, problems } = report;
+  const { events, signed, signedByOthers, problems } = report;
   const unsigned = events - signed;
-  // Whoever writes such a trail anew, without the key, is found only by an anchor: the next change signs on.
+  // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
   if (problems.length === 0 && signed > 0 && unsigned > 0)
-    warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned + 1} with an anchor`);
+    warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned} with an anchor`);
+  if (problems.length === 0 && keys.length > 0 && signedByOthers > 0)
+    warnings.push(
+      `events up to ${signedByOthers} are signed by a key that was not given: give it too, or compare event ${signedByOthers} with an anchor`,
+    );
   for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
-  if (json) await io.stdout.write(`${JSON.stringify(report)}\n`);
+  if (json) await io.stdout.write(`${JSON.stringify({ events, signed, problems, warnings })}\n`);
   if (problems.length > 0)
     throw new CommandFailed(
       problems.map(({ position, fault, message }) => `event ${position} is ${fault}: it ${message}`),

@@ -82,12 +82,27 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
   const begun = chained([change(key), ...many(3)], key, unsigned);
   const rotated = chained([change(otherKey)], key, signed);
   const later = chained(many(3), otherKey, rotated);
-  expect(await verify([])).toEqual({ events: 0, signed: 0, problems: [] });
+  expect(await verify([])).toEqual({ events: 0, signed: 0, signedByOthers: 0, problems: [] });
   expect(await faults([], { keys: [publicHalf(key)] })).toEqual([]);
-  expect(await verify(unsigned)).toEqual({ events: 7, signed: 0, problems: [] });
-  expect(await verify(signed, { keys: [publicHalf(key)] })).toEqual({ events: 7, signed: 7, problems: [] });
-  expect(await verify(begun, { keys: [publicHalf(key)] })).toEqual({ events: 11, signed: 4, problems: [] });
-  expect(await verify(later, { keys: [publicHalf(otherKey)] })).toEqual({ events: 11, signed: 11, problems: [] });
+  expect(await verify(unsigned)).toEqual({ events: 7, signed: 0, signedByOthers: 0, problems: [] });
+  expect(await verify(signed, { keys: [publicHalf(key)] })).toEqual({
+    events: 7,
+    signed: 7,
+    signedByOthers: 0,
+    problems: [],
+  });
+  expect(await verify(begun, { keys: [publicHalf(key)] })).toEqual({
+    events: 11,
+    signed: 4,
+    signedByOthers: 0,
+    problems: [],
+  });
+  expect(await verify(later, { keys: [publicHalf(otherKey)] })).toEqual({
+    events: 11,
+    signed: 11,
+    signedByOthers: 8,
+    problems: [],
+  });
   for (const lines of [unsigned, signed]) {
     const anchors = new Map(lines.map((line, i) => [i + 1, hashOf(line)]));
     expect((await verify(lines, { anchors })).problems).toEqual([]);

@@ -47,7 +47,7 @@ describeOnEachStore('audit verify', (newStore) => {
     await add('b');
     expect(await run('audit verify')).toMatchObject({
       stdout: 'OK: 3 events, 2 signed\n',
-      stderr: 'warning: events 1 to 1 are not signed: compare event 2 with an anchor\n',
+      stderr: 'warning: events 1 to 1 are not signed: compare event 1 with an anchor\n',
     });
 
     for (const pems of [[], [other.pem], [two.pem]]) {
@@ -62,7 +62,20 @@ describeOnEachStore('audit verify', (newStore) => {
     await add('c');
     sign(two.pem);
     await add('d');
-    expect((await run(`audit verify${two.option}`)).stdout).toBe('OK: 6 events, 5 signed\n');
+    const unsigned = 'events 1 to 1 are not signed: compare event 1 with an anchor';
+    const others =
+      'events up to 4 are signed by a key that was not given: give it too, or compare event 4 with an anchor';
+    expect(await run(`audit verify${two.option}`)).toMatchObject({
+      stdout: 'OK: 6 events, 5 signed\n',
+      stderr: `warning: ${unsigned}\nwarning: ${others}\n`,
+    });
+    expect(JSON.parse((await run(`audit verify${two.option} --json`)).stdout)).toEqual({
+      events: 6,
+      signed: 5,
+      problems: [],
+      warnings: [unsigned, others],
+    });
+    expect((await run(`audit verify${two.option}${one.option}`)).stderr).toBe(`warning: ${unsigned}\n`);
     expect(await run(`audit verify${one.option}`)).toMatchObject({ code: 1 });
     expect((await exported()).map((line) => (JSON.parse(line) as { action: string }).action)).toEqual([
       'account_added',

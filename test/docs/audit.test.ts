@@ -62,11 +62,18 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
       const lines = Array.from({ length: changes }, (_, i) => JSON.stringify({ id: `a${i}`, name: `Ä "${i}"` }));
       folder.write({ 'accounts.ndjson': lines.join('\n') });
       const cli = commandsOn(folder.file('sidecar.yaml'));
-      expect(await cli.run(`accounts import ${folder.file('accounts.ndjson')}`)).toMatchObject({ code: 0 });
+      const { code, stderr } = await cli.run(`accounts import ${folder.file('accounts.ndjson')}`);
+      expect(code).toBe(0);
+      folder.write({ 'sidecar.log': stderr });
       expect(run('sh', '-euc', block('Verify it', 'sh run'))).toMatchObject({
         status: 0,
         stdout: `OK: ${changes + 1} events, ${changes + 1} signed\n`,
       });
+      const verifyWithLog = () => run('sh', '-euc', block('Verify it', 'sh anchors')).status;
+      expect(verifyWithLog()).toBe(0);
+      // As if the tail had been cut.
+      folder.write({ 'sidecar.log': stderr.replace(`"position":${changes + 1},`, `"position":${changes + 2},`) });
+      expect(verifyWithLog()).not.toBe(0);
       const verifiers = [
         ['python3', 'verify.py'],
         ['sh', 'verify.sh'],
