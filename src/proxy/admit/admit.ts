@@ -27,7 +27,7 @@ import { nothingKnown, refused, type Admitted, type Exchange } from './exchange.
 import { without } from './fields.ts';
 import { asksForWebSocket, readHead, type RequestHead } from './head.ts';
 import type { RouteMatch } from './router.ts';
-import { encryptionAt, sealingByHead, type ActiveEncryption } from './sealing.ts';
+import { encryptionAt, sealingByHead, sealingWith, type ActiveEncryption } from './sealing.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
 
@@ -199,7 +199,8 @@ function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySn
   const identified: Admitted = { ...exchange, principal, tier: kindOf(principal.key.prefix), encryption, sealing };
   if (enveloped && encryption !== undefined && sealing === undefined) {
     const hint = environment.name === 'test' ? fingerprintHint(encryption) : undefined;
-    return { ...identified, refusal: new Refusal('decryption_failed', { hint, reason: 'fingerprint' }) };
+    const refusal = new Refusal('decryption_failed', { hint, reason: 'fingerprint' });
+    return { ...identified, sealing: sealingWith(undefined, encryption), refusal };
   }
   if (!principal.account.active) return { ...identified, refusal: new Refusal('account_inactive') };
   if (test !== undefined) return identified;
