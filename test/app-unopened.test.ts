@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { onlineChecks } from '../src/cli/check-online.ts';
-import { keyringOf } from './support/cli.ts';
 import { expectPlainRefusal, send } from './support/client.ts';
 import { scrape } from './support/metrics.ts';
 import { acme, configOf, globex, keys, startSidecar } from './support/sidecar.ts';
@@ -22,7 +21,7 @@ test('credentials in a file that do not open affect only their account, and show
   expect(sidecar.log).toContainEqual(
     expect.objectContaining({ level: 'error', tried: 2, failed: 1, problem: unwrapError }),
   );
-  expect(await onlineChecks(config, { clock: Date.now, keyring: keyringOf })).toContainEqual({
+  expect(await onlineChecks(config, { clock: Date.now })).toContainEqual({
     check: 'credentials',
     ok: false,
     detail: `1 of 2 accounts failed: ${unwrapError}`,

@@ -3,7 +3,7 @@ import { loadConfig } from '../config/load.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
 import { combine, type LoadResult } from '../config/loaded.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
-import { onlineChecks, type Check } from './check-online.ts';
+import { kmsChecks, onlineChecks, type Check } from './check-online.ts';
 import { maxProblems, problemLines } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -20,13 +20,18 @@ export interface CheckOptions {
  * upstreams and the certificates can be used now. Returns the exit code.
  */
 export async function check(io: CheckIo, options: CheckOptions): Promise<number> {
-  const loaded = options.online ? await loadOnline(io, options.config) : loadConfig(options.config, io.env, 'problem');
+  const form = loadConfig(options.config, io.env, 'problem');
+  const kms = form.ok && options.online ? await kmsChecks(form.config, io.keyring) : [];
+  const isLocked = kms.some((each) => !each.ok);
+  const loaded = kms.length > 0 && !isLocked ? await loadOnline(io, options.config) : form;
   const problems = loaded.ok ? [] : loaded.problems;
   const isOffline = loaded.ok && loaded.config.kms !== undefined && !options.online;
   const unopened = 'warning: stored credentials were not opened: only "check --online" asks the KMS';
   const notes = isOffline ? [problemWithFile(options.config, unopened, 'kms')] : [];
   const warnings = loaded.ok ? [...loaded.warnings, ...notes] : [];
-  const checks = loaded.ok && options.online ? await onlineChecks(loaded.config, io) : [];
+  // Without the KMS, credentials do not open, whatever they are.
+  const others = loaded.ok && options.online && !isLocked ? await onlineChecks(loaded.config, io) : [];
+  const checks = [...kms, ...others];
   const ok = loaded.ok && checks.every((each) => each.ok);
   if (options.json) {
     const result = { ok, problem_count: problems.length, problems: problems.slice(0, maxProblems), warnings, checks };

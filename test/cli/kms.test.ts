@@ -155,7 +155,10 @@ describeOnEachStore('with a KMS', (newStore) => {
     expect((await run('check')).stdout).toMatch(
       /kms {2}warning: stored credentials were not opened: only "check --online" asks the KMS\nOK\n$/,
     );
-    expect((await run('check --online')).code).not.toBe(0);
+    expect(await run('check --online')).toMatchObject({
+      code: 1,
+      stdout: expect.stringMatching(/^failed {2}kms {2}Status of the KMS at .* failed: ENOENT/m) as string,
+    });
   });
 
   const whole = { timeout: 120_000 };
