@@ -72,8 +72,8 @@ export interface Store {
    */
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent>;
 
-  /** The lines of the trail, byte for byte and without newlines. @param torn called if the last one is incomplete, and left out */
-  trail(torn: () => void): AsyncIterable<Buffer>;
+  /** The lines of the trail, byte for byte and without newlines. `torn`: the last one is incomplete; `stray`: one has another position. */
+  trail(torn: () => void, stray?: (line: number, position: string) => void): AsyncIterable<Buffer>;
 
   /** When the account last sent an envelope in an environment in which it does not encrypt. Undefined: not on record. */
   lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined>;

@@ -3,7 +3,8 @@ import { createReadStream, readFileSync } from 'node:fs';
 import { InvalidArgumentError } from 'commander';
 import { publicHalf, tiesOf } from '../audit/chain.ts';
 import { linesOf } from '../audit/lines.ts';
-import { verifyTrail } from '../audit/verify.ts';
+import type { Store } from '../accounts/store.ts';
+import { verifyTrail, type Problem } from '../audit/verify.ts';
 import { cryptography } from '../cryptography.ts';
 import { CommandFailed, printError } from './failures.ts';
 import type { CliIo } from './io.ts';
@@ -32,7 +33,7 @@ interface VerifyOptions {
 
 async function verifyStore({ store, settings, io }: StoreSession, options: VerifyOptions): Promise<void> {
   const key = options.key ?? settings.auditKeys.slice(0, 1).map(publicHalf);
-  await verify(io, (torn) => store.trail(torn), { ...options, key });
+  await verify(io, (torn, stray) => store.trail(torn, stray), { ...options, key });
 }
 
 async function verifyFile(io: CliIo, file: string, options: VerifyOptions): Promise<void> {
@@ -46,13 +47,19 @@ async function verifyFile(io: CliIo, file: string, options: VerifyOptions): Prom
 
 async function verify(
   io: CliIo,
-  read: (torn: () => void) => AsyncIterable<Buffer>,
+  read: (...faults: Parameters<Store['trail']>) => AsyncIterable<Buffer>,
   { key: keys = [], anchor: anchors = new Map(), json }: VerifyOptions,
 ): Promise<void> {
   const warnings: string[] = [];
-  const lines = read(() => warnings.push('the last line is incomplete, as a crash leaves it, and was not verified'));
+  let stray: Problem | undefined;
+  const lines = read(
+    () => warnings.push('the last line is incomplete, as a crash leaves it, and was not verified'),
+    (line, position) => void (stray ??= { position: line, fault: 'moved', message: `stands at position ${position}` }),
+  );
   const report = await verifyTrail(lines, { keys, anchors });
-  const { events, signed, signedByOthers, problems } = report;
+  const { events, signed, signedByOthers } = report;
+  // What is missing moves all lines behind it.
+  const problems = report.problems.length > 0 || stray === undefined ? report.problems : [stray];
   const unsigned = events - signed;
   // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
   if (problems.length === 0 && signed > 0 && unsigned > 0)

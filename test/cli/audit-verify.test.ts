@@ -235,6 +235,45 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     expect(await run('audit verify')).toMatchObject({ code: 1, stderr: expect.stringContaining(problem) as string });
   });
 
+  test.each([
+    ['a copy of the last line', '9007199254740991, line', 'event 5 is moved'],
+    ['a copy of the last line at the last position of all', '9223372036854775807, line', 'event 5 is moved'],
+    [
+      'a line that fits to the last one',
+      `999999999999999, json_build_object('position', 3)::text`,
+      'event 5 is unchained',
+    ],
+  ])('shows %s far behind it, and goes on before that', async (_what, row, problem) => {
+    const { run, add, sql } = await onDatabase();
+    await add('a');
+    await add('b');
+    const insert = `INSERT INTO trail SELECT ${row} FROM trail WHERE position = 2`;
+    await expect(sql(insert)).rejects.toThrow('the trail has no line before this position');
+    // As it may stand there from an earlier time.
+    await sql(
+      `ALTER TABLE trail DISABLE TRIGGER refuse_gap; ${insert}; ALTER TABLE trail ENABLE ALWAYS TRIGGER refuse_gap`,
+    );
+    await add('c');
+    expect(await run('accounts deactivate a')).toMatchObject({ code: 0 });
+    const positions = 'SELECT position FROM trail ORDER BY position LIMIT 4';
+    expect(await sql(positions)).toBe('1\n2\n3\n4');
+    expect(await run('audit verify')).toMatchObject({ code: 1, stderr: expect.stringContaining(problem) as string });
+    expect(lines((await run('audit export')).stdout)).toHaveLength(5);
+    await sql('DELETE FROM trail WHERE position > 4');
+    expect((await run('audit verify')).stdout).toBe('OK: 4 events, 0 signed\n');
+  });
+
+  test('shows a line that its owner moved to a far position, which changes nothing of its chain', async () => {
+    const { run, add, sql } = await onDatabase();
+    for (const id of ['a', 'b', 'c']) await add(id);
+    await sql('UPDATE trail SET position = 9007199254740991 WHERE position = 3');
+    expect(await run('audit verify')).toMatchObject({
+      code: 1,
+      stderr: 'audit verify: event 3 is moved: it stands at position 9007199254740991\n',
+    });
+    expect((await run('audit list')).stdout).toContain('9007199254740991');
+  });
+
   test('takes over what the version before wrote, beside changes; again after a rollback', async () => {
     const { run, add, sql, exported } = await onDatabase();
     const older = (count: number) =>

@@ -20,7 +20,7 @@ export async function* readEvents(
   const begin = new Date(since).toISOString();
   const values = [account ?? null, begin, end, action ?? null, environment ?? null, actor ?? null];
   for await (const row of trailRows(run, range, condition, values)) {
-    const event = eventOf(row.line, row.position);
+    const event = eventOf(row.line, Number(row.position));
     if (event === undefined) unreadable(new AccountsError('store_invalid', `audit event ${row.position} is not one`));
     else yield event;
   }

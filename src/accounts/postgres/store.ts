@@ -158,8 +158,13 @@ export class PostgresStore implements Store {
     yield* readEvents(this.#query('bulk'), filter, unreadable);
   }
 
-  async *trail(_torn?: () => void): AsyncIterable<Buffer> {
-    for await (const { line } of trailRows(this.#query('bulk'), { after: 0 })) yield Buffer.from(line);
+  async *trail(_torn?: () => void, stray?: (line: number, position: string) => void): AsyncIterable<Buffer> {
+    let number = 0;
+    for await (const { position, line } of trailRows(this.#query('bulk'), { after: 0 })) {
+      number += 1;
+      if (position !== String(number)) stray?.(number, position);
+      yield Buffer.from(line);
+    }
     yield* olderLines(this.#query('bulk'));
   }
 

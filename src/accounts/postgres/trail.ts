@@ -12,7 +12,8 @@ const page = 1_000;
 const attempts = 1_000;
 
 export interface TrailRow {
-  readonly position: number;
+  /** A bigint as the driver has it, so that none is out of reach. */
+  readonly position: string;
   readonly line: string;
 }
 
@@ -44,9 +45,15 @@ export async function record(
   throw contended(undefined);
 }
 
+/**
+ * The last line that has one before it: a stray one, of the table's owner or of a time before the database refused it, does not stop
+ * changes. A scalar subquery, unlike EXISTS, is never planned as a scan of the whole trail.
+ */
 async function endOfTrail(run: Query): Promise<TrailEnd> {
-  const [last] = await run<TrailRow>(
-    'SELECT position::float8 AS position, line FROM envelope_sidecar.trail ORDER BY trail.position DESC LIMIT 1',
+  const [last] = await run<{ readonly position: number; readonly line: string }>(
+    `SELECT position::float8 AS position, line FROM envelope_sidecar.trail
+      WHERE position = 1 OR (SELECT true FROM envelope_sidecar.trail AS before WHERE before.position = trail.position - 1)
+      ORDER BY trail.position DESC LIMIT 1`,
   );
   if (last === undefined) return { ...beginning, chained: undefined };
   const chained = Buffer.from(last.line);
@@ -73,11 +80,11 @@ export async function* trailRows(
   values: readonly unknown[] = [],
 ): AsyncIterable<TrailRow> {
   const order = after === undefined ? 'DESC' : 'ASC';
-  let [low, high] = [after ?? 0, before ?? Number.MAX_SAFE_INTEGER];
+  let [low, high]: (number | string | null)[] = [after ?? 0, before ?? null];
   for (;;) {
-    const found = await run<TrailRow>(
-      `SELECT position::float8 AS position, line FROM envelope_sidecar.trail
-        WHERE position > $1 AND position < $2 ${condition} ORDER BY trail.position ${order} LIMIT ${page}`,
+    const found: readonly TrailRow[] = await run<TrailRow>(
+      `SELECT position, line FROM envelope_sidecar.trail
+        WHERE position > $1 AND ($2::bigint IS NULL OR position < $2) ${condition} ORDER BY trail.position ${order} LIMIT ${page}`,
       [low, high, ...values],
     );
     yield* found;

@@ -57,6 +57,10 @@ describeWithPostgres('the database roles in the documentation', () => {
     ]) {
       await expect(postgres.psql(url, sql)).rejects.toThrow(/permission denied|must be owner/);
     }
+    const far = 'INSERT INTO envelope_sidecar.trail SELECT 9007199254740991, line FROM envelope_sidecar.trail LIMIT 1';
+    await expect(postgres.psql(url, far)).rejects.toThrow('the trail has no line before this position');
+    const older = `INSERT INTO envelope_sidecar.audit (at, actor, action, details) VALUES (now(), 'user:x', 'key_issued', '{}')`;
+    await expect(postgres.psql(url, older)).rejects.toThrow('permission denied');
     expect(await postgres.psql(owner, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('2');
   });
 
