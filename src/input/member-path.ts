@@ -28,6 +28,7 @@ function nearestName(name: string, known: readonly string[]): string | undefined
   let nearest: string | undefined;
   let least = Math.min(2, Math.floor(name.length / 2)) + 1;
   for (const candidate of known) {
+    if (Math.abs(name.length - candidate.length) >= least) continue;
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
     if (distance < least) [nearest, least] = [candidate, distance];
   }

@@ -16,6 +16,13 @@ export interface Input {
   report(path: MemberPath, message: string, part?: 'name' | 'value'): void;
 }
 
+/** A mistake in the member at `path`, or in its name. */
+interface Mistake {
+  readonly path: MemberPath;
+  readonly message: string;
+  readonly part?: 'name';
+}
+
 /**
  * Validates input against a schema and reports every mistake. Returns the valid parts: a part that is missing was
  * reported, so further checks can skip it.
@@ -32,25 +39,39 @@ export function validate<S extends z.ZodType>(input: Input, schema: S, once = fa
   // Only after a mistake: a schema that is refined is a new one, which takes longer to make than a small input to validate.
   schema.refine((value) => ((seen = value), true), { when: () => true }).safeParse(input.value);
   for (const issue of result.error.issues) {
-    report(input, issue, []);
+    for (const { path, message, part } of mistakesIn(issue, [])) input.report(path, message, part);
     if (issue.code !== 'unrecognized_keys') seen = without(seen, issue.path);
   }
   return seen as Partly<z.output<S>>;
 }
 
-function report(input: Input, issue: z.core.$ZodIssue, parent: MemberPath): void {
+/** Validates a value that is of use only as a whole. Each mistake is worked out when it is asked for: a stranger may make many. */
+export function validateWhole<S extends z.ZodType>(
+  sent: unknown,
+  schema: S,
+): { readonly value: z.output<S> } | { readonly mistakes: Iterable<Mistake> } {
+  const result = schema.safeParse(sent, { error: messageOf });
+  if (result.success) return { value: result.data };
+  return { mistakes: mistakesOf(result.error.issues, []) };
+}
+
+function* mistakesOf(issues: readonly z.core.$ZodIssue[], parent: MemberPath): Generator<Mistake> {
+  for (const issue of issues) yield* mistakesIn(issue, parent);
+}
+
+function* mistakesIn(issue: z.core.$ZodIssue, parent: MemberPath): Generator<Mistake> {
   const path = [...parent, ...(issue.path as MemberPath)];
   if (issue.code === 'unrecognized_keys') {
-    // One message per line: see `messageOf`.
-    const messages = issue.message.split('\n');
-    for (const [i, name] of issue.keys.entries()) input.report([...path, name], messages[i] ?? '', 'name');
+    // The known names: see `messageOf`.
+    const known = issue.message.split(',');
+    for (const name of issue.keys) yield { path: [...path, name], message: unknownMember(name, known), part: 'name' };
     return;
   }
   const ways = issue.code === 'invalid_union' ? issue.errors.filter((errors) => !errors.some(isWrongType)) : [];
   // If an alternative has the right form and fails only when the value is read, that alternative was meant.
   const meant = ways.find((errors) => errors.every(({ code }) => code === 'custom')) ?? (ways.length === 1 && ways[0]);
-  if (!meant) input.report(path, issue.message);
-  else for (const inner of meant) report(input, inner, path);
+  if (!meant) yield { path, message: issue.message };
+  else yield* mistakesOf(meant, path);
 }
 
 /** Whether the value has another type than this alternative expects, such as text instead of members. */
@@ -78,10 +99,9 @@ const typeNames: Readonly<Record<string, string>> = {
 };
 
 const messageOf: z.core.$ZodErrorMap = (issue) => {
-  if (issue.code === 'unrecognized_keys') {
-    const known = issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape) : [];
-    return issue.keys.map((name) => unknownMember(name, known)).join('\n');
-  }
+  // Only the known names, because comparing an unknown one with each of them takes long.
+  if (issue.code === 'unrecognized_keys')
+    return issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape).join(',') : '';
   if (issue.code === 'invalid_type') {
     const expected = `expected ${typeNames[issue.expected] ?? issue.expected}`;
     return issue.input === undefined ? `missing: ${expected}` : expected;

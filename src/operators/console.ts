@@ -11,12 +11,13 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { AccessEvents } from './access-events.ts';
 import { whenLeft } from './client-left.ts';
 import { Guesses } from './guesses.ts';
-import { readInput } from './input.ts';
+import { readBody, readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './origin.ts';
 import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
 import { findToken } from './tokens.ts';
+import { Turns } from './turns.ts';
 
 /** The folder of the built page. */
 const built = packageFile('dist/console/');
@@ -74,6 +75,7 @@ export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
   readonly #guesses: Guesses;
+  readonly #turns = new Turns();
 
   constructor(dependencies: ConsoleDependencies) {
     this.#dependencies = dependencies;
@@ -121,12 +123,14 @@ export class Console {
     });
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
-      const { token: sent } = readInput(signIn, {}, request.body) as z.output<typeof signIn>;
-      const token = findToken(`Bearer ${sent}`, this.#dependencies.state().tokens);
-      if (token === undefined) {
-        await this.#guesses.slow(request.ip, whenLeft(reply.raw));
-        throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
-      }
+      const left = whenLeft(reply.raw);
+      // One queue for all, because they may be strangers. Only reading is in it, not the wait after a wrong token.
+      const token = await this.#turns
+        .take('sign_in', left, async () => this.#tokenIn(request.body))
+        .catch(async (error: unknown) => {
+          await this.#guesses.slow(request.ip, left);
+          throw error;
+        });
       if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');
       request.token = token;
       this.#dependencies.access.signedIn(token, { origin: request.ip, requestId: request.id });
@@ -142,6 +146,15 @@ export class Console {
     });
   }
 
+  /** @throws ApiProblem `unauthorized`, or what is wrong with the body */
+  #tokenIn(body: unknown): OperatorsToken {
+    const sent = typeof body === 'string' ? readBody(body) : undefined;
+    const { token } = readInput(signIn, {}, sent) as z.output<typeof signIn>;
+    const found = findToken(`Bearer ${token}`, this.#dependencies.state().tokens);
+    if (found === undefined) throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
+    return found;
+  }
+
   #sessionOf(request: FastifyRequest): OpenSession | undefined {
     const { console, tokens } = this.#dependencies.state();
     if (!console || !isFromOwnPage(request.method, request.headers, this.#dependencies.secure)) return undefined;
@@ -154,13 +167,17 @@ export class Console {
   }
 
   #halvesOf(request: FastifyRequest): SessionHalves {
-    const { [keyHeader]: key } = request.headers;
-    return { browser: request.cookies[this.#cookieOf(request)] ?? '', key: typeof key === 'string' ? key : '' };
+    const { [keyHeader]: key, cookie = '' } = request.headers;
+    const name = `${this.#cookieOf(request)}=`;
+    // Only this one is read: a stranger may send a thousand.
+    const browser = cookie.split(/; */).find((pair) => pair.startsWith(name)) ?? name;
+    return { browser: browser.slice(name.length), key: typeof key === 'string' ? key : '' };
   }
 
   #setCookie(request: FastifyRequest, reply: FastifyReply, value: string, expires: Date): void {
     const { secure } = this.#dependencies;
-    reply.setCookie(this.#cookieOf(request), value, { path: '/', httpOnly: true, sameSite: 'strict', secure, expires });
+    const attributes = { path: '/', httpOnly: true, sameSite: 'strict', secure, expires } as const;
+    void reply.header('Set-Cookie', reply.server.serializeCookie(this.#cookieOf(request), value, attributes));
   }
 
   /**

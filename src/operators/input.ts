@@ -3,10 +3,13 @@ import type { IdempotencyKey } from '../accounts/store.ts';
 import { sha256Hex } from '../accounts/api-key.ts';
 import { DuplicateMember, parseJson } from '../input/json.ts';
 import { formatPath } from '../input/member-path.ts';
-import { validate } from '../input/validate.ts';
+import { validateWhole } from '../input/validate.ts';
 import { ApiProblem, type MemberProblem } from './problems.ts';
 
 type Members = Readonly<Record<string, unknown>>;
+
+/** The most problems of one input that are reported. */
+const maxReported = 20;
 
 /** Parses the body of a request. @throws ApiProblem `malformed_body` */
 export function readBody(text: string): unknown {
@@ -21,19 +24,29 @@ export function readBody(text: string): unknown {
 /**
  * Merges the parameters of the path with the members of the body, or of the query, and validates them by the schema.
  *
- * @throws ApiProblem `invalid_request`, with every mistake
+ * @throws ApiProblem `invalid_request`, with the first mistakes
  */
 export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Members {
   const wrong: MemberProblem[] = [];
-  const report = (at: readonly (string | number)[], message: string): void => {
-    wrong.push({ path: formatPath(at), message });
-  };
   if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) {
-    report([], 'expected a JSON object');
+    wrong.push({ path: formatPath([]), message: 'expected a JSON object' });
   } else {
-    for (const name of Object.keys(sent)) if (Object.hasOwn(path, name)) report([name], 'is already in the path');
-    const input = validate({ value: { ...sent, ...path }, report }, schema);
-    if (wrong.length === 0) return input as Members;
+    for (const name of Object.keys(path))
+      if (Object.hasOwn(sent, name)) wrong.push({ path: formatPath([name]), message: 'is already in the path' });
+    const checked = validateWhole({ ...sent, ...path }, schema);
+    if ('value' in checked) {
+      if (wrong.length === 0) return checked.value;
+    } else {
+      for (const { path: at, message } of checked.mistakes) {
+        if (wrong.length === maxReported)
+          throw new ApiProblem(
+            'invalid_request',
+            'The request is invalid: "errors" lists the first 20 problems.',
+            wrong,
+          );
+        wrong.push({ path: formatPath(at), message });
+      }
+    }
   }
   throw new ApiProblem('invalid_request', 'The request is invalid: "errors" lists every problem.', wrong);
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { parse as parseQuery } from 'node:querystring';
 import type { RequestListener, Server } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
@@ -14,7 +15,6 @@ import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
 import type { Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
-import { readBody } from './input.ts';
 import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
 import { bodyLimit, problemOf } from './problem-of.ts';
@@ -35,6 +35,8 @@ const limits = {
   // By default Node checks the two timeouts above only every 30 s.
   connectionsCheckingInterval: 1_000,
 };
+/** The most parameters of a query that are read. */
+const maxParameters = 100;
 /** The most connections. Beyond that the oldest one that has not shown a good token, or is one too many of its token, is closed for a new one. */
 const maxConnections = 100;
 /** An idle connection is closed after this time, which is longer than any operation takes. */
@@ -129,7 +131,11 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
     // Endpoints check parameters themselves.
-    routerOptions: { maxParamLength: limits.maxHeaderSize },
+    routerOptions: {
+      maxParamLength: limits.maxHeaderSize,
+      // It is parsed before the token is known. No endpoint has so many parameters, and one that comes twice is refused.
+      querystringParser: (query) => parseQuery(query, '&', '=', { maxKeys: maxParameters }),
+    },
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
     // The router cannot decode the path.
@@ -139,13 +145,14 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   if (tls !== undefined) onHandshakeFailures(app.server, onHandshakeFailure);
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
-  app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) =>
-    readBody(text),
-  );
+  // Without Fastify's own for text/plain, which a page of another site may send.
+  app.removeAllContentTypeParsers();
+  // Parsed in the request's turn.
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
   const console = new Console({ state, log, clock, secure: tls !== undefined, access });
-  // Before the hooks that look for the session's cookie.
-  await app.register(fastifyCookie);
+  // Not parsed for every request: that would be before the host and the token are checked.
+  await app.register(fastifyCookie, { hook: false });
   app.addHook('onRequest', async (request, reply) => {
     void reply.headers(headersOf(request));
     const { hosts, tokens } = state();

@@ -71,7 +71,10 @@ export const problemDocument = z
     detail: z.string(),
     code: z.enum(Object.keys(table) as ProblemCode[]).describe('Identifies the problem to programs.'),
     request_id: z.string(),
-    errors: z.array(memberProblem).optional().describe('With `invalid_request`: every problem and its member.'),
+    errors: z
+      .array(memberProblem)
+      .optional()
+      .describe('With `invalid_request`: the first 20 problems, each with its member.'),
   })
   .describe('A problem document (RFC 9457).');
 

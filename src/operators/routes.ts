@@ -6,7 +6,7 @@ import { whenLeft } from './client-left.ts';
 import type { Caller, Endpoint, Parts, RawRequest } from './endpoint.ts';
 import { apiRoot } from './endpoints.ts';
 import { SealedBody } from './endpoints/seal.ts';
-import { readIdempotencyKey, readInput } from './input.ts';
+import { readBody, readIdempotencyKey, readInput } from './input.ts';
 import { ApiProblem } from './problems.ts';
 import { checkPermission } from './tokens.ts';
 import { Turns } from './turns.ts';
@@ -50,12 +50,22 @@ export class Routes {
         const { hash } = signedIn(request);
         const queue = queueFor(endpoint, hash);
         const left = whenLeft(reply.raw);
-        const inTurn: InTurn = (work) => (queue === undefined ? work() : this.#turns.take(queue, left, work));
-        const result = await carryOut(endpoint, request, this.#parts(), this.#clock(), left, inTurn);
+        const parts = this.#parts();
+        const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
+        // Whatever grows with the request or its result is done in the turn.
+        const work = async (): Promise<object | string> => {
+          const result = await carryOut(endpoint, request, parts, this.#clock(), left);
+          return changes || result instanceof SealedBody ? result : this.#text(result, reply, hash);
+        };
+        const result = await (queue === undefined ? work() : this.#turns.take(queue, left, work));
         void reply.code(endpoint.response.status);
-        if (!(result instanceof SealedBody)) return this.#text(result, reply, hash);
-        void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
-        return result.envelope;
+        if (result instanceof SealedBody) {
+          void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });
+          return result.envelope;
+        }
+        if (typeof result === 'string') return result;
+        // Not in the turn, because it waits. The result of a change is short.
+        return this.#text({ ...result, in_force: await parts.isServed(request.account ?? '') }, reply, hash);
       },
     };
   }
@@ -74,9 +84,6 @@ export class Routes {
   }
 }
 
-/** Does work now, or when its turn has come. */
-type InTurn = (work: () => Promise<object>) => Promise<object>;
-
 /**
  * The queue in which a request waits for others of its token, so that one token cannot keep the others from their revocations. What
  * reads much has one queue, everything else one for each operation. Undefined: it does not wait.
@@ -92,10 +99,10 @@ async function carryOut(
   parts: Parts,
   now: number,
   left: AbortSignal,
-  inTurn: InTurn,
 ): Promise<object> {
   const { params, query, body, headers } = request;
-  const sent = endpoint.method === 'GET' ? query : endpoint.rawBody ? {} : (body ?? {});
+  const inBody = typeof body === 'string' ? (readBody(body) ?? {}) : {};
+  const sent = endpoint.method === 'GET' ? query : inBody;
   const input = readInput(endpoint.input, params as Readonly<Record<string, unknown>>, sent);
   const account = (input['account'] ?? input['id']) as string | undefined;
   request.account = account;
@@ -112,11 +119,9 @@ async function carryOut(
     token,
   };
   const raw: RawRequest = { now, body: endpoint.rawBody ? (body as Readable | undefined) : undefined, left };
-  const result = await inTurn(() => endpoint.run(parts, input as never, caller, raw));
+  const result = await endpoint.run(parts, input as never, caller, raw);
   // The rows of other accounts.
-  if ('unreadable' in result && token.account !== undefined) return { ...result, unreadable: [] };
-  if (endpoint.role === 'viewer' || endpoint.rawBody) return result;
-  return { ...result, in_force: await parts.isServed(account ?? '') };
+  return 'unreadable' in result && token.account !== undefined ? { ...result, unreadable: [] } : result;
 }
 
 /** The token of a request. Requests without one have been refused. */

@@ -1,8 +1,8 @@
 /** An owner rests for this many times as long as its work took: work may be synchronous, and merchants wait meanwhile. */
 const restFactor = 3;
 
-/** The longest rest, in milliseconds. */
-const maxRest = 20;
+/** The longest rest, in milliseconds. A much shorter one than the work would let one owner keep merchants waiting. */
+const maxRest = 1_000;
 
 /** Work of one owner is done one at a time, with rests, so that an owner with much of it leaves room for others. */
 export class Turns {
@@ -26,11 +26,13 @@ export class Turns {
       void (before ?? Promise.resolve()).then(over);
       throw error;
     }
-    const began = performance.now();
+    const began = performance.eventLoopUtilization();
     try {
       return await work();
     } finally {
-      setTimeout(over, Math.min(maxRest, restFactor * (performance.now() - began))).unref();
+      // Only the time in which the process was busy: while work waits for the database, merchants do not wait.
+      const { active } = performance.eventLoopUtilization(began);
+      setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
     }
   }
 }

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { fastify } from 'fastify';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Endpoint, Parts } from '../../src/operators/endpoint.ts';
@@ -46,7 +46,10 @@ describeWithPostgres('searches of one token', () => {
   });
 });
 
-type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role'> & { readonly run: () => Promise<object> };
+type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role'> & {
+  readonly input?: Endpoint['input'];
+  readonly run: () => Promise<object>;
+};
 
 /** Endpoints behind real HTTP, for any token: the name of the operator is its `Authorization`. */
 function appOf(rows: readonly Row[]) {
@@ -109,6 +112,64 @@ test('the requests of one token wait for each other, by operation, and those who
   expect(running).toHaveLength(4);
 });
 
+test('the input of a request is read, and its response written, in its turn', async () => {
+  const steps: string[] = [];
+  const read: number[] = [];
+  let written = 0;
+  const row = { method: 'GET', path: '/list', operation: 'list', role: 'viewer' } as const;
+  const input = z.strictObject({
+    name: z.string().refine((name) => (read.push(performance.now()), steps.push(`${name} is read`))),
+  });
+  const first = Promise.withResolvers<void>();
+  const write = (): object => {
+    steps.push('it is written');
+    const began = performance.now();
+    while (performance.now() < began + 20);
+    written ||= performance.now();
+    return {};
+  };
+  const app = appOf([
+    {
+      ...row,
+      input,
+      run: async () => {
+        steps.push('it runs');
+        if (steps.length === 2) await first.promise;
+        return { toJSON: write };
+      },
+    },
+  ]);
+  const origin = await app.listen({ port: 0, host: '127.0.0.1' });
+  onTestFinished(() => app.close());
+  let arrived = 0;
+  app.server.on('request', () => (arrived += 1));
+  const ask = async (name: string) => (await fetch(`${origin}/api/v1/list?name=${name}`)).status;
+
+  const one = ask('one');
+  await eventually('the first one runs', () => steps.length === 2);
+  const two = ask('two');
+  await eventually('the second one has arrived', () => arrived === 2);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  first.resolve();
+  expect(await Promise.all([one, two])).toEqual([200, 200]);
+  const of = (name: string): string[] => [`${name} is read`, 'it runs', 'it is written'];
+  expect(steps).toEqual([...of('one'), ...of('two')]);
+  // The owner rests for the writing too.
+  expect((read[1] ?? 0) - written).toBeGreaterThanOrEqual(55);
+});
+
+test('after work that took long, others are served for three times as long too', async () => {
+  const turns = new Turns();
+  const left = new AbortController().signal;
+  const busyUntil = (end: number): void => {
+    while (performance.now() < end);
+  };
+  await turns.take('one', left, async () => busyUntil(performance.now() + 50));
+  const ended = performance.now();
+  await turns.take('one', left, async () => {});
+  expect(performance.now() - ended).toBeGreaterThanOrEqual(145);
+});
+
 test('between two requests of one token others are served, for three times as long as the first took', async () => {
   const turns = new Turns();
   const times: number[] = [];
@@ -168,4 +229,37 @@ test('a wrong sign-in whose client has left is not held until its answer would b
   const lines = (): number => sidecar.log.filter(({ code }) => code === 'unauthorized').length;
   // Those that left are over long before the ten seconds of the slowest.
   await eventually('all are over', () => lines() === 12, { timeout: 5_000 });
+});
+
+test('bodies of sign-ins are read in one queue, and a wrong body is slowed as a wrong token is', async () => {
+  const { url } = await startApi();
+  const take = vi.spyOn(Turns.prototype, 'take');
+  onTestFinished(() => take.mockRestore());
+  const signIn = async (body: string): Promise<number> => {
+    const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' };
+    return (await fetch(new URL('/console/session', url), { method: 'POST', headers, body })).status;
+  };
+  const bodies = ['{', '{}', '{"token":1}', '{"other":1}', '[]'];
+  for (const body of bodies) expect(await signIn(body)).toBe(400);
+  expect(new Set(take.mock.calls.map(([queue]) => queue))).toEqual(new Set(['sign_in']));
+  expect(take).toHaveBeenCalledTimes(bodies.length);
+  const began = performance.now();
+  expect(await signIn('{"other":1}')).toBe(400);
+  expect(performance.now() - began).toBeGreaterThanOrEqual(245);
+  expect(await signIn(JSON.stringify({ token }))).toBe(200);
+});
+
+test('of a query and a head that a stranger makes costly, only what is needed is read', async () => {
+  const { ask, url } = await startApi();
+  const parsed = vi.spyOn(globalThis, 'decodeURIComponent');
+  onTestFinished(() => parsed.mockRestore());
+  const cookie = Array.from({ length: 500 }, (_, i) => `c${i}=%41`).join('; ');
+  const { status } = await fetch(new URL('/api/v1/session', url), { headers: { cookie } });
+  expect([status, parsed.mock.calls.length]).toEqual([401, 0]);
+  const many = Array.from({ length: 1_500 }, (_, i) => `q${i}`).join('&');
+  expect((await ask(`GET /audit?${many}`)).status).toBe(400);
+  // The first hundred alone are invalid, because no endpoint has so many.
+  const { body } = await ask(`GET /audit?${'limit=1&'.repeat(100)}other`);
+  expect(body).toMatchObject({ status: 400, errors: [{ path: 'limit' }] });
+  expect(body['errors']).toHaveLength(1);
 });
