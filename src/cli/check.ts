@@ -23,7 +23,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
   const form = loadConfig(options.config, io.env, 'problem');
   const kms = form.ok && options.online ? await kmsChecks(form.config, io.keyring) : [];
   const isLocked = kms.some((each) => !each.ok);
-  const loaded = kms.length > 0 && !isLocked ? await loadOnline(io, options.config) : form;
+  const loaded = options.online && !isLocked ? await loadOnline(io, options.config) : form;
   const problems = loaded.ok ? [] : loaded.problems;
   const isOffline = loaded.ok && loaded.config.kms !== undefined && !options.online;
   const unopened = 'warning: stored credentials were not opened: only "check --online" asks the KMS';

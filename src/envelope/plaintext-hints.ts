@@ -32,14 +32,19 @@ export function slipOfPlaintext(padded: Buffer): string | undefined {
   return undefined;
 }
 
+/** The most beginnings that are tried: each costs a check of the whole plaintext, and a stranger may send brackets alone. */
+const maxBeginnings = 4;
+
 /** A prefix such as a length, a nonce or the name of a type. */
 function jsonStartsAt(plaintext: Buffer): number | undefined {
-  for (let from = 1; from <= 2 * blockLength; from += 1) {
+  let tried = 0;
+  for (let from = 1; from <= 2 * blockLength && tried < maxBeginnings; from += 1) {
     // A whole block is more likely an IV: see `layouts` in misuse.ts.
     if (from === blockLength) continue;
     const byte = plaintext[from];
-    const begins = byte === 0x7b || byte === 0x5b;
-    if (begins && isJson(plaintext.subarray(from)) && !isJson(plaintext.subarray(0, from))) return from;
+    if (byte !== 0x7b && byte !== 0x5b) continue;
+    tried += 1;
+    if (isJson(plaintext.subarray(from)) && !isJson(plaintext.subarray(0, from))) return from;
   }
   return undefined;
 }

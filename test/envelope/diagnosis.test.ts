@@ -31,6 +31,11 @@ describe('the diagnosis names', () => {
     }
   });
 
+  test('the JSON behind other bytes at four places at most, each of which costs a check of the whole', () => {
+    expect(diagnose(encrypt(`[[[[${json}`), key, iv)).toContain('4 bytes stand before the JSON');
+    expect(diagnose(encrypt(`[[[[[${json}`), key, iv)).not.toContain('stand before');
+  });
+
   test('a long ciphertext in about the time of a short one', () => {
     const other = { usedKey: Buffer.alloc(32, 'k') };
     const spent = (ciphertext: Buffer): number => {

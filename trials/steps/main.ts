@@ -43,6 +43,8 @@ const hints = {
   'a string': Buffer.from(JSON.stringify('"'.repeat(testBody / 2 - 2))),
 };
 const ciphertext = randomBytes(testBody / 2 - 32);
+/** Looks like JSON at every place, and is none. */
+const encryptedBrackets = stringMember(Buffer.from(codec.seal(Buffer.alloc(testBody / 2 - 32, '['))), 'data') ?? '';
 const encryptedData = Buffer.from(`{"encrypted_data":"${ciphertext.toString('hex')}"}`);
 
 const steps: readonly (readonly [name: string, bytes: number, work: () => unknown])[] = [
@@ -72,6 +74,11 @@ const steps: readonly (readonly [name: string, bytes: number, work: () => unknow
     () =>
       isJson(encryptedData) &&
       tryToDecrypt(stringMember(encryptedData, 'encrypted_data') ?? '', credentials, secrets.key, secrets.iv),
+  ],
+  [
+    'the same of open brackets',
+    encryptedBrackets.length,
+    () => tryToDecrypt(encryptedBrackets, credentials, secrets.key, secrets.iv),
   ],
   ['seal a response', testBody, () => codec.seal(testDocument)],
 ];
