@@ -44,7 +44,8 @@ const hints = {
 };
 const ciphertext = randomBytes(testBody / 2 - 32);
 /** Looks like JSON at every place, and is none. */
-const encryptedBrackets = stringMember(Buffer.from(codec.seal(Buffer.alloc(testBody / 2 - 32, '['))), 'data') ?? '';
+const sealedBrackets = codecOf(credentials, 'base64').seal(Buffer.alloc((testBody * 3) / 4 - 48, '['));
+const encryptedBrackets = stringMember(Buffer.from(sealedBrackets), 'data') ?? '';
 const encryptedData = Buffer.from(`{"encrypted_data":"${ciphertext.toString('hex')}"}`);
 
 const steps: readonly (readonly [name: string, bytes: number, work: () => unknown])[] = [
