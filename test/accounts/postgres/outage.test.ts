@@ -13,6 +13,13 @@ const patience = { timeout: 15_000, interval: 10 };
 describeWithPostgres('the directory during a database outage', () => {
   const postgres = usePostgres();
 
+  /** A database with the account acme, and a proxy in front of it. */
+  async function startWithAcme() {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    return { url, proxy: await postgres.proxy(url) };
+  }
+
   test('keeps accepting known keys and reports others as unavailable until the server is back', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
@@ -122,9 +129,7 @@ describeWithPostgres('the directory during a database outage', () => {
   });
 
   test('keeps accepting known keys for exactly the configured time', async () => {
-    const url = await postgres.createDatabase();
-    await put(openStore(url), storedAccount('acme'));
-    const proxy = await postgres.proxy(url);
+    const { proxy } = await startWithAcme();
     let now = 1_000_000;
     const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, monotonic: () => now });
     await directory.find(acme);
@@ -137,9 +142,7 @@ describeWithPostgres('the directory during a database outage', () => {
   });
 
   test('counts that time from the last response of the database, not from when the key was read', async () => {
-    const url = await postgres.createDatabase();
-    await put(openStore(url), storedAccount('acme'));
-    const proxy = await postgres.proxy(url);
+    const { proxy } = await startWithAcme();
     let now = 1_000_000;
     const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, monotonic: () => now });
     await directory.find(acme);
@@ -152,9 +155,7 @@ describeWithPostgres('the directory during a database outage', () => {
   });
 
   test('notices a connection that delivers nothing any more', async () => {
-    const url = await postgres.createDatabase();
-    await put(openStore(url), storedAccount('acme'));
-    const proxy = await postgres.proxy(url);
+    const { proxy } = await startWithAcme();
     const { directory } = await openDirectory(proxy.url);
     await directory.find(acme);
     proxy.freeze();
@@ -166,9 +167,7 @@ describeWithPostgres('the directory during a database outage', () => {
   });
 
   test('works without notifications if they do not arrive, and logs the reason', async () => {
-    const url = await postgres.createDatabase();
-    await put(openStore(url), storedAccount('acme'));
-    const proxy = await postgres.proxy(url);
+    const { proxy } = await startWithAcme();
     proxy.swallowNotifications();
     const { directory, monitor } = await openDirectory(proxy.url);
     expect(await directory.find(acme)).toBe('unavailable');
@@ -178,9 +177,7 @@ describeWithPostgres('the directory during a database outage', () => {
   });
 
   test('starts without its database and connects later', async () => {
-    const url = await postgres.createDatabase();
-    await put(openStore(url), storedAccount('acme'));
-    const proxy = await postgres.proxy(url);
+    const { proxy } = await startWithAcme();
     proxy.cut();
     const { directory, monitor } = await openDirectory(proxy.url);
     expect(await directory.find(acme)).toBe('unavailable');
@@ -199,9 +196,7 @@ describeWithPostgres('the directory during a database outage', () => {
   });
 
   test('keeps accepting known keys if the database responds with errors', async () => {
-    const url = await postgres.createDatabase();
-    await put(openStore(url), storedAccount('acme'));
-    const proxy = await postgres.proxy(url);
+    const { url, proxy } = await startWithAcme();
     const { directory, monitor } = await openDirectory(proxy.url);
     await directory.find(acme);
     await postgres.psql(url, 'ALTER TABLE envelope_sidecar.api_keys RENAME TO elsewhere');
