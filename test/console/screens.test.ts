@@ -175,7 +175,12 @@ const cutOff = `[...document.querySelectorAll('.scroll')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
   .map(({ ariaLabel, scrollWidth }) => ariaLabel + ' ' + scrollWidth)`;
 
-/** Checks the screen in both themes and at each width. Nothing may scroll sideways, no table either. */
+/** The ids in cells of tables, sentences apart, that take more than one line. */
+const brokenIds = `[...document.querySelectorAll('.scroll :is(th, td:not(.wide)) .id')]
+  .filter((id) => id.offsetHeight > 1.5 * parseFloat(getComputedStyle(id).lineHeight))
+  .map(({ title }) => title)`;
+
+/** Checks the screen in both themes and at each width. Nothing may scroll sideways, no table either, and no id in one breaks. */
 async function expectAccessible(page: Page, screen: string): Promise<void> {
   for (const [width, theme, otherTheme] of [
     [360, 'dark', 'light'],
@@ -186,6 +191,7 @@ async function expectAccessible(page: Page, screen: string): Promise<void> {
     await page.setViewportSize({ width, height: 800 });
     expect([screen, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([screen, width]);
     expect([screen, width, await page.evaluate(cutOff)]).toEqual([screen, width, []]);
+    expect([screen, width, await page.evaluate(brokenIds)]).toEqual([screen, width, []]);
     await page.emulateMedia({ colorScheme: theme });
     expect([screen, width, theme, await violationsOf(page)]).toEqual([screen, width, theme, []]);
     // A theme consists of colours only.
