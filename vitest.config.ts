@@ -12,7 +12,7 @@ export const unit = [
   'test/envelope/*.test.ts',
   'test/proxy/{client-address,failure-limiter,limits,router,target,upstream-headers}.test.ts',
   'test/{input,yaml}/*.test.ts',
-  'test/telemetry/{access-log,change-log,logger,recent-traffic,series}.test.ts',
+  'test/telemetry/{access-log,change-log,logger,series}.test.ts',
   'test/http1/response-reader.test.ts',
   'test/{dependencies,errors,runtime}.test.ts',
 ];
