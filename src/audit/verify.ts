@@ -31,6 +31,8 @@ export interface Report {
   readonly signed: number;
   /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
   readonly signedByOthers: number;
+  /** The last event of the version before that was taken over behind events of this version; 0 if there is none. */
+  readonly takenOverLater: number;
   /** Empty: the trail is whole. Several only if some events are not chained, but covered by those behind them. */
   readonly problems: readonly Problem[];
 }
@@ -62,6 +64,9 @@ class Verification {
   #last: Before = beginning;
   #signed = 0;
   #signedByOthers = 0;
+  #takenOverLater = 0;
+  /** Whether an event of this version was taken, other than the one that the first signature of what is taken over needs. */
+  #isBegun = false;
   /** The key that signs from here on; undefined before the first signature. */
   #key: KeyObject | undefined;
   /** The key that made the last signature, which may be an older one than signs from here on. */
@@ -81,6 +86,7 @@ class Verification {
       events: this.#last.position,
       signed: this.#signed,
       signedByOthers: this.#signedByOthers,
+      takenOverLater: this.#takenOverLater,
       problems: [...this.#problems.values()],
     };
   }
@@ -123,6 +129,8 @@ class Verification {
 
   #takeChained({ position, bytes }: Line, sig: string | undefined): boolean {
     const announced = announcementOf(bytes);
+    if (announced.isTakenOver && this.#isBegun) this.#takenOverLater = position;
+    this.#isBegun ||= !announced.isTakenOver && announced.key === undefined;
     if (announced.older !== undefined && this.#older !== undefined && this.#older.events > 0) {
       const sha256 = this.#older.hash.digest('hex');
       const isSame = announced.older['events'] === this.#older.events && announced.older['sha256'] === sha256;
@@ -173,10 +181,24 @@ function faultOf(before: Before, line: Line, next: Ties | undefined): readonly [
   return [ties.position > position && goesOn ? 'missing' : 'moved'];
 }
 
-/** What a line announces: the key that signs from the next one on, or the number and the hash of the lines of the version before. */
-function announcementOf(line: Buffer): { readonly key?: KeyObject; readonly older?: Record<string, unknown> } {
+/** What a line announces. */
+interface Announcement {
+  /** The key that signs from the next line on. */
+  readonly key?: KeyObject;
+  /** The number and the hash of the lines of the version before. */
+  readonly older?: Record<string, unknown>;
+  /** Whether the line itself is one of the version before. */
+  readonly isTakenOver?: boolean;
+}
+
+function announcementOf(line: Buffer): Announcement {
   try {
-    const { action, details } = JSON.parse(line.toString()) as { action: unknown; details: Record<string, unknown> };
+    const { action, details, older } = JSON.parse(line.toString()) as {
+      action: unknown;
+      details: Record<string, unknown>;
+      older: unknown;
+    };
+    if (older !== undefined) return { isTakenOver: true };
     if (action === 'trail_begun') return { older: { ...details } };
     if (action !== 'audit_key_changed') return {};
     const key = Buffer.from(String(details['key']), 'base64');

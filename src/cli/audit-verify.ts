@@ -57,7 +57,7 @@ async function verify(
     (line, position) => void (stray ??= { position: line, fault: 'moved', message: `stands at position ${position}` }),
   );
   const report = await verifyTrail(lines, { keys, anchors });
-  const { events, signed, signedByOthers } = report;
+  const { events, signed, signedByOthers, takenOverLater } = report;
   // What is missing moves all lines behind it.
   const problems = report.problems.length > 0 || stray === undefined ? report.problems : [stray];
   const unsigned = events - signed;
@@ -67,6 +67,11 @@ async function verify(
   if (problems.length === 0 && keys.length > 0 && signedByOthers > 0)
     warnings.push(
       `events up to ${signedByOthers} are signed by a key that was not given: give it too, or compare event ${signedByOthers} with an anchor`,
+    );
+  // `accounts migrate` cannot tell who wrote a row of the old table.
+  if (problems.length === 0 && takenOverLater > 0)
+    warnings.push(
+      `events up to ${takenOverLater} were taken over from the table "audit" after this trail had begun: only a rollback writes there`,
     );
   for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
   if (json) await io.stdout.write(`${JSON.stringify({ events, signed, problems, warnings })}\n`);

@@ -82,31 +82,50 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
   const begun = chained([change(key), ...many(3)], key, unsigned);
   const rotated = chained([change(otherKey)], key, signed);
   const later = chained(many(3), otherKey, rotated);
-  expect(await verify([])).toEqual({ events: 0, signed: 0, signedByOthers: 0, problems: [] });
+  expect(await verify([])).toEqual({ events: 0, signed: 0, signedByOthers: 0, takenOverLater: 0, problems: [] });
   expect(await faults([], { keys: [publicHalf(key)] })).toEqual([]);
-  expect(await verify(unsigned)).toEqual({ events: 7, signed: 0, signedByOthers: 0, problems: [] });
+  expect(await verify(unsigned)).toEqual({ events: 7, signed: 0, signedByOthers: 0, takenOverLater: 0, problems: [] });
   expect(await verify(signed, { keys: [publicHalf(key)] })).toEqual({
     events: 7,
     signed: 7,
     signedByOthers: 0,
+    takenOverLater: 0,
     problems: [],
   });
   expect(await verify(begun, { keys: [publicHalf(key)] })).toEqual({
     events: 11,
     signed: 4,
     signedByOthers: 0,
+    takenOverLater: 0,
     problems: [],
   });
   expect(await verify(later, { keys: [publicHalf(otherKey)] })).toEqual({
     events: 11,
     signed: 11,
     signedByOthers: 8,
+    takenOverLater: 0,
     problems: [],
   });
   for (const lines of [unsigned, signed]) {
     const anchors = new Map(lines.map((line, i) => [i + 1, hashOf(line)]));
     expect((await verify(lines, { anchors })).problems).toEqual([]);
   }
+});
+
+test('events that were taken over from the version before are told if others stand before them; they announce no key', async () => {
+  const older = { older: 1, ...event('x') };
+  const begun = chained([change(key), older, older], key);
+  expect((await verify(begun)).takenOverLater).toBe(0);
+  const later = chained([event('y'), older, event('z')], key, begun);
+  expect((await verify(later)).takenOverLater).toBe(5);
+  // Whoever may write into the table of the version before chooses all of its members.
+  const named = chained([{ older: 2, ...change(otherKey) }, event('y')], key, later);
+  expect(await verify(named, { keys: [publicHalf(key)] })).toMatchObject({
+    signed: 8,
+    takenOverLater: 7,
+    problems: [],
+  });
+  expect(await faults(chained([event('y')], otherKey, named))).toEqual(['9 changed']);
 });
 
 describe.each([

@@ -301,7 +301,11 @@ describeWithPostgres('the trail in PostgreSQL', () => {
       stderr: expect.stringContaining('event 127 is unchained') as string,
     });
     await run('accounts migrate --actor olga');
-    expect((await run('audit verify')).stdout).toBe('OK: 129 events, 0 signed\n');
+    expect(await run('audit verify')).toMatchObject({
+      stdout: 'OK: 129 events, 0 signed\n',
+      stderr:
+        'warning: events up to 128 were taken over from the table "audit" after this trail had begun: only a rollback writes there\n',
+    });
     expect(JSON.parse((await exported()).at(-1) ?? '')).toMatchObject({
       action: 'trail_begun',
       actor: 'user:olga',
