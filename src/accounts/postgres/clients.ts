@@ -21,6 +21,9 @@ const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 
 /** How long a change waits for another one to the same accounts. Milliseconds. */
 const lockTimeout = 5_000;
 
+/** The same for changes that are tried again, so that their connection serves others meanwhile. Milliseconds. */
+export const shortLockTimeout = 100;
+
 /**
  * How long a transaction may do nothing. Shorter than `lockTimeout`: a sidecar that hangs in a change must not keep others
  * from revoking a key of the same account. Milliseconds.
@@ -53,11 +56,11 @@ export async function migrationClient(url: string): Promise<Client> {
 }
 
 /** Connections for changes, made on demand and closed when they have been idle for a while. */
-export async function changePool(url: string, size: number): Promise<Pool> {
+export async function changePool(url: string, size: number, locks = lockTimeout): Promise<Pool> {
   const { default: pg } = await import('pg');
   const pool = new pg.Pool({
     ...optionsFor(url, changes),
-    lock_timeout: lockTimeout,
+    lock_timeout: locks,
     idle_in_transaction_session_timeout: idleInTransaction,
     max: size,
     idleTimeoutMillis: 30_000,

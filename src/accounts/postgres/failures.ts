@@ -22,6 +22,13 @@ export function isLostRace(error: unknown): boolean {
   return state?.startsWith('40') === true || constraint === 'accounts_pkey' || constraint === 'encryption_pkey';
 }
 
+/** Whether another transaction held a lock for too long. */
+export function isLocked(error: unknown): boolean {
+  return sqlState(error) === lockNotAvailable;
+}
+
+const lockNotAvailable = '55P03';
+
 const migrate = 'run "accounts migrate"';
 
 /** By the server's code or its first characters. The server's own messages may contain values from the statement. */
@@ -29,7 +36,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['25006', 'store_read_only', 'the database is read-only at the moment'],
   ['42501', 'store_read_only', 'the user of the database may not do this: grant the rights of docs/postgresql.md'],
   ['53100', 'disk_full', 'the disk of the database is full'],
-  ['55P03', 'store_locked', 'another transaction is changing the accounts: try again'],
+  [lockNotAvailable, 'store_locked', 'another transaction is changing the accounts: try again'],
   ['42P01', 'store_invalid', `the database lacks a table of this version: ${migrate}`],
   ['42703', 'store_invalid', `the database lacks a column of this version: ${migrate}`],
   ['42883', 'store_invalid', `the database lacks a function of this version: ${migrate}`],

@@ -19,7 +19,7 @@ import type {
   StoredAccount,
   Unreadable,
 } from '../store.ts';
-import { changePool } from './clients.ts';
+import { changePool, shortLockTimeout } from './clients.ts';
 import { dailyUses } from './daily-uses.ts';
 import { readEvents } from './events.ts';
 import { olderLines } from './older-events.ts';
@@ -42,6 +42,9 @@ const poolSizes = {
   bulk: 2,
 };
 type Purpose = keyof typeof poolSizes;
+
+/** Attempts of urgent changes at a lock, five seconds in all: some that wait for locked accounts do not delay the others. */
+const urgentLockAttempts = 10;
 
 /** Accounts that are rewritten in one transaction, which locks them. */
 const rewrittenAtOnce = 20;
@@ -130,8 +133,12 @@ export class PostgresStore implements Store {
       }
       return { outcome: 'changed', result: decision.result, appended: [], events: decision.events };
     };
-    const { events: _, ...changed } = await transaction(await this.#connections(purpose), work, async (run, made) =>
-      made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
+    const { events: _, ...changed } = await transaction(
+      await this.#connections(purpose),
+      work,
+      async (run, made) =>
+        made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
+      urgent ? urgentLockAttempts : 1,
     );
     return changed;
   }
@@ -188,7 +195,11 @@ export class PostgresStore implements Store {
   }
 
   #connections(purpose: Purpose): Promise<Pool> {
-    return (this.#pools[purpose] ??= changePool(this.#url, poolSizes[purpose]));
+    return (this.#pools[purpose] ??= changePool(
+      this.#url,
+      poolSizes[purpose],
+      purpose === 'urgent' ? shortLockTimeout : undefined,
+    ));
   }
 }
 

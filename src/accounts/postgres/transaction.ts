@@ -1,13 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClientBase, Pool, QueryResultRow } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import { accountsError, contended, isConnectionLost, isLostRace } from './failures.ts';
+import { accountsError, contended, isConnectionLost, isLocked, isLostRace } from './failures.ts';
 
 /** Carries out one statement and returns its rows. */
 export type Query = <R extends QueryResultRow>(text: string, values?: readonly unknown[]) => Promise<R[]>;
 
 /** Attempts at a change that conflicts with others. */
 const attempts = 5;
+
+/** Milliseconds between attempts at a lock, in which no connection is held. */
+const lockPause = 400;
 
 /** How often the outcome of a commit is queried after its response was lost, and the milliseconds between queries. */
 const inquiries = 50;
@@ -31,21 +34,24 @@ export async function query<R extends QueryResultRow>(
  * transaction and is rethrown.
  *
  * @param last gets its result, immediately before the commit
+ * @param lockAttempts attempts at locks that others hold
  * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
 export async function transaction<T>(
   pool: Pool,
   work: (query: Query) => Promise<T>,
   last: (query: Query, result: T) => Promise<T> = async (_query, result) => result,
+  lockAttempts = 1,
 ): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await once(pool, work, last);
     } catch (error) {
       if (error instanceof LostRace) {
-        if (attempt === attempts) throw contended(error);
+        if (attempt >= attempts) throw contended(error);
       } else if (!(error instanceof Failure)) throw error;
-      else if (attempt === attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
+      else if (isLocked(error.cause) && attempt < lockAttempts) await delay(lockPause);
+      else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
     }
   }
 }

@@ -64,6 +64,16 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
       for (let i = 0; i < 10; i += 1) rename(store, 'other').catch(() => {});
       await waiting(url, 2);
     },
+    'revocations that wait for an account, many more than there are connections': async (url, store) => {
+      const run = await openTransaction(url);
+      await run("SELECT FROM envelope_sidecar.accounts WHERE account_id = 'other' FOR UPDATE");
+      const waiting = Array.from({ length: 20 }, () =>
+        operationsOn(store)
+          .setActive('other', false, request)
+          .catch(() => {}),
+      );
+      onTestFinished(async () => void (await Promise.all(waiting)));
+    },
     'searches, more than there are connections': async (url, store) => {
       for (let i = 0; i < 10; i += 1) void all(store.list('', undefined, { search: 'slow', now: 0 })).catch(() => {});
       await waiting(url, 2);
