@@ -4,7 +4,7 @@ import { sampleOf, type CredentialsSample } from '../accounts/accounts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
-import { probe } from '../upstream/probe.ts';
+import { probe } from '../upstream/connect.ts';
 import type { CliIo } from './io.ts';
 import { minute } from './table.ts';
 

@@ -1,5 +1,4 @@
-import type { BodyFraming } from './framing.ts';
-import { chunkHeadForm, trailerForm } from './grammar.ts';
+import { chunkHeadForm, trailerForm, type BodyFraming } from './grammar.ts';
 import type { HeldText } from './held-text.ts';
 
 /** Why bytes are not the rest of a body. */

@@ -22,7 +22,7 @@ export interface ConnectionHandler {
    */
   onHeld(change: number): boolean;
   onError(error: unknown): void;
-  /** Called once, after `onOver` of the open exchange. @param error of the socket or the handshake, if there was one */
+  /** Called once, after `onClose` of the open exchange. @param error of the socket or the handshake, if there was one */
   onClose(reason: CloseReason, error: Error | undefined): void;
 }
 

@@ -159,8 +159,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   #endExchange(exchange: ServerExchange, outcome: ExchangeOutcome): void {
     this.#exchange = undefined;
     this.deadline = Infinity;
-    exchange.over = true;
-    exchange.handler.onOver(outcome);
+    exchange.closed = true;
+    exchange.handler.onClose(outcome);
   }
 
   #expectHead(): void {
@@ -215,7 +215,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     } else if (this.#state === 'exchange' && exchange !== undefined) {
       exchange.handler.onDeadline();
       // Without a request there is nothing to wait for but its refusal.
-      if (exchange.head === undefined && !exchange.over) this.destroy('timeout');
+      if (exchange.head === undefined && !exchange.closed) this.destroy('timeout');
     } else {
       this.destroy(this.#state === 'ending' ? 'completed' : 'timeout');
     }

@@ -9,7 +9,7 @@ import type { BodySink, RequestFault, RequestHead } from './request-reader.ts';
  */
 export type ExchangeOutcome = 'complete' | 'client_left' | 'aborted';
 
-/** The owner of an exchange. None of its methods is called after `onOver`. */
+/** The owner of an exchange. None of its methods is called after `onClose`. */
 export interface ExchangeHandler {
   /** After `write` has returned false, there is room again. */
   onDrain(): void;
@@ -19,7 +19,7 @@ export interface ExchangeHandler {
    * Called exactly once: if `complete`, possibly within `end` or `send`; otherwise in a later turn. After `handOver`, when the
    * socket has closed.
    */
-  onOver(outcome: ExchangeOutcome): void;
+  onClose(outcome: ExchangeOutcome): void;
 }
 
 /** The part of a connection that its exchange uses. */
@@ -43,7 +43,7 @@ export interface ExchangeConnection {
 /** Bodies up to this size go out in one write with their head, as one string, which costs less than a buffer. */
 const maxSingleWrite = 16_384;
 
-const withoutOwner: ExchangeHandler = { onDrain() {}, onDeadline() {}, onOver() {} };
+const withoutOwner: ExchangeHandler = { onDrain() {}, onDeadline() {}, onClose() {} };
 
 /** One request and its response. */
 export class ServerExchange {
@@ -71,7 +71,7 @@ export class ServerExchange {
   status: number | undefined;
   /** Whether the response has ended, so that nothing more can be written. */
   ended = false;
-  over = false;
+  closed = false;
   #sink: BodySink | undefined;
   /** The head of the response until it goes out with what comes next. */
   #pending = '';
@@ -93,7 +93,7 @@ export class ServerExchange {
 
   /** When `onDeadline` is called, on `performance.now()`'s scale, a sweep later at most; infinite for never. */
   set deadline(deadline: number) {
-    if (!this.over) this.connection.deadline = deadline;
+    if (!this.closed) this.connection.deadline = deadline;
   }
 
   /**
@@ -102,7 +102,7 @@ export class ServerExchange {
    * @throws if the body is complete: if it came with the head, it is `wholeBody`
    */
   readBody(sink: BodySink): void {
-    if (this.over) return;
+    if (this.closed) return;
     if (this.bodyComplete) throw new Error('the body is complete');
     this.#sink = sink;
     this.connection.incoming.readBody();
@@ -128,11 +128,11 @@ export class ServerExchange {
 
   /** Reads no more of the body for now. */
   pause(): void {
-    if (!this.over) this.connection.incoming.pause();
+    if (!this.closed) this.connection.incoming.pause();
   }
 
   resume(): void {
-    if (!this.over) this.connection.incoming.resume();
+    if (!this.closed) this.connection.incoming.resume();
   }
 
   /** Asks the client for the body (RFC 9110 §10.1.1). Without effect on HTTP/1.0, and after the response has begun. */
@@ -150,7 +150,8 @@ export class ServerExchange {
   }
 
   #inform(head: string): void {
-    if (!this.over && this.status === undefined && this.head?.minor === 1) this.connection.socket.write(head, 'latin1');
+    if (!this.closed && this.status === undefined && this.head?.minor === 1)
+      this.connection.socket.write(head, 'latin1');
   }
 
   /**
@@ -161,10 +162,10 @@ export class ServerExchange {
    * @throws before anything is written if a name or value is not valid
    */
   sendHead(status: number, fields: readonly string[]): void {
-    if (this.over) return;
+    if (this.closed) return;
     this.#prepare(status, fields);
     process.nextTick(() => {
-      if (this.#pending !== '' && !this.over) this.#put('', false);
+      if (this.#pending !== '' && !this.closed) this.#put('', false);
     });
   }
 
@@ -175,7 +176,7 @@ export class ServerExchange {
    * @throws as `sendHead`
    */
   send(status: number, fields: string[], body: string | Buffer): void {
-    if (this.over) return;
+    if (this.closed) return;
     if (mayHaveBody(this.#method, status)) fields.push('Content-Length', String(body.length));
     this.#prepare(status, fields);
     this.end(body);
@@ -204,9 +205,8 @@ export class ServerExchange {
   }
 
   #frame(status: number, length: number | undefined): void {
-    const isHttp11 = this.head?.minor === 1;
     if (!mayHaveBody(this.#method, status)) this.#framing = 'none';
-    else if (length === undefined) this.#framing = isHttp11 ? 'chunked' : 'closing';
+    else if (length === undefined) this.#framing = this.head?.minor === 1 ? 'chunked' : 'closing';
     else this.#framing = 'sized';
     if (this.#framing === 'sized') this.#unwritten = length ?? 0;
     if (this.#framing === 'closing') this.keepAlive = false;
@@ -227,7 +227,7 @@ export class ServerExchange {
    * @throws if it is longer than the stated length
    */
   write(piece: string | Buffer): boolean {
-    if (this.over || this.ended || piece.length === 0 || this.#framing === 'none') return true;
+    if (this.closed || this.ended || piece.length === 0 || this.#framing === 'none') return true;
     this.#count(piece.length);
     return this.#put(piece, false);
   }
@@ -238,7 +238,7 @@ export class ServerExchange {
    * @param last as for `write`
    */
   end(last: string | Buffer = ''): void {
-    if (this.over || this.ended) return;
+    if (this.closed || this.ended) return;
     if (this.status === undefined) throw new Error('the response has not begun');
     const piece = this.#framing === 'none' ? '' : last;
     this.#count(piece.length);
@@ -285,7 +285,7 @@ export class ServerExchange {
    * may frame a response, by a reset.
    */
   abort(): void {
-    if (!this.over) this.connection.abort(this.head?.minor === 0);
+    if (!this.closed) this.connection.abort(this.head?.minor === 0);
   }
 
   /**

@@ -1,6 +1,14 @@
 import type { BodyFault } from './body-reader.ts';
-import { keepsAlive, readFraming, type BodyFraming } from './framing.ts';
-import { brokenForm, looseRequestLineForm, methodAt, readFields, requestHeadForm } from './grammar.ts';
+import {
+  brokenForm,
+  keepsAlive,
+  looseRequestLineForm,
+  methodAt,
+  readFields,
+  readFraming,
+  requestHeadForm,
+  type BodyFraming,
+} from './grammar.ts';
 import type { HeldText } from './held-text.ts';
 
 /**

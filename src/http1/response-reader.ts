@@ -1,6 +1,5 @@
 import { BodyReader, type BodyFault } from './body-reader.ts';
-import { keepsAlive, readFraming, unstated } from './framing.ts';
-import { isNamed, mayHaveBody, readFields, responseHeadForm } from './grammar.ts';
+import { isNamed, keepsAlive, mayHaveBody, readFields, readFraming, responseHeadForm, unstated } from './grammar.ts';
 import { HeldText } from './held-text.ts';
 
 /**

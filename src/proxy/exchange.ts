@@ -8,8 +8,8 @@ import { asksForWebSocket } from './admit/head.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { runCipherTest } from './body/cipher-test.ts';
 import { inspect } from './body/inspect.ts';
-import { LongBodies } from './body/long-bodies.ts';
 import { EnvelopeOpener, type Outgoing } from './body/open.ts';
+import { LongBodies } from './body/read.ts';
 import type { Budgets } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/connections.ts';
 import { TickQueue, type WaitQueue } from './capacity/queues.ts';
@@ -32,10 +32,10 @@ const waitingMemory = 3_000;
  */
 const perTick = 8;
 
-/** A request is in progress from `onBegin` to `onOver`. */
+/** A request is in progress from `onBegin` to `onClose`. */
 interface ExchangeObserver {
   readonly onBegin: (responder: Responder) => void;
-  readonly onOver: (responder: Responder) => void;
+  readonly onClose: (responder: Responder) => void;
 }
 
 /** The way of every request, from its head to its response. Nothing that need not wait creates a promise. */
@@ -121,17 +121,25 @@ export class ExchangeRunner {
   ): Responder {
     const claim = this.#budgets.anonymous[exchange.environment?.name ?? 'none'];
     const reservation = new Reservation(this.#budgets, claim, client.makeRoom);
-    const responder = new Responder({ http, client, exchange, snapshot, reservation, startedAt, onOver: this.#onOver });
+    const responder = new Responder({
+      http,
+      client,
+      exchange,
+      snapshot,
+      reservation,
+      startedAt,
+      onClose: this.#onClose,
+    });
     client.begin(reservation);
     this.#observer.onBegin(responder);
     return responder;
   }
 
-  readonly #onOver = (responder: Responder): void => {
+  readonly #onClose = (responder: Responder): void => {
     const { client, exchange, refusal } = responder;
     // It waited for nothing: else each connection of a flood would have a refusal in each turn.
     if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded[exchange.tier];
-    this.#observer.onOver(responder);
+    this.#observer.onClose(responder);
   };
 
   /** Bills the request, and its connection, to the account of its key. @returns false if the account has too many connections */

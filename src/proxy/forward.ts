@@ -2,8 +2,7 @@ import { kindOf } from '../accounts/api-key.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import { Refusal } from '../errors.ts';
 import type { Admitted } from './admit/exchange.ts';
-import { PlainRelay } from './respond/relay.ts';
-import { readResponseHead } from './respond/response-head.ts';
+import { PlainRelay, readResponseHead } from './respond/relay.ts';
 import type { Responder } from './respond/responder.ts';
 
 /**

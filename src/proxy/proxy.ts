@@ -48,7 +48,7 @@ export class Proxy {
         this.active.add(responder);
         if (this.#draining) responder.http.keepAlive = false;
       },
-      onOver: (responder) => {
+      onClose: (responder) => {
         this.active.remove(responder);
         observe(responder);
       },

@@ -61,7 +61,7 @@ function lastingByKey(active: LinkedList<Responder>): Map<string, Responder[]> {
   for (const responder of active) {
     const { exchange, http, timing } = responder;
     if (timing.startedAt > youngest) break;
-    if (exchange.principal === undefined || http.over) continue;
+    if (exchange.principal === undefined || http.closed) continue;
     if (http.status === undefined && http.bodyComplete && !responder.upgraded) continue;
     const { hash } = exchange.principal.key;
     const responders = byKey.get(hash);

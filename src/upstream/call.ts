@@ -63,7 +63,7 @@ export class Call implements UpstreamCall {
   readonly handler: ResponseHandler;
   /** The connection it was sent on. */
   connection: UpstreamCall | undefined;
-  over = false;
+  closed = false;
 
   /** @param authority for `Host` if the request has none */
   constructor(request: UpstreamRequest, authority: string, handler: ResponseHandler) {
@@ -100,11 +100,11 @@ export class Call implements UpstreamCall {
   }
 
   pause(): void {
-    if (!this.over) this.connection?.pause();
+    if (!this.closed) this.connection?.pause();
   }
 
   resume(): void {
-    if (!this.over) this.connection?.resume();
+    if (!this.closed) this.connection?.resume();
   }
 
   abort(): void {
@@ -125,8 +125,8 @@ export class Call implements UpstreamCall {
 
   /** Ends the call, once. */
   #end(report: () => void): void {
-    if (this.over) return;
-    this.over = true;
+    if (this.closed) return;
+    this.closed = true;
     if (isStreamed(this.body)) this.body.stop();
     try {
       report();

@@ -63,7 +63,7 @@ class UpgradeCall implements UpstreamCall {
   readonly #handler: ResponseHandler;
   readonly #onSwitch: SwitchHandler;
   readonly #reader = new ResponseReader();
-  #over = false;
+  #closed = false;
   /** The request of http-proxy. */
   outgoing: ClientRequest | undefined;
   /** Node's reading of a response other than 101; its content is ignored. */
@@ -101,7 +101,7 @@ class UpgradeCall implements UpstreamCall {
       acceptsSwitch: (headers) => {
         if (!isWebSocketSwitch(headers)) return false;
         const passed = this.#onSwitch(headers);
-        this.#over = true;
+        this.#closed = true;
         let isCoupled = false;
         outgoing?.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
           isCoupled = true;
@@ -122,7 +122,7 @@ class UpgradeCall implements UpstreamCall {
   }
 
   fail({ code, name = 'Error' }: { readonly code?: string; readonly name?: string }): void {
-    if (this.#over) return;
+    if (this.#closed) return;
     this.abort();
     const failure = code === 'ETIMEDOUT' ? 'upstream_timeout' : 'upstream_unavailable';
     this.#run(() => this.#handler.onFailure({ code: failure, cause: code ?? name }));
@@ -139,16 +139,16 @@ class UpgradeCall implements UpstreamCall {
   }
 
   abort(): void {
-    this.#over = true;
+    this.#closed = true;
     this.#reader.stop();
     this.outgoing?.destroy();
   }
 
   readonly #receive = (bytes: Buffer): void => {
     this.#run(() => {
-      if (this.#over) return;
+      if (this.#closed) return;
       const outcome = this.#reader.push(bytes);
-      if (outcome === 'more' || this.#over) return;
+      if (outcome === 'more' || this.#closed) return;
       if (outcome !== 'end') {
         this.fail({ code: outcome });
         return;

@@ -89,7 +89,7 @@ export class Upstream implements ConnectionOwner {
     for (const connection of batch) this.#keep(connection);
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const call of waiting) if (!call.over) this.#send(call);
+    for (const call of waiting) if (!call.closed) this.#send(call);
   }
 
   onUnasked(): void {
@@ -120,7 +120,7 @@ export class Upstream implements ConnectionOwner {
     } else {
       // The upstream may have closed it: after one turn of the event loop its socket shows that, before anything is sent.
       setImmediate(() => {
-        if (call.over) this.#keep(connection);
+        if (call.closed) this.#keep(connection);
         else if (connection.socket.destroyed) this.#send(call);
         else connection.send(call);
       });
@@ -135,7 +135,7 @@ export class Upstream implements ConnectionOwner {
         return (bytes) => connection.receive(bytes);
       },
       onConnectFailed: (cause) => {
-        if (call.over) return;
+        if (call.closed) return;
         const timedOut = cause === 'ETIMEDOUT';
         // Nothing was sent: one more attempt is safe.
         if (!timedOut && mayConnectAgain) this.#connect(call, false);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { sliceLength } from '../../src/envelope/slices.ts';
-import { LongBodies } from '../../src/proxy/body/long-bodies.ts';
+import { LongBodies } from '../../src/proxy/body/read.ts';
 import type { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import type { Responder } from '../../src/proxy/respond/responder.ts';

@@ -57,7 +57,7 @@ async function bodiesOf(
         reservation: new Reservation(budgets, budgets.anonymous.test),
         startedAt: 0,
         exchange: { ...refused(refusal, 'id-1'), sealing },
-        onOver() {},
+        onClose() {},
       }).refuse(refusal);
     },
   });

@@ -71,7 +71,7 @@ export class TestServer {
     return {
       onDrain: () => this.events.push('drain'),
       onDeadline: () => this.events.push('deadline'),
-      onOver: (outcome: ExchangeOutcome) => this.events.push(outcome),
+      onClose: (outcome: ExchangeOutcome) => this.events.push(outcome),
       ...more,
     };
   }

@@ -1,4 +1,4 @@
-import type { BodyFraming } from '../../http1/framing.ts';
+import type { BodyFraming } from '../../http1/grammar.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
 import { joined, nominatedBy, roleInRequest, without } from './fields.ts';
 import { pathOf } from './target.ts';

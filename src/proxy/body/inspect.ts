@@ -1,14 +1,13 @@
 import { beginsLikeEnvelope, isEnvelope } from '../../envelope/envelope.ts';
 import { isWhiteSpace } from '../../envelope/json.ts';
 import { Refusal } from '../../errors.ts';
+import type { BodySink as ClientSink, RequestFault } from '../../http1/request-reader.ts';
 import { continueWith } from '../../promises.ts';
-import type { UpstreamRequest } from '../../upstream/call.ts';
+import type { BodySink, StreamedBody, UpstreamRequest } from '../../upstream/call.ts';
 import type { Admitted } from '../admit/exchange.ts';
 import type { Responder } from '../respond/responder.ts';
-import type { LongBodies } from './long-bodies.ts';
 import type { Outgoing } from './open.ts';
-import { collect, isEncoded } from './read.ts';
-import { PassingBody } from './stream.ts';
+import { collect, isEncoded, type LongBodies } from './read.ts';
 
 const unexpected =
   'the body looks like an envelope, but encryption is off for this account in test: it was forwarded as it is';
@@ -62,4 +61,71 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
       return pass(bytes, { ...exchange, reported: [...exchange.reported, 'encryption_not_supported'] });
     });
   });
+}
+
+/**
+ * A request's body that is streamed to the upstream: first the bytes that were read already, then the rest as it
+ * arrives. The deadline applies to the client or to the upstream, whichever is awaited.
+ */
+class PassingBody implements StreamedBody, ClientSink {
+  readonly #responder: Responder;
+  readonly #collected: Buffer | undefined;
+  readonly #onFirst: ((piece: Buffer) => void) | undefined;
+  #isFirst = true;
+  #sink: BodySink | undefined;
+
+  /**
+   * @param collected the bytes that were read, held by the request until they are sent
+   * @param onFirst   called with the first piece that arrives
+   */
+  constructor(responder: Responder, collected?: Buffer, onFirst?: (piece: Buffer) => void) {
+    this.#responder = responder;
+    this.#collected = collected;
+    this.#onFirst = onFirst;
+  }
+
+  start(sink: BodySink): void {
+    this.#sink = sink;
+    const hasRoom = this.#collected === undefined || sink.write(this.#collected);
+    this.#responder.http.readBody(this);
+    if (hasRoom) this.resume();
+    else this.#waitForUpstream();
+  }
+
+  resume(): void {
+    this.#waitForClient();
+    // The collected bytes are sent.
+    this.#responder.reservation.release();
+    this.#responder.http.resume();
+  }
+
+  stop(): void {
+    this.#sink = undefined;
+  }
+
+  onData(piece: Buffer): void {
+    if (this.#isFirst) this.#onFirst?.(piece);
+    this.#isFirst = false;
+    this.#waitForClient();
+    // The piece is a view of what was read; the socket may write it later.
+    if (this.#sink?.write(Buffer.from(piece)) === false) this.#waitForUpstream();
+  }
+
+  onEnd(): void {
+    this.#responder.setDeadline('upstream_timeout');
+    this.#sink?.end();
+  }
+
+  onFault(fault: RequestFault): void {
+    this.#responder.bodyFails(fault);
+  }
+
+  #waitForUpstream(): void {
+    this.#responder.http.pause();
+    this.#responder.setDeadline('upstream_timeout');
+  }
+
+  #waitForClient(): void {
+    if (!this.#responder.settled) this.#responder.setDeadline('request_timeout');
+  }
 }

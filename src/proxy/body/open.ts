@@ -9,8 +9,7 @@ import type { Admitted } from '../admit/exchange.ts';
 import { openersOf, sealingWith, takesPlaintext, type ActiveEncryption } from '../admit/sealing.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { Responder } from '../respond/responder.ts';
-import type { LongBodies } from './long-bodies.ts';
-import { isEncoded, readBody } from './read.ts';
+import { isEncoded, readBody, type LongBodies } from './read.ts';
 
 /** What goes to the upstream. */
 export interface Outgoing {

@@ -15,7 +15,7 @@ interface Occurrence {
   /** The address of the page that explains the codes, for `type`; undefined if there is none. */
   readonly errorsPage: string | undefined;
   /** Whether anything of the request may have been sent to the upstream. */
-  readonly begun?: boolean;
+  readonly mayBeForwarded?: boolean;
   /** Whether it is for a path of the test endpoints where these are not served. */
   readonly testElsewhere?: boolean;
 }
@@ -34,7 +34,7 @@ export function problemDocument({ code, details }: Refusal, occurrence: Occurren
       detail: status === 401 && occurrence.testElsewhere === true ? `${detail} ${elsewhere}` : detail,
       code,
       request_id: occurrence.requestId,
-      forwarded: forwarded ?? (occurrence.begun === true ? 'maybe' : 'no'),
+      forwarded: forwarded ?? (occurrence.mayBeForwarded === true ? 'maybe' : 'no'),
       hint: details.hint,
     }),
   );

@@ -40,7 +40,7 @@ interface ResponderParts {
   /** On `performance.now()`'s scale. */
   readonly startedAt: number;
   /** Called once, when the response is complete, the client has left, or the connection was closed. */
-  readonly onOver: (responder: Responder) => void;
+  readonly onClose: (responder: Responder) => void;
 }
 
 /** The one writer of the response to a request. It also has the deadline of what the request waits for. */
@@ -77,26 +77,26 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Called once when the client has read what was written, if `write` returned false. */
   whenDrained: (() => void) | undefined;
   /** Called at the end of the exchange. */
-  whenOver: (() => void) | undefined;
-  readonly #onOver: (responder: Responder) => void;
+  whenClosed: (() => void) | undefined;
+  readonly #onClose: (responder: Responder) => void;
   #keptBody: Buffer | undefined;
   #bodyTaken = false;
   #wait: Wait = 'request_timeout';
 
-  constructor({ http, client, snapshot, reservation, exchange, startedAt, onOver }: ResponderParts) {
+  constructor({ http, client, snapshot, reservation, exchange, startedAt, onClose }: ResponderParts) {
     this.http = http;
     this.client = client;
     this.snapshot = snapshot;
     this.reservation = reservation;
     this.timing = new Timing(startedAt);
     this.exchange = exchange;
-    this.#onOver = onOver;
+    this.#onClose = onClose;
     http.handler = this;
   }
 
   /** Whether nothing more can be done for the request: a response has begun, or the client has left. */
   get settled(): boolean {
-    return this.http.status !== undefined || this.http.over;
+    return this.http.status !== undefined || this.http.closed;
   }
 
   /** The status that the client got; undefined if there was no complete response, or none that was broken off here. */
@@ -160,14 +160,14 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     else this.refuseOrAbort(new Refusal(this.#wait), 'timeout');
   }
 
-  onOver(outcome: ExchangeOutcome): void {
+  onClose(outcome: ExchangeOutcome): void {
     this.outcome = outcome;
     this.reservation.end();
     this.client.idle();
     // After a complete response the upstream is done: its last bytes may be in the middle of being read.
     if (outcome !== 'complete') this.call?.abort();
-    this.whenOver?.();
-    this.#onOver(this);
+    this.whenClosed?.();
+    this.#onClose(this);
   }
 
   upstreamFails({ code, cause }: UpstreamFailure): void {
@@ -205,7 +205,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   /** Closes the connection so that an incomplete response cannot be taken for a whole one. */
   abort(reason: ClosingReason): void {
-    if (this.http.over) return;
+    if (this.http.closed) return;
     this.client.endsFor(reason);
     this.http.abort();
   }
@@ -221,7 +221,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     const body = problemDocument(refusal, {
       requestId: exchange.id,
       errorsPage: this.snapshot.errorsPage,
-      begun: this.call !== undefined,
+      mayBeForwarded: this.call !== undefined,
       testElsewhere: exchange.environment?.name === 'live' && exchange.testElsewhere,
     });
     // A response to HEAD has no body to seal.
@@ -283,7 +283,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Gives up the place in flight, for which the bytes that the client has not read are charged: it may never read them. */
   #leaveSlot(): void {
     const { http, reservation } = this;
-    if (http.over) return;
+    if (http.closed) return;
     reservation.release();
     if (reservation.hold(http.connection.socket.writableLength)) reservation.leaveSlot();
     reservation.givesWay = true;

@@ -5,9 +5,8 @@ import type { Metrics } from '../../telemetry/metrics.ts';
 import type { ResponseHandler, UpstreamFailure } from '../../upstream/call.ts';
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import { Refusal } from '../../errors.ts';
-import { Relay } from './relay.ts';
+import { readResponseHead, Relay, type ResponseHead } from './relay.ts';
 import type { Responder } from './responder.ts';
-import { readResponseHead, type ResponseHead } from './response-head.ts';
 
 /** Responses up to this size are sealed in one piece. */
 const maxSealedAtOnce = 65_536;
@@ -113,7 +112,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
       .on('data', (chunk: Buffer) => this.#unlessRefused(() => this.#onPlain(chunk)))
       .on('end', () => this.#unlessRefused(() => this.#onDecoded()))
       .on('error', () => this.#unlessRefused(() => this.#fail()));
-    this.responder.whenOver = () => this.#decoder?.destroy();
+    this.responder.whenClosed = () => this.#decoder?.destroy();
     return true;
   }
 
@@ -126,7 +125,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
 
   /** The decoder may emit bytes after a refusal. An error thrown in its events would end the process. */
   #unlessRefused(work: () => void): void {
-    if (this.responder.refusal !== undefined || this.responder.http.over) return;
+    if (this.responder.refusal !== undefined || this.responder.http.closed) return;
     try {
       work();
     } catch (error) {
