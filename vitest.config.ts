@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Functions and files without waiting: takes seconds, for each save. */
 export const unit = [
@@ -21,8 +22,23 @@ const console = ['test/console/*.test.ts'];
 /** Merchants' traffic over real sockets, in the tests' own process. */
 const gateway = ['test/{proxy,http1,upstream,admin,operators,telemetry}/**/*.test.ts', 'test/app*.test.ts'];
 
+/** Files of a minute and more. The trial of resources comes last, among few others. */
+const longest = ['kits/kits', 'trials/mutation', 'console/actions'];
+
+/** Begins with the longest files, so that no worker is left alone with one at the end. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isLongest = ({ moduleId }: TestSpecification): boolean =>
+      longest.some((name) => moduleId.endsWith(`test/${name}.test.ts`));
+    // oxlint-disable-next-line unicorn/no-array-sort -- vitest's method, not that of an array
+    const sorted = await super.sort(files);
+    return [...sorted.filter(isLongest), ...sorted.filter((file) => !isLongest(file))];
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     // Processes, not threads: tests send signals and watch what leaves the process.
     pool: 'forks',
     // More workers than cores, because tests mostly wait: with as many, two cores idle for two fifths of the time.
