@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { faults, type Fault } from '../../trials/faults/faults.ts';
 import { Copy, withFault } from '../../trials/faults/try.ts';
@@ -9,7 +10,7 @@ test('the text of every fault is in its file exactly once, and its test file exi
   expect(faults.filter((fault) => !existsSync(fault.test))).toEqual([]);
 });
 
-test('a fault is noticed by a test that fails with it, missed by one that passes, and stale if its text is missing', async () => {
+test('a fault is noticed by a test that fails with it, missed by one that passes, and stale if its text is missing; skipped tests do not pass', async () => {
   const fault = (text: string, replacement: string): Fault => {
     return { file: 'src/envelope/sole-member.ts', text, replacement, test: 'test/envelope/sole-member.test.ts' };
   };
@@ -18,4 +19,11 @@ test('a fault is noticed by a test that fails with it, missed by one that passes
   expect(await copy.try(fault(guard, ''))).toBe('noticed');
   expect(await copy.try(fault(guard, '!reader.isWhole  || '))).toBe('missed');
   expect(await copy.try(fault('no such text', ''))).toBe('stale');
+  // Without Docker, the tests of the image would miss every fault.
+  const skipped = 'test/input/skipped.test.ts';
+  writeFileSync(
+    join(copy.path, skipped),
+    "import { test } from 'vitest'; test('runs', () => {}); test.skip('does not');",
+  );
+  expect(await copy.passes([skipped])).toBe(false);
 }, 120_000);

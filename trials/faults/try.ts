@@ -25,19 +25,19 @@ export function withFault(source: string, { text, replacement }: Fault): string 
 
 /** A copy of the repository, in which one fault after the other is tried. */
 export class Copy {
-  readonly #path = mkdtempSync(join(tmpdir(), 'sidecar-faults-'));
+  readonly path = mkdtempSync(join(tmpdir(), 'sidecar-faults-'));
 
   constructor(defer: Defer) {
-    defer(() => rmSync(this.#path, { recursive: true, force: true }));
+    defer(() => rmSync(this.path, { recursive: true, force: true }));
     // Some tests run the sources as another user.
-    chmodSync(this.#path, 0o755);
-    cpSync(root, this.#path, { recursive: true, filter: (path) => !notCopied.has(relative(root, path)) });
-    symlinkSync(join(root, 'node_modules'), join(this.#path, 'node_modules'));
+    chmodSync(this.path, 0o755);
+    cpSync(root, this.path, { recursive: true, filter: (path) => !notCopied.has(relative(root, path)) });
+    symlinkSync(join(root, 'node_modules'), join(this.path, 'node_modules'));
   }
 
   /** Runs the test file of a fault with the fault in place. */
   async try(fault: Fault): Promise<Outcome> {
-    const file = join(this.#path, fault.file);
+    const file = join(this.path, fault.file);
     const source = readFileSync(file, 'utf8');
     const changed = withFault(source, fault);
     if (changed === undefined) return 'stale';
@@ -49,10 +49,12 @@ export class Copy {
     }
   }
 
-  /** Whether test files pass. */
+  /** Whether test files pass, none of their tests skipped because the machine lacks something. */
   async passes(tests: readonly string[]): Promise<boolean> {
-    const child = spawn(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', '--bail=1', ...tests], {
-      cwd: this.#path,
+    const report = join(this.path, 'report.json');
+    const options = ['--bail=1', '--reporter=json', `--outputFile=${report}`];
+    const child = spawn(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', ...options, ...tests], {
+      cwd: this.path,
       stdio: 'ignore',
       detached: true,
       env: ownEnvironment(),
@@ -61,6 +63,8 @@ export class Copy {
     const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), maxRunTime * tests.length);
     const code = await new Promise<number | null>((resolve) => void child.once('close', resolve));
     clearTimeout(timer);
-    return code === 0;
+    return (
+      code === 0 && (JSON.parse(readFileSync(report, 'utf8')) as { numPendingTests: number }).numPendingTests === 0
+    );
   }
 }
