@@ -15,7 +15,8 @@ import { packageFile } from '../package-file.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { CommandFailed, valid } from './failures.ts';
 import type { CliIo } from './io.ts';
-import { createReloader, startApp, stopSignals, untilStopped } from './serve.ts';
+import { createReloader, startApp, untilStopped } from './serve.ts';
+import { stopSignals } from './start.ts';
 
 const shipped = packageFile('config');
 

@@ -1,7 +1,7 @@
 import { exitCodeOf, printError } from './failures.ts';
 import { defaultConfig, exitCodes, type CliIo } from './io.ts';
 import { OutputFailed } from './output.ts';
-import { serve } from './serve.ts';
+import { begin } from './start.ts';
 
 /**
  * Runs the command that `args` names (without the program's own name) and returns the process's exit code: 0 done,
@@ -27,7 +27,13 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
 
 async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
   const config = configToServe(args, io);
-  if (config !== undefined) return exitCodeOf(io, 'serve', () => serve(io, config));
+  if (config !== undefined) {
+    return exitCodeOf(io, 'serve', async () => {
+      const start = begin(io, config);
+      const { serve } = await import('./serve.ts');
+      return serve(io, config, start);
+    });
+  }
   const { runProgram } = await import('./program.ts');
   return runProgram(args, io);
 }

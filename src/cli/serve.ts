@@ -4,7 +4,7 @@ import { countAccounts } from '../accounts/postgres/inspect.ts';
 import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
 import { App, type AppDependencies } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { loadInThread } from '../config/load-in-thread.ts';
+import { loadInThread, type FirstReading, type UnwrapKeys } from '../config/load-in-thread.ts';
 import { combine, type LoadedFiles } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
 import { formatDuration } from '../input/value-types.ts';
@@ -14,18 +14,25 @@ import { masterKeysMetric } from '../telemetry/sidecar-metrics.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
 import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
+import { begin, type StopSignals } from './start.ts';
 
-/** `serve`: runs the sidecar until a signal ends it. Returns the exit code. @throws CommandFailed if it cannot start */
-export async function serve(outside: CliIo, configFile: string): Promise<number> {
+/**
+ * `serve`: runs the sidecar until a signal ends it. Returns the exit code.
+ *
+ * @param start which has begun
+ * @throws CommandFailed if it cannot start
+ */
+export async function serve(
+  outside: CliIo,
+  configFile: string,
+  { signals, reading } = begin(outside, configFile),
+): Promise<number> {
   const registry = new Registry();
   const counted = callCounter(registry);
   const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms)) };
-  // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   let reloader: Reloader | undefined;
   io.onSignal('SIGHUP', () => void reloader?.reload());
-  const signals = stopSignals(io);
-  const readSince = io.clock();
-  const read = await Promise.race([loadPatiently(io, configFile), signals.first]);
+  const read = await Promise.race([loadPatiently(io, configFile, reading), signals.first]);
   // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
   const { config, warnings, files } = valid(combine(read));
@@ -45,7 +52,7 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
   await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
   reloader = createReloader(io, configFile, app, log);
-  reloader.watch(files, readSince);
+  reloader.watch(files, reading.since);
   return untilStopped(signals, log, () => {
     reloader.stop();
     kms.stop();
@@ -54,12 +61,13 @@ export async function serve(outside: CliIo, configFile: string): Promise<number>
 }
 
 /** Loads the configuration; waits for a KMS that is not there yet. @throws AccountsError if its master keys stay wrapped */
-async function loadPatiently(io: CliIo, file: string): Promise<LoadedFiles> {
-  return loadInThread({ file, env: io.env }, [], (kms, keys) => {
+async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Promise<LoadedFiles> {
+  const unwrap: UnwrapKeys = (kms, keys) => {
     const warn = ({ message: problem }: Error): void =>
       createLogger('info', io.log).warn({ problem }, `waiting up to ${formatDuration(kms.wait)} for the KMS`);
     return unwrapKeys(io.keyring(kms), keys, { wait: kms.wait, warn });
-  });
+  };
+  return loadInThread({ file, env: io.env }, [], unwrap, reading);
 }
 
 /** The first line of the log: what runs, on what. Its hash is that of `configuration_changed` in the trail. */
@@ -119,25 +127,6 @@ async function storeDrainToken(file: string, token: string, log: Logger): Promis
     const { code } = error as NodeJS.ErrnoException;
     log.warn({ file, cause: code }, 'drain is disabled: its token cannot be written');
   }
-}
-
-/** The first and the second SIGTERM or SIGINT. */
-interface StopSignals {
-  readonly first: Promise<void>;
-  readonly second: Promise<void>;
-}
-
-/** Handles SIGTERM and SIGINT from now on, so that neither ends the process at once. */
-export function stopSignals(io: Pick<CliIo, 'onSignal'>): StopSignals {
-  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  let signals = 0;
-  const handle = (): void => {
-    signals += 1;
-    (signals === 1 ? first : second).resolve();
-  };
-  io.onSignal('SIGTERM', handle);
-  io.onSignal('SIGINT', handle);
-  return { first: first.promise, second: second.promise };
 }
 
 /** Waits for the first signal, then stops gracefully; a second one ends it at once. Returns the exit code. */

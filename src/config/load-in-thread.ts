@@ -21,16 +21,19 @@ const deadline = 300_000;
  *
  * @param watched the files to name if the thread dies
  * @param unwrap asked, on this thread, for the master keys that are not in force. Reading goes on without waiting: then the files are read again
+ * @param first a reading of the same task that has begun
  * @throws AccountsError of `unwrap`
  */
 export async function loadInThread(
   task: WorkerTask,
   watched: readonly string[],
   unwrap?: UnwrapKeys,
+  first?: FirstReading,
 ): Promise<LoadedFiles> {
   try {
     for (let unwrapped: readonly MasterKey[] = []; ;) {
-      const loaded = await load({ ...task, env: { ...task.env }, unwrapped });
+      const reading = unwrapped.length === 0 ? first?.files : undefined;
+      const loaded = await (reading ?? load({ ...task, env: { ...task.env }, unwrapped }));
       const { kms, store } = loaded.sidecar.ok ? loaded.sidecar.value : {};
       const wrapped = store?.masterKeys.filter(({ key }) => key === undefined) ?? [];
       if (unwrap === undefined || kms === undefined || wrapped.length === 0) return loaded;
@@ -41,6 +44,21 @@ export async function loadInThread(
     const content = { ok: false, problems: [problemWithFile(task.file, messageOf(error))] } as const;
     return { sidecar: content, accounts: content, files: watched, digests: {} };
   }
+}
+
+/** A first reading, which has begun. */
+export interface FirstReading {
+  /** When it began, epoch milliseconds. */
+  readonly since: number;
+  readonly files: Promise<LoadedFiles>;
+}
+
+/** Begins to read, for `loadInThread` to go on with. @param since epoch milliseconds */
+export function beginReading(task: WorkerTask, since: number): FirstReading {
+  const files = load({ ...task, env: { ...task.env } });
+  // It may fail before anybody waits for it.
+  files.catch(() => {});
+  return { since, files };
 }
 
 async function load(task: WorkerTask): Promise<LoadedFiles> {

@@ -224,7 +224,7 @@ describe('a signal', () => {
     expect(sidecar.entries('request')).toMatchObject([{ status: 444, closed: 'drain' }]);
   });
 
-  test('while the configuration is read ends the process with 0', async () => {
+  test('while the configuration is read ends the process with 0, and SIGHUP does not end it', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() });
     const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
       nodeOptions: preloaded(`import { isMainThread } from 'node:worker_threads';
@@ -235,7 +235,7 @@ describe('a signal', () => {
         }`),
     });
     await sidecar.until(() => sidecar.stderr === 'reading');
-    expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
+    expect(await sidecar.signal('SIGHUP').signal('SIGTERM').ended()).toEqual(ended);
     expect(sidecar.stdout).toBe('');
   });
 

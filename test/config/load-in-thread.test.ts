@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig, loadFiles } from '../../src/config/load.ts';
 import { combine, type LoadedFiles } from '../../src/config/loaded.ts';
-import { loadInThread } from '../../src/config/load-in-thread.ts';
+import { beginReading, loadInThread } from '../../src/config/load-in-thread.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { Thread } from '../../src/thread.ts';
 import { envelopeOf, send } from '../support/client.ts';
@@ -44,6 +44,24 @@ describe('loading in another thread', () => {
     const { sidecar } = await loadInThread({ file, env: { HERE: 'http://127.0.0.1:7' } }, []);
     expect(sidecar.ok && sidecar.value.environments[0]?.upstream.origin).toBe('http://127.0.0.1:7');
     expect((await loadInThread({ file, env: {} }, [])).sidecar.ok).toBe(false);
+  });
+
+  test('goes on with a reading that has begun, and does not read again', async () => {
+    const folder = new Folder(files);
+    const task = { file: folder.file('sidecar.yaml'), env: {} };
+    const first = beginReading(task, 1_700_000_000_000);
+    const read = await first.files;
+    folder.write({ 'sidecar.yaml': { surplus: 1 } });
+    expect(await loadInThread(task, [], undefined, first)).toBe(read);
+    expect(first.since).toBe(1_700_000_000_000);
+  });
+
+  test('returns the problem of a reading that failed before anybody waited for it', async () => {
+    const task = { file: new Folder(files).file('sidecar.yaml'), env: { HERE: (() => '') as unknown as string } };
+    const first = beginReading(task, 0);
+    await new Promise((resolve) => void setImmediate(resolve));
+    const { sidecar } = await loadInThread(task, [], undefined, first);
+    expect(sidecar).toMatchObject({ ok: false, problems: [{ message: expect.stringContaining('DataCloneError') }] });
   });
 
   test('returns a problem if no thread can be started', async () => {

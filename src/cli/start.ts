@@ -1,0 +1,34 @@
+import { beginReading, type FirstReading } from '../config/load-in-thread.ts';
+import type { CliIo } from './io.ts';
+
+/** What `serve` begins before most of the program is loaded. */
+export interface Start {
+  readonly signals: StopSignals;
+  readonly reading: FirstReading;
+}
+
+/** Reads the configuration on its thread, while this one loads the program. */
+export function begin(io: CliIo, file: string): Start {
+  // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
+  io.onSignal('SIGHUP', () => {});
+  return { signals: stopSignals(io), reading: beginReading({ file, env: io.env }, io.clock()) };
+}
+
+/** The first and the second SIGTERM or SIGINT. */
+export interface StopSignals {
+  readonly first: Promise<void>;
+  readonly second: Promise<void>;
+}
+
+/** Handles SIGTERM and SIGINT from now on, so that neither ends the process at once. */
+export function stopSignals(io: Pick<CliIo, 'onSignal'>): StopSignals {
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let signals = 0;
+  const handle = (): void => {
+    signals += 1;
+    (signals === 1 ? first : second).resolve();
+  };
+  io.onSignal('SIGTERM', handle);
+  io.onSignal('SIGINT', handle);
+  return { first: first.promise, second: second.promise };
+}
