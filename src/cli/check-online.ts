@@ -1,5 +1,6 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
+import { lackOf } from '../accounts/postgres/rights.ts';
 import { sampleOf, type CredentialsSample } from '../accounts/accounts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
@@ -74,7 +75,7 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
 
 function migrated({ missingRights }: Inspection): Check {
   if (missingRights.length > 0) {
-    return { check: 'store', ok: false, detail: `the database's user lacks ${missingRights.join(', ')}: grant it` };
+    return { check: 'store', ok: false, detail: lackOf(missingRights) };
   }
   return { check: 'store', ok: true, detail: 'the database is reachable and migrated' };
 }

@@ -156,7 +156,12 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     const owner = await postgres.createDatabase();
     await postgres.psql(owner, 'CREATE ROLE reader LOGIN');
     const url = owner.replace('user=postgres', 'user=reader');
-    expect((await check(await folderFor(url))).stdout).toContain('grant the rights of docs/postgresql.md');
+    const lacks = (rights: string) => new RegExp(`^failed {2}store .* lacks ${rights}`, 'm');
+    expect((await check(await folderFor(url))).stdout).toMatch(
+      lacks('USAGE on the schema envelope_sidecar: grant it$'),
+    );
+    await postgres.psql(owner, 'GRANT USAGE ON SCHEMA envelope_sidecar TO reader');
+    expect((await check(await folderFor(url))).stdout).toMatch(lacks('SELECT on accounts, SELECT on api_keys, '));
     const grants =
       'GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA x TO reader';
     await postgres.psql(owner, grants.replaceAll(' x ', ' envelope_sidecar '));
@@ -164,7 +169,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     expect((await check(await folderFor(url))).stdout).toMatch(/^ok {6}store/m);
     const operators = { port: 0, token: 'operators-token-of-a-test-0123456789' };
     const { code, stdout } = await check(await folderFor(url, masterKey, { operators }));
-    expect([code, stdout]).toEqual([1, expect.stringMatching(/^failed {2}store .* lacks INSERT on accounts, /m)]);
+    expect([code, stdout]).toEqual([1, expect.stringMatching(lacks('INSERT on accounts, '))]);
   });
 
   test('reports whether the master key unwraps the credentials', async () => {

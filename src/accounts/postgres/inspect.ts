@@ -9,7 +9,7 @@ import { changePool, lookUpClient } from './clients.ts';
 import { accountsError } from './failures.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
-import { missingRights } from './rights.ts';
+import { canRead, lackOf, missingRights } from './rights.ts';
 import { query } from './transaction.ts';
 
 /** A sample of accounts in a database that has the tables of this version. */
@@ -45,7 +45,7 @@ export function unwrapSample({ sample, unreadable }: Inspection, vault: Vault): 
  *
  * @param maxSample the most accounts in the sample
  * @param hasOperators whether the user of the database must be able to change accounts
- * @throws AccountsError the database cannot be reached, or lacks a migration of this version
+ * @throws AccountsError the database cannot be reached, lacks a migration of this version, or its user may not read accounts
  */
 export async function inspect(url: string, maxSample: number, hasOperators = false): Promise<Inspection> {
   const pool = await changePool(url, 1);
@@ -55,6 +55,8 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
       const message = `schema is at ${schema.at}, needs ${schema.needed}: run accounts migrate`;
       throw new AccountsError('store_invalid', message);
     }
+    const missing = await missingRights(pool, hasOperators);
+    if (!canRead(missing)) throw new AccountsError('store_read_only', lackOf(missing));
     const rows = await query<AccountRow>(
       pool,
       `${selectAccounts()} WHERE a.account_id IN (
@@ -65,7 +67,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
     const unreadable: AccountsError[] = [];
     const report = (error: AccountsError): void => void unreadable.push(error);
     const sample = rows.map((row) => accountIfReadable(row, report)).filter((account) => account !== undefined);
-    return { missingRights: await missingRights(pool, hasOperators), sample, unreadable };
+    return { missingRights: missing, sample, unreadable };
   } finally {
     await pool.end();
   }

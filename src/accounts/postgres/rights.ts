@@ -32,6 +32,16 @@ const operating: typeof serving = [
   [['SELECT'], ['migrations']],
 ];
 
+/** A message about missing rights. */
+export function lackOf(missing: readonly string[]): string {
+  return `the database's user lacks ${missing.join(', ')}: grant it`;
+}
+
+/** Whether the accounts can be read with what else is missing. */
+export function canRead(missing: readonly string[]): boolean {
+  return !missing.some((right) => /^(?:USAGE|SELECT on (?:accounts|api_keys|encryption)$)/.test(right));
+}
+
 /**
  * The rights that the user of the database lacks, such as `SELECT on receipts`: of an operator if it may add accounts, else of
  * a sidecar that only serves merchants. A table that does not exist lacks none.
@@ -39,6 +49,12 @@ const operating: typeof serving = [
  * @param hasOperators whether an operator's rights are needed in any case
  */
 export async function missingRights(pool: Pool, hasOperators: boolean): Promise<readonly string[]> {
+  // Without it, nothing can be asked of the tables.
+  const [schema] = await query<{ usable: boolean }>(
+    pool,
+    `SELECT has_schema_privilege('envelope_sidecar', 'USAGE') AS usable`,
+  );
+  if (schema?.usable !== true) return ['USAGE on the schema envelope_sidecar'];
   const [user] = await query<{ operates: boolean }>(
     pool,
     `SELECT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS operates`,
