@@ -81,6 +81,9 @@ describe('the built sidecar', () => {
       for (const [, next = ''] of code.matchAll(/\b__require\("([^"]+)"\)/g)) follow(next);
     };
     follow('./main.js');
+    // Imported once the reading of the configuration has begun.
+    expect([...loaded]).not.toContain('./serve.js');
+    follow('./serve.js');
     const sources = [...loaded]
       .filter((name) => existsSync(join(folder, `${name}.map`)))
       .flatMap((name) => {
