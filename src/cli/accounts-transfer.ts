@@ -12,6 +12,7 @@ import { Vault } from '../accounts/vault.ts';
 import { loadCommandStore } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
 import { CommandFailed, printError, valid } from './failures.ts';
+import { counted } from './table.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
 /** Accounts per batch. Each batch rewrites the file once, or is one transaction. */
@@ -231,13 +232,9 @@ async function rekey(session: StoreSession, options: { readonly newMasterKeyFile
     const next = isFirst
       ? 'When all sidecars have the new key on the first line, you can remove the old key.\n'
       : 'Put the new key on the first line, let all sidecars load it, and run this command again before you remove the old key.\n';
-    const done = `${accounts} accounts were wrapped with the new master key, KCV ${key.kcv}.\n`;
+    const done = `${counted(accounts, 'account')} ${accounts === 1 ? 'was' : 'were'} wrapped with the new master key, KCV ${key.kcv}.\n`;
     await show({ accounts, kcv: key.kcv }, () => done + next);
   });
-}
-
-function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** Runs `work`; an error names the file if it cannot be read. */

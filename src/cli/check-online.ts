@@ -7,7 +7,7 @@ import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
 import { probe } from '../upstream/connect.ts';
 import type { CliIo } from './io.ts';
-import { minute } from './table.ts';
+import { counted, minute } from './table.ts';
 
 /** One check and its outcome. */
 export interface Check {
@@ -54,14 +54,14 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
     // A file's credentials were unwrapped when the configuration was read.
     const sample = sampleOf(accounts);
     return [
-      { check: 'store', ok: true, detail: `${store.file}: ${count(accounts.length, 'account')}` },
-      opened(sample, count(sample.tried, 'account'), 'all open'),
+      { check: 'store', ok: true, detail: `${store.file}: ${counted(accounts.length, 'account')}` },
+      opened(sample, counted(sample.tried, 'account'), 'all open'),
     ];
   }
   try {
     const inspection = await inspect(store.url, sampleSize, operators !== undefined);
     const sample = unwrapSample(inspection, new Vault(store.masterKeys));
-    const tried = count(sample.tried, 'account');
+    const tried = counted(sample.tried, 'account');
     const of = sample.tried === sampleSize ? `a sample of ${tried}` : tried;
     return [migrated(inspection), opened(sample, of, 'all open with the master key')];
   } catch (error) {
@@ -106,8 +106,4 @@ function validity(check: string, ends: number, now: number): Check {
   const ok = ends - now >= certificateDays * day;
   const detail = ends <= now ? `expired on ${time}` : `valid until ${time}`;
   return { check, ok, detail: ok || ends <= now ? detail : `${detail}, in less than ${certificateDays} days` };
-}
-
-function count(number: number, noun: string): string {
-  return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
 }

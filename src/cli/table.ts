@@ -14,6 +14,11 @@ export function members(values: Readonly<Record<string, string | undefined>>): s
   return table(Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
 
+/** A number and its noun, such as `1 key` or `1,000 keys`. */
+export function counted(count: number, noun: string): string {
+  return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
+}
+
 /** How a list is shown as a table. */
 export interface Layout<Item> {
   readonly head: readonly string[];

@@ -98,7 +98,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     const early = await rekey();
     expect(early).toMatchObject({ code: 78, stderr: expect.stringContaining('(master_key_not_configured)') as string });
     folder.write({ 'master-key': `${otherMasterKey}\n${masterKey}` });
-    expect((await rekey()).stdout).toMatch(/^1 accounts were wrapped with the new master key, KCV [0-9a-f]{10}\.\n/);
+    expect((await rekey()).stdout).toMatch(/^1 account was wrapped with the new master key, KCV [0-9a-f]{10}\.\n/);
     folder.write({ 'master-key': otherMasterKey });
     expect((await rekey()).stdout).toMatch(/^0 accounts were /);
   });

@@ -42,7 +42,7 @@ async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
   const repeated = await runCommand(args);
   expect(repeated).toMatchObject({
     code: 0,
-    stdout: expect.stringMatching(/^\d accounts were wrapped with/) as string,
+    stdout: expect.stringMatching(/^\d (?:account was|accounts were) wrapped with/) as string,
   });
   expect(await credentials(newKey)).toMatch(/^ok .* 3 accounts: all open/);
 }

@@ -321,7 +321,7 @@ describe('accounts rekey', () => {
     transfer.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
     const { stdout, stderr } = await rekeyed(transfer, otherMasterKey);
     expect(stdout).toMatch(
-      /^1 accounts were wrapped with the new master key, KCV [0-9a-f]{10}\.\nPut the new key on the first line, .* run this command again/,
+      /^1 account was wrapped with the new master key, KCV [0-9a-f]{10}\.\nPut the new key on the first line, .* run this command again/,
     );
     expect(JSON.parse(stderr)).toMatchObject({ action: 'master_key_changed', accounts: 1, msg: 'audit' });
     expect((await transfer.run('accounts', 'list')).code).toBe(0);

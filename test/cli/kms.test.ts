@@ -113,7 +113,7 @@ describeOnEachStore('with a KMS', (newStore) => {
     folder.write({ keys: `${next}\n${old}`, next });
     await eventually('both keys are in force', async () => (await metric(sidecar, 'master_keys{')).length === 2);
     expect((await commands.run(`accounts rekey --new-master-key-file ${folder.file('next')}`)).stdout).toMatch(
-      /^1 accounts were wrapped/,
+      /^1 account was wrapped/,
     );
     const usage = lines((await commands.run('master-key list --usage')).stdout).slice(1);
     expect(usage.map((line) => line.split(/ +/).at(-1))).toEqual(['2', '0']);

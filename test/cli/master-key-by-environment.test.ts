@@ -75,7 +75,7 @@ describeOnEachStore('with a master key for each environment', (newStore) => {
     expect((await office.run(rekey)).code).toBe(78);
     const rotating = commandsOn(folder.file('rotating.yaml'));
     expect((await rotating.run(rekey)).stdout).toMatch(
-      /^1 accounts were wrapped with the new master key, KCV [0-9a-f]{10}\.\nWhen all sidecars have the new key/,
+      /^1 account was wrapped with the new master key, KCV [0-9a-f]{10}\.\nWhen all sidecars have the new key/,
     );
     expect(await stored(office, 'live')).toEqual(before.live);
     expect(await stored(office, 'test')).not.toEqual(before.test);
