@@ -6,6 +6,14 @@ export type BodyFault = 'BAD_CHUNK' | 'BAD_TRAILER' | 'HEAD_TOO_LARGE';
 
 const maxChunkHeadSize = 256;
 
+/** A chunk up to this many bytes is copied by hand: a call of the platform would cost more. */
+const shortChunk = 64;
+
+/** A line that is not short counts as so many: it takes as long. */
+const longLine = 20;
+
+const [cr, lf] = [0x0d, 0x0a];
+
 /** What comes next: data of the body or of a chunk, or a line between chunks or behind them. */
 type State = 'data' | 'chunk_end' | 'chunk_head' | 'trailer' | 'end';
 
@@ -43,15 +51,23 @@ export class BodyReader {
   /**
    * Reads bytes of the body; `piece` and `next` then say which. Even with a fault, `piece` has the bytes before it.
    *
+   * @param lines that are read at most: their number, not that of the bytes, decides how long it takes
    * @returns `end` at the end of the body, or a fault, after which there is none
    */
-  read(bytes: Buffer, at: number): 'more' | 'end' | BodyFault {
+  read(bytes: Buffer, at: number, lines = Infinity): 'more' | 'end' | BodyFault {
     this.piece = undefined;
     this.next = at;
+    let left = lines;
     let fault: BodyFault | undefined;
-    while (fault === undefined && this.#state !== 'end' && this.next < bytes.length) {
-      if (this.#state === 'data') this.#readData(bytes);
-      else fault = this.#readLine(bytes);
+    while (fault === undefined && this.#state !== 'end' && this.next < bytes.length && left > 0) {
+      if (this.#state === 'data') {
+        this.#readData(bytes);
+      } else if (this.#readShortLine(bytes)) {
+        left -= 1;
+      } else {
+        left -= longLine;
+        fault = this.#readLine(bytes);
+      }
     }
     if (this.#gathered !== undefined) {
       this.piece = this.#gathered.subarray(0, this.#gatheredLength);
@@ -76,7 +92,40 @@ export class BodyReader {
       this.#gathered = Buffer.allocUnsafe(first.length + bytes.length - from);
       this.#gatheredLength = first.copy(this.#gathered);
     }
-    this.#gatheredLength += bytes.copy(this.#gathered, this.#gatheredLength, from, this.next);
+    if (this.next - from > shortChunk) {
+      this.#gatheredLength += bytes.copy(this.#gathered, this.#gatheredLength, from, this.next);
+      return;
+    }
+    for (let i = from; i < this.next; i += 1) {
+      this.#gathered[this.#gatheredLength] = bytes[i] as number;
+      this.#gatheredLength += 1;
+    }
+  }
+
+  /** Reads the end of a chunk, or the head of one with a size of one or two digits alone, if all of it is there. */
+  #readShortLine(bytes: Buffer): boolean {
+    if (this.#text.length > 0) return false;
+    let at = this.next;
+    if (this.#state === 'chunk_end') {
+      if (bytes[at] !== cr || bytes[at + 1] !== lf) return false;
+      this.#state = 'chunk_head';
+      this.next = at + 2;
+      return true;
+    }
+    if (this.#state !== 'chunk_head') return false;
+    let size = hexDigit(bytes[at]);
+    if (size === undefined) return false;
+    at += 1;
+    const second = hexDigit(bytes[at]);
+    if (second !== undefined) {
+      size = 16 * size + second;
+      at += 1;
+    }
+    if (size === 0 || bytes[at] !== cr || bytes[at + 1] !== lf) return false;
+    this.#remaining = size;
+    this.#state = 'data';
+    this.next = at + 2;
+    return true;
   }
 
   #readLine(bytes: Buffer): BodyFault | undefined {
@@ -107,4 +156,10 @@ export class BodyReader {
     else if (!trailerForm.test(trailer)) return 'BAD_TRAILER';
     return undefined;
   }
+}
+
+function hexDigit(byte = 0): number | undefined {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
+  const letter = byte | 0x20;
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : undefined;
 }

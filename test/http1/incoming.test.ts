@@ -1,4 +1,5 @@
 import { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
 import { settle } from '../support/turns.ts';
@@ -23,10 +24,10 @@ function incoming(): { readonly from: Incoming; readonly socket: WatchedSocket; 
     socket,
     limits,
     onHeadBegins: () => {},
-    onHead: () => events.push('head'),
+    onHead: (_head, whole) => events.push('head', ...(whole?.length ? [whole.toString(), 'end'] : [])),
     onFault: (fault) => events.push(fault),
     onBody: (piece) => events.push(piece.toString()),
-    onBodyEnd: () => events.push('end'),
+    onBodyEnd: (fault) => events.push(fault ?? 'end'),
     onHeld: () => true,
     destroy: (reason) => events.push(reason),
     fail: (error) => events.push(String(error)),
@@ -58,4 +59,64 @@ test('a socket that was handed over with its held bytes stays as its new owner l
   socket.pause();
   await settle();
   expect(socket.isPaused()).toBe(true);
+});
+
+const chunkedHead = 'POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n';
+
+// Tens of thousands of them fit into what one socket delivers at once, and every stranger may send them.
+test.each([
+  ['of one byte', '1\r\nx\r\n'],
+  ['with an extension', '1;a\r\nx\r\n'],
+  ['with leading zeros', '001\r\nx\r\n'],
+])('chunks %s that arrive at once are read a few in each turn, and all of them', async (_what, chunk) => {
+  const { from, events } = incoming();
+  from.receive(Buffer.from(`${chunkedHead}${chunk.repeat(9_000)}0\r\n\r\n`));
+  from.readBody();
+  while (!events.includes('end')) {
+    const before = events.length;
+    await turn();
+    expect(events.length - before).toBeLessThanOrEqual(2);
+  }
+  const pieces = events.slice(1, -1);
+  expect(pieces.join('')).toBe('x'.repeat(9_000));
+  expect(Math.max(...pieces.map(({ length }) => length))).toBeLessThanOrEqual(1_000);
+});
+
+test('chunks of all sizes are read alike, at once and byte by byte', async () => {
+  const sizes = Array.from({ length: 300 }, (_, i) => i + 1);
+  const chunks = sizes.map((size) => {
+    const hex = size.toString(16);
+    return `${size % 2 === 0 ? hex : hex.toUpperCase()}\r\n${'x'.repeat(size)}\r\n`;
+  });
+  const bytes = Buffer.from(`${chunkedHead}${chunks.join('')}0\r\n\r\n`);
+  const whole = incoming();
+  whole.from.receive(bytes);
+  whole.from.readBody();
+  const split = incoming();
+  for (const byte of bytes) {
+    split.from.receive(Buffer.from([byte]));
+    split.from.readBody();
+  }
+  const length = sizes.reduce((sum, size) => sum + size, 0);
+  for (const { events } of [whole, split]) {
+    await expect.poll(() => events.at(-1)).toBe('end');
+    expect(events.slice(1, -1).join('')).toBe('x'.repeat(length));
+  }
+});
+
+test.each(['g\r\n', '1\n', '1\r', '1 \r\n', '-1\r\n', '+1\r\n', '0x1\r\n', '/\r\n', ':\r\n', '@\r\n', '`\r\n'])(
+  'a chunk that begins with %j is no chunk',
+  async (line) => {
+    const { from, events } = incoming();
+    from.receive(Buffer.from(`${chunkedHead}1\r\nx\r\n${line}${'x'.repeat(300)}`));
+    from.readBody();
+    await expect.poll(() => events.at(-1)).toBe('malformed');
+  },
+);
+
+test.each(['x\n', 'xy', 'x\r\r\n'])('a chunk of one byte that goes on with %j does not end', async (rest) => {
+  const { from, events } = incoming();
+  from.receive(Buffer.from(`${chunkedHead}1\r\n${rest}0\r\n\r\n`));
+  from.readBody();
+  await expect.poll(() => events.at(-1)).toBe('malformed');
 });
