@@ -45,7 +45,7 @@ const maxHeld = 16_384;
  * Lines of chunks that are read of a client in one turn, some tens of microseconds: 64 KiB can have 21,800, and every connection may send
  * them.
  */
-const maxLines = 2_000;
+export const maxLines = 2_000;
 
 /** Bytes that are discarded of a connection that ends. */
 const maxDiscarded = 67_108_864;

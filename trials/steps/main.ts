@@ -9,6 +9,9 @@ import { isJson, minifyJson } from '../../src/envelope/json.ts';
 import { stringMember } from '../../src/envelope/members.ts';
 import { sliceLength } from '../../src/envelope/slices.ts';
 import { soleData } from '../../src/envelope/sole-member.ts';
+import { BodyReader } from '../../src/http1/body-reader.ts';
+import { HeldText } from '../../src/http1/held-text.ts';
+import { maxLines } from '../../src/http1/incoming.ts';
 
 /**
  * Times each step of a merchant's request whose work grows with what is sent, in one turn of the event loop at its bound, with
@@ -48,7 +51,20 @@ const sealedBrackets = codecOf(credentials, 'base64').seal(Buffer.alloc((testBod
 const encryptedBrackets = stringMember(Buffer.from(sealedBrackets), 'data') ?? '';
 const encryptedData = Buffer.from(`{"encrypted_data":"${ciphertext.toString('hex')}"}`);
 
+/** What a socket delivers at once, as chunks of a body. */
+const chunks = (chunk: string): Buffer => Buffer.from(chunk.repeat(testBody / chunk.length));
+const shortChunks = chunks('1\r\nx\r\n');
+const longChunks = chunks('1;a\r\nx\r\n');
+
+function readChunks(bytes: Buffer): void {
+  const reader = new BodyReader(new HeldText());
+  reader.begin({ type: 'chunked', length: undefined }, 0);
+  reader.read(bytes, 0, maxLines);
+}
+
 const steps: readonly (readonly [name: string, bytes: number, work: () => unknown])[] = [
+  ['read chunks of one byte', shortChunks.length, () => readChunks(shortChunks)],
+  ['read chunks of one byte with an extension', longChunks.length, () => readChunks(longChunks)],
   ['find `data`', slice.length, () => soleData(slice)],
   ['find `data`, written in escapes', escapes.length, () => soleData(escapes)],
   ['decode hex', sliceLength, () => decodeInSlices(Buffer.from(hex))],
