@@ -82,7 +82,9 @@ describeUnless(missing, 'a master key that an HSM wraps, behind a plug-in in Pyt
       const next = (await run('master-key new')).stdout.trim();
       folder.write({ keys: `${next}\n${line}`, next });
       await sidecar.untilEntries('configuration reloaded');
-      expect((await run(`accounts rekey --new-master-key-file ${folder.file('next')}`)).stdout).toMatch(/^1 account was wrapped/);
+      expect((await run(`accounts rekey --new-master-key-file ${folder.file('next')}`)).stdout).toMatch(
+        /^1 account was wrapped/,
+      );
       await rotate();
       const rewrapped = (await run('master-key rewrap')).stdout.trim();
       expect(parseMasterKeys(rewrapped)?.map(({ wrapped }) => wrapped?.key_id)).toEqual(['wrapping-2', 'wrapping-2']);

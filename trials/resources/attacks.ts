@@ -134,7 +134,11 @@ function onBodies({ limits: { connections } }: Target): readonly Attack[] {
 
 /** Requests that cost CPU time: at the test endpoints, and for keys that do not exist. */
 function onCpuTime(): readonly Attack[] {
+  const chunked = write(
+    `${head('POST /api/s2s/aes-encrypt', ...testCredentials, 'Transfer-Encoding: chunked')}${'1\r\n1\r\n'.repeat(60_000)}0\r\n\r\n`,
+  );
   return [
+    { ...merchants, name: 'work on chunks of one byte', sockets: 32, begin: chunked, next: chunked },
     ...[
       ['encrypt', document] as const,
       ['decrypt', undecryptable] as const,
