@@ -1,33 +1,8 @@
-import { spawn } from 'node:child_process';
-import { readFileSync, writeFileSync, chmodSync } from 'node:fs';
-import { text } from 'node:stream/consumers';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { problems } from '../../src/operators/problems.ts';
-import { Folder, sidecarFile } from '../support/folder.ts';
 
 const page = readFileSync('docs/accounts.md', 'utf8');
-
-test('the commands that measure a large file work, tested with a small one', async () => {
-  const [, measure = ''] = /^```sh measure\n([\s\S]*?)^```$/m.exec(readFileSync('docs/stores.md', 'utf8')) ?? [];
-  expect(measure).toContain('seq 10000');
-  const folder = new Folder({
-    'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
-    'accounts.yaml': 'accounts: []\n',
-    sidecar: '',
-  });
-  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-  writeFileSync(folder.file('sidecar'), `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`);
-  chmodSync(folder.file('sidecar'), 0o755);
-  const shell = spawn('bash', ['-eu', '-c', measure.replace('seq 10000', 'seq 20')], {
-    cwd: folder.path,
-    env: { ...process.env, PATH: `${folder.path}:${process.env['PATH'] ?? ''}`, SIDECAR_CONFIG: 'sidecar.yaml' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
-  expect(stdout).toMatch(/^20 added, 0 already present, 0 refused\.\nAdded one-more\./);
-  expect(stderr.match(/^user\t/gm)).toHaveLength(2);
-});
 
 test('the page lists every error of the API with its status, and no others', () => {
   const rows = [...page.matchAll(/^- <a id="(\w+)"><\/a>`(\w+)` \((\d+)\): /gm)];

@@ -35,7 +35,7 @@ export function memoryBound({
     3 * (semiSpace - 8 * mib) +
     1.5 * (buffered + Math.max(requestBody, buffered / 8)) +
     inFlight * 340 * kib +
-    connections * ((tls ? 128 : 10) * kib + header) +
+    connections * ((tls ? 128 * kib : 10 * kib) + header) +
     20 * mib +
     accounts * 30 * kib +
     4 * mib

@@ -15,8 +15,8 @@ import { maxLines } from '../../src/http1/incoming.ts';
 
 /**
  * Times each step of a merchant's request whose work grows with what is sent, in one turn of the event loop at its bound, with
- * the contents that cost most: the least and the most of 30 runs after a warm-up. `npm run steps`; docs/resources.md has the
- * figures.
+ * the contents that cost most: the least and the most of 30 runs after a warm-up. `npm run steps`; docs/figures/steps.txt
+ * has the figures.
  */
 const runs = 30;
 
