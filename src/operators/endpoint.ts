@@ -72,6 +72,8 @@ export interface Endpoint {
   readonly makesSecret?: true;
   /** Whether it reads many accounts or events: of all such requests of one token, one is carried out at a time. */
   readonly takesTurns?: true;
+  /** Whether it takes something away: one whose account is locked does not hold up those of other accounts. */
+  readonly urgent?: true;
   /** Whether its body is of any type, and `run` results in a `SealedBody`, which is the response. */
   readonly rawBody?: true;
   /** @param input of this endpoint's schema */

@@ -16,6 +16,12 @@ const maxUnread = 8 * 1_048_576;
 /** A response of this many bytes is not long. Even while many are unread, changes are answered. */
 const maxShort = 65_536;
 
+/**
+ * How long an urgent request waits for one of its token whose account is locked. Those are given up after some seconds, so that
+ * few are tried at once, and connections are left for others. Milliseconds.
+ */
+const patience = 1_000;
+
 /** The parameters, or the members of a query, that permissions depend on. */
 interface Named {
   readonly account?: string;
@@ -57,7 +63,9 @@ export class Routes {
           const result = await carryOut(endpoint, request, parts, this.#clock(), left);
           return changes || result instanceof SealedBody ? result : this.#text(result, reply, hash);
         };
-        const result = await (queue === undefined ? work() : this.#turns.take(queue, left, work));
+        const result = await (queue === undefined
+          ? work()
+          : this.#turns.take(queue, left, work, endpoint.urgent && patience));
         void reply.code(endpoint.response.status);
         if (result instanceof SealedBody) {
           void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });

@@ -9,8 +9,11 @@ export class Turns {
   /** When the last work of each owner is over. */
   readonly #last = new Map<string, Promise<void>>();
 
-  /** @param left work that has not begun when this aborts is not done: then this throws the signal's reason */
-  async take<T>(owner: string, left: AbortSignal, work: () => Promise<T>): Promise<T> {
+  /**
+   * @param left work that has not begun when this aborts is not done: then this throws the signal's reason
+   * @param patience after so many milliseconds the owner's next work begins beside this one. Undefined: when this one is over
+   */
+  async take<T>(owner: string, left: AbortSignal, work: () => Promise<T>, patience?: number): Promise<T> {
     const before = this.#last.get(owner);
     const own = Promise.withResolvers<void>();
     this.#last.set(owner, own.promise);
@@ -27,9 +30,11 @@ export class Turns {
       throw error;
     }
     const began = performance.eventLoopUtilization();
+    const passOn = patience === undefined ? undefined : setTimeout(over, patience).unref();
     try {
       return await work();
     } finally {
+      clearTimeout(passOn);
       // Only the time in which the process was busy: while work waits for the database, merchants do not wait.
       const { active } = performance.eventLoopUtilization(began);
       setTimeout(over, Math.min(maxRest, restFactor * active)).unref();

@@ -4,6 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Endpoint, Parts } from '../../src/operators/endpoint.ts';
+import { endpoints } from '../../src/operators/endpoints.ts';
 import { ApiProblem } from '../../src/operators/problems.ts';
 import { Routes } from '../../src/operators/routes.ts';
 import { Turns } from '../../src/operators/turns.ts';
@@ -46,7 +47,7 @@ describeWithPostgres('searches of one token', () => {
   });
 });
 
-type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role'> & {
+type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent'> & {
   readonly input?: Endpoint['input'];
   readonly run: () => Promise<object>;
 };
@@ -110,6 +111,21 @@ test('the requests of one token wait for each other, by operation, and those who
   running.at(-1)?.end();
   expect(await last).toBe(200);
   expect(running).toHaveLength(4);
+});
+
+test('what takes something away does not wait for another one of its token that waits for a locked account', async () => {
+  const urgent = endpoints.filter((each) => each.urgent).map(({ operation }) => operation);
+  expect(urgent.toSorted()).toEqual(['deactivate_account', 'disable_encryption', 'end_grace', 'revoke_key']);
+  const ends: (() => void)[] = [];
+  const run = (): Promise<object> => new Promise((resolve) => ends.push(() => resolve({})));
+  const app = appOf([{ method: 'POST', path: '/revoke', operation: 'revoke', role: 'operator', urgent: true, run }]);
+  const origin = await app.listen({ port: 0, host: '127.0.0.1' });
+  onTestFinished(() => app.close());
+  const send = async (): Promise<number> => (await fetch(`${origin}/api/v1/revoke`, { method: 'POST' })).status;
+  const sent = [send(), send(), send()];
+  await eventually('all run, although none has ended', () => ends.length === 3);
+  for (const end of ends) end();
+  expect(await Promise.all(sent)).toEqual([200, 200, 200]);
 });
 
 test('the input of a request is read, and its response written, in its turn', async () => {

@@ -105,6 +105,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     accountToken: 'none',
     input: z.strictObject({ account }),
     response: { status: 200, view: 'ChangedAccount' },
+    urgent: true,
     run: ({ operations }, input, caller) => operations.setActive(input.account, false, caller),
   }),
   endpoint({

@@ -70,6 +70,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
         .describe('Still open envelopes and seal their responses for this time, such as 24h.'),
     }),
     response: { status: 200, view: 'ChangedEncryption' },
+    urgent: true,
     run: ({ operations }, { account, environment, grace }, caller) =>
       operations.disableEncryption(account, environment, grace, caller),
   }),
@@ -96,6 +97,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     role: 'operator',
     input: z.strictObject({ account, environment }),
     response: { status: 200, view: 'ChangedEncryption' },
+    urgent: true,
     run: ({ operations }, { account, environment }, caller) =>
       operations.changeGrace(account, environment, undefined, caller),
   }),

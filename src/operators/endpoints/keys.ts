@@ -122,6 +122,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     role: 'operator',
     input: z.strictObject({ account, key }),
     response: { status: 200, view: 'ChangedKey' },
+    urgent: true,
     run: ({ operations }, { account, key }, caller) => operations.revokeKey(account, key, caller),
   }),
 ];
