@@ -11,6 +11,7 @@ export interface ConnectionOwner {
   /** Whether each response ends its connection. */
   readonly isClosing: boolean;
   readonly dateLine: string;
+  readonly resting: Queue;
   /** It has closed. */
   forget(connection: ServerConnection): void;
   /** Its socket belongs to another reader from now on. */
@@ -55,6 +56,10 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
 
   get limits(): ConnectionLimits {
     return this.#owner.limits;
+  }
+
+  get resting(): Queue {
+    return this.#owner.resting;
   }
 
   get dateLine(): string {

@@ -1,13 +1,5 @@
 const nothing = Buffer.alloc(0);
 
-/** As `Buffer.concat`, in memory of its own. */
-export function concatUnpooled(first: Buffer, second: Buffer): Buffer {
-  const both = Buffer.allocUnsafeSlow(first.length + second.length);
-  both.set(first);
-  both.set(second, first.length);
-  return both;
-}
-
 /** The beginning of a text whose end has not arrived. Each byte is copied and searched once, however the text is split. */
 export class HeldText {
   #held = nothing;

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './body-reader.ts';
-import { concatUnpooled, HeldText } from './held-text.ts';
+import { HeldText } from './held-text.ts';
+import { startReading, stopReading } from './reading.ts';
 import {
   toRequestFault,
   RequestReader,
@@ -29,6 +30,8 @@ export interface IncomingOwner {
   onHeld(change: number): boolean;
   /** Too much is held or discarded. */
   destroy(reason: 'limit'): void;
+  /** Where clients that send small pieces wait before they are read again. */
+  readonly resting: Queue;
   /** One of the owner's methods has thrown in a later turn. */
   fail(error: unknown): void;
 }
@@ -47,15 +50,36 @@ const maxHeld = 16_384;
  */
 export const maxLines = 2_000;
 
+/**
+ * A piece below this many bytes costs as much as one of some kilobytes, and after so many a client is not read until its turn comes: a
+ * socket delivers 2,900 TLS records of one byte at a time, every stranger may send them, and many of them would fill each turn.
+ */
+const smallPiece = 64;
+const maxSmallPieces = 1_000;
+
 /** Bytes that are discarded of a connection that ends. */
 const maxDiscarded = 67_108_864;
 
 const nothing = Buffer.alloc(0);
 
-/** The bytes from `at` on, copied if they would keep much more memory than they are charged for. */
+/** The bytes from `at` on, copied if they would keep much more memory than they need. */
 function remainder(bytes: Buffer, at: number): Buffer {
   const rest = bytes.subarray(at);
-  return rest.length === 0 || 2 * rest.length >= bytes.buffer.byteLength ? rest : concatUnpooled(nothing, rest);
+  if (rest.length === 0) return nothing;
+  return 2 * rest.length >= bytes.buffer.byteLength ? rest : appended(nothing, rest);
+}
+
+/** Appends to `held`, in its memory if there is room: each byte is copied a few times at most, however the bytes are split. */
+function appended(held: Buffer, bytes: Buffer): Buffer {
+  const length = held.length + bytes.length;
+  const room = held.buffer.byteLength - held.byteOffset;
+  const both =
+    length <= room
+      ? Buffer.from(held.buffer, held.byteOffset, length)
+      : Buffer.allocUnsafeSlow(Math.max(length, 2 * held.length)).subarray(0, length);
+  if (length > room) both.set(held);
+  both.set(bytes, held.length);
+  return both;
 }
 
 /**
@@ -73,6 +97,12 @@ export class Incoming {
   #state: State = 'head';
   /** Whether what is expected is not read for now. */
   #paused = false;
+  /** Whether the socket is not read. */
+  #stopped = false;
+  /** Small pieces that came since it rested, and whether it rests. */
+  #smallPieces = 0;
+  #resting = false;
+  /** In memory of its own, of which half may be empty. */
   #held: Buffer = nothing;
   #charged = 0;
   /** Whether held bytes are read in a later turn. */
@@ -90,8 +120,9 @@ export class Incoming {
 
   /** @param bytes may be overwritten after the call: all that is kept is copied */
   receive(bytes: Buffer): void {
+    if (bytes.length < smallPiece && ++this.#smallPieces === maxSmallPieces) this.#rest();
     const at = this.#held.length > 0 ? 0 : this.#process(bytes);
-    if (at < bytes.length) this.#held = concatUnpooled(this.#held, bytes.subarray(at));
+    if (at < bytes.length) this.#held = appended(this.#held, bytes.subarray(at));
     this.#readOn();
     this.#charge();
   }
@@ -147,6 +178,15 @@ export class Incoming {
     return bytes.length;
   }
 
+  #rest(): void {
+    this.#resting = true;
+    this.#owner.resting.add(() => {
+      this.#smallPieces = 0;
+      this.#resting = false;
+      this.#readOn();
+    });
+  }
+
   /** Goes on with held bytes, in a later turn so that one client cannot occupy this one, and with the socket. */
   #readOn(): void {
     const isRead = this.#state === 'head' || (this.#state === 'body' && !this.#paused);
@@ -154,11 +194,11 @@ export class Incoming {
       this.#deferred = true;
       setImmediate(() => this.#readHeld());
     }
-    const { socket } = this.#owner;
-    const pauses = this.#paused || this.#held.length >= maxHeld;
-    if (pauses === socket.isPaused()) return;
-    if (pauses) socket.pause();
-    else socket.resume();
+    const stops = this.#paused || this.#resting || this.#held.length >= maxHeld;
+    if (stops === this.#stopped) return;
+    this.#stopped = stops;
+    if (stops) stopReading(this.#owner.socket);
+    else startReading(this.#owner.socket);
   }
 
   #readHeld(): void {

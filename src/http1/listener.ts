@@ -3,10 +3,13 @@ import type { SecureContextOptions, Server as TlsServer, TlsOptions, TLSSocket }
 import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
+import type { Queue } from './incoming.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 
 export interface ListenerOptions {
   readonly limits: ConnectionLimits;
+  /** Where clients that send small pieces wait before they are read again. */
+  readonly resting: Queue;
   /** Certificates and what is demanded of clients; undefined without TLS. */
   readonly tls: TlsOptions | undefined;
   /** Epoch milliseconds, for `Date`. */
@@ -36,6 +39,7 @@ export class Listener implements ConnectionOwner {
   readonly server: Server;
   limits: ConnectionLimits;
   isClosing = false;
+  readonly resting: Queue;
   readonly #accept: AcceptConnection;
   readonly #handshakeFailed: OnHandshakeFailure;
   readonly #clock: () => number;
@@ -49,6 +53,7 @@ export class Listener implements ConnectionOwner {
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
     this.limits = options.limits;
+    this.resting = options.resting;
     this.#accept = accept;
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
     this.#clock = options.clock;

@@ -4,6 +4,7 @@ import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
 import { listenerOptions, secureContext, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
+import { TickQueue } from './capacity/queues.ts';
 
 /** The listener of merchants, as the configuration has it. */
 export class MerchantsListener extends Listener {
@@ -18,7 +19,8 @@ export class MerchantsListener extends Listener {
   constructor(config: Config, clock: () => number, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
-    super({ limits: limitsFrom(config), tls: tls && listenerOptions(tls), clock, onHandshakeFailure }, accept);
+    const resting = new TickQueue(1);
+    super({ limits: limitsFrom(config), resting, tls: tls && listenerOptions(tls), clock, onHandshakeFailure }, accept);
     this.#clientCa = tls?.clientCa;
     this.#detail = config.log.client;
   }

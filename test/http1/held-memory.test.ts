@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
+import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { settle } from '../support/turns.ts';
 
 test('the rest of what was held keeps little more memory than it is charged for', async () => {
@@ -18,6 +19,7 @@ test('the rest of what was held keeps little more memory than it is charged for'
       charged += change;
       return true;
     },
+    resting: new TickQueue(1),
     destroy: (reason) => expect.fail(reason),
     fail: (error) => expect.fail(String(error)),
   });

@@ -1,3 +1,4 @@
+import { ServerResponse } from 'node:http';
 import { setImmediate as turn } from 'node:timers/promises';
 import { onTestFinished, vi } from 'vitest';
 import { ServerExchange } from '../../src/http1/exchange.ts';
@@ -28,6 +29,20 @@ export function turnsOfResponses(status?: number): readonly number[] {
   return turns;
 }
 
+/** The same for the responses of the other listeners, with their statuses. */
+export function turnsOfOtherResponses(): { readonly turns: readonly number[]; readonly statuses: readonly number[] } {
+  const { turns, count, stop } = countTurns();
+  const statuses: number[] = [];
+  const spy = vi.spyOn(ServerResponse.prototype, 'end').mockImplementation(function (this: ServerResponse, ...last) {
+    count();
+    statuses.push(this.statusCode);
+    return Reflect.apply(endOther, this, last) as ServerResponse;
+  });
+  onTestFinished(stop);
+  onTestFinished(() => spy.mockRestore());
+  return { turns, statuses };
+}
+
 /** Calls back when a response of this process ends, until the test is over. */
 export function onEachResponse(ends: (exchange: ServerExchange) => void): void {
   const spy = vi.spyOn(ServerExchange.prototype, 'end').mockImplementation(function (this: ServerExchange, ...last) {
@@ -39,6 +54,8 @@ export function onEachResponse(ends: (exchange: ServerExchange) => void): void {
 
 // eslint-disable-next-line @typescript-eslint/unbound-method -- called with its object
 const { end } = ServerExchange.prototype;
+// eslint-disable-next-line @typescript-eslint/unbound-method -- called with its object
+const { end: endOther } = ServerResponse.prototype;
 
 function countTurns(): { readonly turns: readonly number[]; readonly count: () => void; readonly stop: () => void } {
   const turns: number[] = [];

@@ -1,3 +1,4 @@
+import type { RequestListener } from 'node:http';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 
 class WaitingWork implements Linked<WaitingWork> {
@@ -125,5 +126,17 @@ export class TickQueue {
       this.#schedule();
       start();
     }
+  };
+}
+
+/**
+ * Answers one request in a turn of the event loop, so that merchants are served in between, however many connections strangers have.
+ * The others wait for as long as their clients do.
+ */
+export function oneInATurn(answer: RequestListener): RequestListener {
+  const queue = new TickQueue(1);
+  return (req, res) => {
+    const withdraw = queue.add(() => answer(req, res));
+    res.once('close', withdraw);
   };
 }

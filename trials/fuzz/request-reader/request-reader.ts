@@ -47,7 +47,7 @@ interface Understood {
   readonly ending: RequestFault | 'waiting' | 'closed';
 }
 
-const withoutBackpressure = { isPaused: () => false, pause: () => {}, resume: () => {} } as unknown as Socket;
+const withoutBackpressure = {} as Socket;
 
 /** Reads the pieces of a connection whose requests are all served at once. */
 async function read(parts: readonly string[]): Promise<Understood> {
@@ -67,6 +67,7 @@ async function read(parts: readonly string[]): Promise<Understood> {
   };
   const owner: IncomingOwner = {
     socket: withoutBackpressure,
+    resting: { add: (start) => void setImmediate(start) },
     limits: { maxHeadSize: 4_096, maxFields: 100 },
     onHeadBegins: () => {},
     onHead: (head: RequestHead, whole: Buffer | undefined) => {

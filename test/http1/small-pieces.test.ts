@@ -1,0 +1,104 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { expect, onTestFinished, test } from 'vitest';
+import { Incoming } from '../../src/http1/incoming.ts';
+import { TickQueue } from '../../src/proxy/capacity/queues.ts';
+import { Listener } from '../../src/http1/listener.ts';
+import type { ServerConnection } from '../../src/http1/connection.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { eventually } from '../support/eventually.ts';
+
+const limits = { maxHeadSize: 16_384, maxFields: 100 };
+const times = { headTimeout: 60_000, idleTimeout: 60_000, lingerTimeout: 60_000 };
+
+/** What is read of a client that sends these pieces on TLS, each in a record of its own, behind a request without a response. */
+async function readOf(pieces: readonly string[]): Promise<{ readonly held: number; readonly socket: Socket }> {
+  const { cert, key } = createAuthority().issue('DNS:localhost');
+  let held = 0;
+  const connections: ServerConnection[] = [];
+  const { server } = new Listener(
+    { limits: { ...limits, ...times }, resting: new TickQueue(1), tls: { cert, key }, clock: Date.now },
+    (connection) => {
+      connections.push(connection);
+      return {
+        onRequest: () => {},
+        onFault: () => {},
+        onError: (error) => expect.fail(String(error)),
+        onClose: () => {},
+        onHeld: (change) => {
+          held += change;
+          return true;
+        },
+      };
+    },
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const client = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {});
+  onTestFinished(() => {
+    client.destroy();
+    server.close();
+  });
+  await once(client, 'secureConnect');
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  for (const piece of pieces) {
+    if (client.writableLength > 100_000) break;
+    // Pieces that are written together share a record.
+    await Promise.race([new Promise((resolve) => void client.write(piece, resolve)), turn()]);
+  }
+  const [connection] = connections;
+  if (connection === undefined) throw new Error('not accepted');
+  return { held, socket: connection.socket };
+}
+
+test('of a client that is not read, no record waits in the socket', async () => {
+  const { held, socket } = await readOf(Array.from({ length: 40_000 }, () => 'G'));
+  expect(socket.readableLength).toBe(0);
+  expect(held).toBeGreaterThanOrEqual(16_384);
+  // And one read of the socket.
+  expect(held).toBeLessThanOrEqual(16_384 + 65_536);
+});
+
+test('of a client that sends small pieces, no more are read until its turn comes', async () => {
+  const accepted = Promise.withResolvers<Socket>();
+  const server = createServer(accepted.resolve).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  onTestFinished(() => {
+    client.destroy();
+    server.close();
+  });
+  const socket = await accepted.promise;
+  const waiting: (() => void)[] = [];
+  const incoming = new Incoming({
+    socket,
+    limits,
+    resting: { add: (start) => waiting.push(start) },
+    onHeadBegins: () => {},
+    onHead: () => {},
+    onFault: (fault) => expect.fail(fault),
+    onBody: () => {},
+    onBodyEnd: () => {},
+    onHeld: () => true,
+    destroy: (reason) => expect.fail(reason),
+    fail: (error) => expect.fail(String(error)),
+  });
+  socket.on('data', (bytes: Buffer) => incoming.receive(bytes));
+  const small = Buffer.alloc(1, 'x');
+  // This piece is small, too.
+  incoming.receive(Buffer.from('GET / HTTP/1.1\r\nX: '));
+  for (let i = 0; i < 998; i += 1) incoming.receive(small);
+  client.write('y'.repeat(100));
+  await eventually('it is read', () => socket.bytesRead === 100);
+  expect(waiting).toHaveLength(0);
+  incoming.receive(small);
+  expect(waiting).toHaveLength(1);
+  client.write('y'.repeat(100));
+  for (let i = 0; i < 20; i += 1) await turn();
+  expect(socket.bytesRead).toBe(100);
+  waiting[0]?.();
+  await eventually('it is read again', () => socket.bytesRead === 200);
+});
