@@ -12,7 +12,7 @@ import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
 import type { Config, Settings } from './config/config.ts';
 import { FileStates } from './config/file-states.ts';
-import type { FileDigests, LoadedFiles } from './config/loaded.ts';
+import type { FileDigests, ReloadedFiles } from './config/loaded.ts';
 import { inForceOf, needsRestart } from './config/needs-restart.ts';
 import { openStores } from './config/open-stores.ts';
 import { listen } from './http.ts';
@@ -165,7 +165,7 @@ export class App {
   }
 
   /** Applies valid files. An invalid file is reported, and its previous content stays in force. */
-  reload(loaded: LoadedFiles): void {
+  reload(loaded: ReloadedFiles): void {
     const { sidecar } = this.#fileStates.take(loaded, this.#config, (config) => this.apply(config));
     if (sidecar !== undefined) this.#operators?.configurationChanged(sidecar);
   }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
-import type { AddressInfo, Server as NetServer, Socket } from 'node:net';
+import { isIPv4, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 
 /**
  * Node's `node:http`. An `import` would evaluate all its exports, of which `WebSocket` loads another HTTP client: 16 MB of
@@ -13,6 +13,15 @@ const bearer = /^bearer +(\S+)$/i;
 /** The token of an `Authorization` header (RFC 6750 §2.1), the scheme in any case (RFC 9110 §11.1), one or more spaces. */
 export function bearerToken(authorization: string): string | undefined {
   return bearer.exec(authorization)?.[1];
+}
+
+/** Whether a host, without a port, is this machine: `localhost`, or a loopback address as the configuration, a URL or a socket has it. */
+export function isLoopback(host: string): boolean {
+  const name = host
+    .toLowerCase()
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/^::ffff:/, '');
+  return name === 'localhost' || name === '::1' || (isIPv4(name) && name.startsWith('127.'));
 }
 
 /**

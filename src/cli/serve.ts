@@ -62,7 +62,7 @@ export async function serve(
 
 /** Loads the configuration; waits for a KMS that is not there yet. @throws AccountsError if its master keys stay wrapped */
 async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Promise<LoadedFiles> {
-  const unwrap: UnwrapKeys = (kms, keys) => {
+  const unwrap: UnwrapKeys = ({ kms, keys }) => {
     const warn = ({ message: problem }: Error): void =>
       createLogger('info', io.log).warn({ problem }, `waiting up to ${formatDuration(kms.wait)} for the KMS`);
     return unwrapKeys(io.keyring(kms), keys, { wait: kms.wait, warn });
@@ -97,7 +97,7 @@ export function createReloader({ env, clock, keyring }: CliIo, file: string, app
     env,
     clock,
     running: () => app.settings.store,
-    unwrap: (kms, keys) => unwrapKeys(keyring(kms), keys),
+    unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys),
     apply: (files) => app.reload(files),
     log,
   });

@@ -1,8 +1,8 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
-import { isIPv4 } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { environmentNames } from '../accounts/api-key.ts';
 import { keysFor, placeOf, type MasterKey } from '../accounts/master-key.ts';
+import { isLoopback } from '../http.ts';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { Partly } from '../input/validate.ts';
 import { tls as nodeTls } from '../tls.ts';
@@ -70,10 +70,6 @@ function differentPorts(file: YamlFile, name: string, own: Address, others: read
       file.report([name, 'port'], `the same port as ${other}.port: expected another`);
     }
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }
 
 function checkCertificate(

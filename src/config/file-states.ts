@@ -3,7 +3,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { formatFileProblem, problemWithFile, type FileProblem } from '../yaml/file-problem.ts';
 import type { Config } from './config.ts';
-import { configFiles, type ConfigFile, type FileDigests, type LoadedFiles } from './loaded.ts';
+import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
 
 /** The most problems of accounts that are logged. */
 const maxProblems = 100;
@@ -55,7 +55,7 @@ export class FileStates {
    * @param apply puts a configuration in force, or throws and leaves the current one
    * @returns the digests of the files whose content in force is another now
    */
-  take(read: LoadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
+  take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
     const loaded = withoutBroken(read, running);
     const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
@@ -82,9 +82,9 @@ export class FileStates {
     const changed = valid.map(({ file }) => file).filter((file) => this.#digests[file] !== loaded.digests[file]);
     const digests: FileDigests = Object.fromEntries(changed.map((file) => [file, loaded.digests[file]]));
     this.#digests = { ...this.#digests, ...digests };
-    // A file that is refused has its own lines.
-    const isRefused = valid.length < configFiles.filter((file) => loaded[file] !== undefined).length;
-    if (changed.length > 0 || !isRefused) log.info({ files: changed }, 'configuration reloaded');
+    // A file that is refused has its own lines, and settings that wait for a KMS get theirs later.
+    const areAll = valid.length === (loaded.accounts === undefined ? 1 : configFiles.length);
+    if (changed.length > 0 || areAll) log.info({ files: changed }, 'configuration reloaded');
     return digests;
   }
 
@@ -100,13 +100,13 @@ export class FileStates {
  * Refuses accounts if one that works would be refused with them, because its sealed credentials no longer open: a wrong master key, or a
  * file that was put together from two, must not stop merchants. Settings that come with another store are refused with them.
  */
-function withoutBroken(loaded: LoadedFiles, running: Config): LoadedFiles {
+function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const { sidecar, accounts } = loaded;
   if (accounts?.ok !== true) return loaded;
   const working = new Set(running.accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
   const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && working.has(id));
   if (broken.length === 0) return loaded;
-  const store = sidecar.ok ? sidecar.value.store : running.store;
+  const store = sidecar?.ok === true ? sidecar.value.store : running.store;
   const problems = broken
     .slice(0, maxProblems)
     .map(({ unwrapError = '' }) =>
@@ -117,8 +117,8 @@ function withoutBroken(loaded: LoadedFiles, running: Config): LoadedFiles {
 }
 
 /** The new content of valid files, and the current content of the others. */
-function configOf({ sidecar, accounts }: LoadedFiles, running: Config): Config {
-  const settings = sidecar.ok ? sidecar.value : running;
+function configOf({ sidecar, accounts }: ReloadedFiles, running: Config): Config {
+  const settings = sidecar?.ok === true ? sidecar.value : running;
   if (settings.store.type === 'postgres') return { ...settings, accounts: [] };
   return { ...settings, accounts: accounts?.ok === true ? accounts.value : running.accounts };
 }

@@ -33,7 +33,7 @@ export const limitSettings = {
   requestBody: {
     type: within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'),
     default: '1MiB',
-    text: 'Maximum size of a body on enveloped routes and, up to 64KiB, the test endpoints, as sent. Other bodies stream without limit.',
+    text: 'Maximum size of a body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
   },
   buffered: {
     type: size,

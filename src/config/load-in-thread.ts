@@ -5,12 +5,11 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import { unpackCodec } from '../envelope/formats.ts';
 import { Thread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
-import type { KmsSettings } from './config.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
-import type { LoadedFiles } from './loaded.ts';
+import { lockedKeys, type LoadedFiles, type LockedKeys } from './loaded.ts';
 
 /** Asks a KMS for master keys. */
-export type UnwrapKeys = (kms: KmsSettings, keys: readonly MasterKey[]) => Promise<readonly MasterKey[]>;
+export type UnwrapKeys = (locked: LockedKeys) => Promise<readonly MasterKey[]>;
 
 /** A timeout for reading that is never reached under supported load. Milliseconds. */
 const deadline = 300_000;
@@ -20,7 +19,7 @@ const deadline = 300_000;
  * with the thread. If the thread dies, both files have a problem.
  *
  * @param watched the files to name if the thread dies
- * @param unwrap asked, on this thread, for the master keys that are not in force. Reading goes on without waiting: then the files are read again
+ * @param unwrap asked, on this thread, for the master keys that are not in force; then the files are read again. Without it they stay locked
  * @param first a reading of the same task that has begun
  * @throws AccountsError of `unwrap`
  */
@@ -31,13 +30,12 @@ export async function loadInThread(
   first?: FirstReading,
 ): Promise<LoadedFiles> {
   try {
-    for (let unwrapped: readonly MasterKey[] = []; ;) {
+    for (let { unwrapped = [] } = task; ;) {
       const reading = unwrapped.length === 0 ? first?.files : undefined;
       const loaded = await (reading ?? load({ ...task, env: { ...task.env }, unwrapped }));
-      const { kms, store } = loaded.sidecar.ok ? loaded.sidecar.value : {};
-      const wrapped = store?.masterKeys.filter(({ key }) => key === undefined) ?? [];
-      if (unwrap === undefined || kms === undefined || wrapped.length === 0) return loaded;
-      unwrapped = [...unwrapped, ...(await unwrap(kms, wrapped))];
+      const locked = lockedKeys(loaded);
+      if (unwrap === undefined || locked === undefined) return loaded;
+      unwrapped = [...unwrapped, ...(await unwrap(locked))];
     }
   } catch (error) {
     if (error instanceof AccountsError) throw error;

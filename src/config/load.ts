@@ -17,7 +17,7 @@ import { YamlFile } from '../yaml/yaml-file.ts';
 import type { KmsSettings, Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
 import { crossCheck, masterKeyPath, openedLines } from './cross-checks.ts';
 import { masterKeys } from './value-types.ts';
-import { combine, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
+import { combine, lockedKeys, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
 import { warnOfReadableSecrets } from './secret-files.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { sourcesOf } from './sources.ts';
@@ -34,8 +34,8 @@ type Unopened = 'warning' | 'problem';
  * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name
  * another store are applied together with its accounts.
  *
- * @param running the store in force; undefined at the start. If the settings are not applied, its accounts are still
- *   read, so that a key revoked there stops working.
+ * @param running the store in force; undefined at the start. If the settings are not applied, or not before a KMS has unwrapped
+ *   their master keys, its accounts are still read, so that a key revoked there stops working.
  * @param unwrapped what a KMS has made of wrapped master keys that are not in force. Others stay wrapped, and the credentials that
  *   they have sealed are not opened
  */
@@ -57,7 +57,7 @@ export function loadFiles(
     digests: { sidecar: files.digest, accounts: filesOfAccounts.digest },
   });
   let settings = sidecar;
-  if (running === undefined || sidecar.ok) {
+  if (running === undefined || (sidecar.ok && lockedKeys({ sidecar }) === undefined)) {
     const accounts = readAccountsOf(store, env, filesOfAccounts, { problemWith, unopened });
     if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
       return loaded(sidecar, accounts);

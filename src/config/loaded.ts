@@ -1,6 +1,7 @@
 import type { Account } from '../accounts/account.ts';
 import type { FileProblem } from '../yaml/file-problem.ts';
-import type { Config, Settings } from './config.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
+import type { Config, KmsSettings, Settings } from './config.ts';
 
 /** The two files of a configuration. A file that one of them names belongs to it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
@@ -22,6 +23,22 @@ export interface LoadedFiles {
   readonly accounts: FileContent<readonly Account[]> | undefined;
   /** Absolute paths of all files read or tried, for watching. */
   readonly files: readonly string[];
+}
+
+/** What a reload applies. Undefined settings stay as they are until a KMS has unwrapped the master keys of the new ones. */
+export type ReloadedFiles = Omit<LoadedFiles, 'sidecar'> & { readonly sidecar: LoadedFiles['sidecar'] | undefined };
+
+/** Master keys that only a KMS can unwrap. */
+export interface LockedKeys {
+  readonly kms: KmsSettings;
+  readonly keys: readonly MasterKey[];
+}
+
+/** The master keys that are not in force and that the settings need; undefined if there are none. */
+export function lockedKeys({ sidecar }: Pick<LoadedFiles, 'sidecar'>): LockedKeys | undefined {
+  const { kms, store } = sidecar.ok ? sidecar.value : {};
+  const keys = store?.masterKeys.filter(({ key }) => key === undefined) ?? [];
+  return kms === undefined || keys.length === 0 ? undefined : { kms, keys };
 }
 
 /** The two files together. */

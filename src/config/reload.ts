@@ -2,9 +2,10 @@ import { statSync, watch, type BigIntStats, type FSWatcher } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Env } from '../yaml/values.ts';
+import type { MasterKey } from '../accounts/master-key.ts';
 import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
-import type { LoadedFiles } from './loaded.ts';
+import { lockedKeys, type LockedKeys, type ReloadedFiles } from './loaded.ts';
 
 /** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
 const settleTime = 100;
@@ -33,7 +34,7 @@ interface ReloaderOptions {
   /** The store in force. */
   readonly running: () => StoreSettings;
   readonly unwrap: UnwrapKeys;
-  readonly apply: (loaded: LoadedFiles) => void;
+  readonly apply: (loaded: ReloadedFiles) => void;
   readonly log: Logger;
 }
 
@@ -52,6 +53,10 @@ export class Reloader {
   /** Settles after the load in progress, and the one that follows it. */
   #load: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
+  /** Settles when a KMS was asked for master keys, and the files were loaded with its answer. */
+  #unlocking: Promise<void> | undefined;
+  /** The answer of the KMS, for the next load. */
+  #unwrapped: readonly MasterKey[] = [];
   #stopped = false;
 
   constructor(options: ReloaderOptions) {
@@ -98,7 +103,7 @@ export class Reloader {
     this.#settlingAtMost = undefined;
     if (this.#loading) return (this.#next ??= this.#load.then(() => this.reload()));
     if (!this.#stopped) this.#load = this.#loadAndApply();
-    return this.#load;
+    return this.#load.then(() => this.#unlocking);
   }
 
   /** Stops watching. Later changes are not applied. */
@@ -114,15 +119,31 @@ export class Reloader {
   async #loadAndApply(): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
-    const { file, env, clock, running, unwrap, apply } = this.#options;
+    const { file, env, clock, running, apply } = this.#options;
     const readSince = clock();
+    const unwrapped = this.#unwrapped;
+    this.#unwrapped = [];
     // Before the files are read, so that a change in between is noticed.
     this.#files = new Map([...this.#files.keys()].map((name) => [name, versionOf(name)]));
-    const loaded = await loadInThread({ file, env, running: running() }, [...this.#files.keys()], unwrap);
+    const loaded = await loadInThread({ file, env, running: running(), unwrapped }, [...this.#files.keys()]);
     this.#loading = false;
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
-    apply(loaded);
+    const locked = lockedKeys(loaded);
+    apply(locked === undefined ? loaded : { ...loaded, sidecar: undefined });
+    if (locked !== undefined) this.#unlocking ??= this.#unlock(locked);
+  }
+
+  /** A KMS may take long, or be away. Files that change meanwhile are applied: a key that is revoked must not work until then. */
+  async #unlock(locked: LockedKeys): Promise<void> {
+    const { unwrap, log } = this.#options;
+    const keys = await unwrap(locked).catch((error: Error) => {
+      log.error({ cause: error.name }, 'the KMS could not be asked: the current configuration is kept');
+    });
+    this.#unlocking = undefined;
+    if (keys === undefined) return;
+    this.#unwrapped = keys;
+    await this.reload();
   }
 
   #watchFolder(folder: string): void {

@@ -275,7 +275,9 @@ function routeSchema({ value }: Values) {
     path: value(routePath).describe('Paths that the route applies to; see [Routes](#matching-of-routes).'),
     methods: z
       .array(value(oneOf(httpMethods)))
-      .prefault([])
+      .min(1)
+      // Not a value that a file may hold: it stands for all.
+      .default([])
       .describe('Methods of the route; `GET` includes `HEAD`. Default: all.'),
     keys: z
       .array(value(oneOf(keyKinds)))

@@ -148,18 +148,22 @@ export const operatorsTokens: ValueType<readonly OperatorsToken[]> = {
 /** The address of a page, without a fragment. */
 export const pageUrl: ValueType<string> = {
   name: 'URL',
-  expected: 'an absolute URL such as https://docs.example/errors, without query, fragment and user',
-  pattern: /^https?:\/\/[^\s?#@]+$/,
-  read: (text) => (URL.canParse(text) ? new URL(text).href : undefined),
+  expected: 'an absolute https URL such as https://docs.example/errors, without query, fragment and user',
+  pattern: /^https:\/\/[^\s?#@]+$/,
+  read: hrefOf,
 };
 
 /** The base URL of a service, read without a slash at its end. */
 export const baseUrl: ValueType<string> = {
   name: 'URL',
   expected: 'http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
-  pattern: pageUrl.pattern,
-  read: (text) => pageUrl.read(text)?.replace(/\/$/, ''),
+  pattern: /^https?:\/\/[^\s?#@]+$/,
+  read: (text) => hrefOf(text)?.replace(/\/$/, ''),
 };
+
+function hrefOf(text: string): string | undefined {
+  return URL.canParse(text) ? new URL(text).href : undefined;
+}
 
 /** One or more certificates in PEM. */
 export const certificates: ValueType<string> = {

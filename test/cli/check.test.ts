@@ -181,7 +181,7 @@ limits: { connections: 0, headers: 9 }
         'sidecar.yaml:4:10  report[0]  expected one of key_not_permitted, method_not_allowed, encryption_not_supported',
         'sidecar.yaml:5:18  tracing.otlp  expected http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
         'sidecar.yaml:5:44  tracing.sample  expected 1 or less',
-        'sidecar.yaml:6:16  documentation  expected an absolute URL such as https://docs.example/errors, without query, fragment and user',
+        'sidecar.yaml:6:16  documentation  expected an absolute https URL such as https://docs.example/errors, without query, fragment and user',
         'sidecar.yaml:7:24  limits.connections  expected 1 or more',
         'sidecar.yaml:7:36  limits.headers  expected 10 or more',
       ],
@@ -284,17 +284,19 @@ accounts: { file: accounts.yaml }
   - { path: /a, methods: [GET] }
   - { path: /A/, methods: [HEAD, POST, get] }
   - { path: "/x/:a/*" }
-  - { path: "/X/:b/*", methods: [], upgrade: true, envelope: true }
+  - { path: "/X/:b/*", upgrade: true, envelope: true }
   - { path: "/b/../c", methods: [POST], upgrade: true, keys: [] }
   - { path: /a b, methods: GET, envelope: yes }
   - { path: "*", keys: [private] }
+  - { path: /d, methods: [] }
+documentation: http://docs.example/errors
 `,
       },
       [
         'sidecar.yaml:6:13  routes[1].path  the same path and method as routes[0]',
         'sidecar.yaml:6:40  routes[1].methods[2]  expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
         'sidecar.yaml:8:13  routes[3].path  the same path and method as routes[2]',
-        'sidecar.yaml:8:46  routes[3].upgrade  not with "envelope": WebSocket messages are not sealed',
+        'sidecar.yaml:8:33  routes[3].upgrade  not with "envelope": WebSocket messages are not sealed',
         'sidecar.yaml:9:13  routes[4].path  expected a path without the segments "." and ".."',
         'sidecar.yaml:9:33  routes[4].methods  expected GET: a WebSocket handshake is a GET',
         'sidecar.yaml:9:62  routes[4].keys  expected at least one item',
@@ -303,6 +305,8 @@ accounts: { file: accounts.yaml }
         'sidecar.yaml:10:43  routes[5].envelope  expected true or false',
         `sidecar.yaml:11:13  routes[6].path  expected ${pathForm}`,
         'sidecar.yaml:11:25  routes[6].keys[0]  expected one of public, secret',
+        'sidecar.yaml:12:26  routes[7].methods  expected at least one item',
+        'sidecar.yaml:13:16  documentation  expected an absolute https URL such as https://docs.example/errors, without query, fragment and user',
       ],
     ],
     [

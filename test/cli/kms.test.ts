@@ -244,6 +244,28 @@ describeOnEachStore('with a KMS', (newStore) => {
 
 const newFile: NewStore = async () => ({ file: 'accounts.yaml' });
 
+test('while a KMS hangs that a reload asks, a key that is revoked in the file stops working', async () => {
+  const setup = await setUp(newFile, { timeout: '30s' });
+  const merchant = await setup.merchant();
+  const other = await setup.wrap(clearKey());
+  const sidecar = await startServe(setup.config);
+  await expectServed(sidecar, merchant);
+  await eventually('it was asked', async () => setup.kms.calls.includes('Status'));
+  setup.kms.hangs = true;
+  setup.folder.write({ keys: `${readKeys(setup)}\n${other}` });
+  const isAsked = (): number => setup.kms.calls.filter((call) => call === 'Decrypt').length;
+  const asked = isAsked();
+  await eventually('it is asked', async () => isAsked() > asked);
+  await setup.commands.run(`keys revoke acme ${merchant.keyId}`);
+  const body = envelopeOf(merchant.credentials, '{"amount":1}');
+  const status = async (): Promise<number | undefined> =>
+    (await send(sidecar, path, { key: merchant.key, body })).status;
+  await eventually('it is refused', async () => (await status()) === 401);
+  // The same line is asked for once, however often the files change meanwhile.
+  expect(isAsked()).toBe(asked + 1);
+  expect(sidecar.entries('configuration is invalid: the current one is kept')).toEqual([]);
+});
+
 describe('a start with a KMS', () => {
   test('that is not there waits for it with one warning, and is ready within two seconds of its coming', async () => {
     const setup = await setUp(newFile);

@@ -393,19 +393,23 @@ describe('two routes', () => {
   });
 
   test.each([
-    ['[GET]', '[POST]', true],
-    ['[GET]', '[POST, GET]', false],
-    ['[GET]', '[HEAD]', false],
-    ['[HEAD]', '[POST]', true],
-    ['[]', '[POST]', false],
-    ['[OPTIONS]', '[]', false],
-  ])('of one path with the methods %s and %s may both be configured: %s', (one, other, valid) => {
-    expect(accepts(`routes: [ { path: /a, methods: ${one} }, { path: /a, methods: ${other} } ]\n`)).toBe(valid);
+    ['methods: [GET]', 'methods: [POST]', true],
+    ['methods: [GET]', 'methods: [POST, GET]', false],
+    ['methods: [GET]', 'methods: [HEAD]', false],
+    ['methods: [HEAD]', 'methods: [POST]', true],
+    ['', 'methods: [POST]', false],
+    ['methods: [OPTIONS]', '', false],
+  ])('of one path with "%s" and "%s" may both be configured: %s', (one, other, valid) => {
+    expect(accepts(`routes: [ { path: /a, ${one} }, { path: /a, ${other} } ]\n`)).toBe(valid);
   });
 
   test('an upgrade route needs GET', () => {
-    const upgrade = (methods: string): boolean =>
-      accepts(`routes: [ { path: /a, upgrade: true, methods: ${methods} } ]\n`);
-    expect([upgrade('[]'), upgrade('[GET]'), upgrade('[POST]'), upgrade('[HEAD]')]).toEqual([true, true, false, false]);
+    const upgrade = (methods: string): boolean => accepts(`routes: [ { path: /a, upgrade: true, ${methods} } ]\n`);
+    expect(['', 'methods: [GET]', 'methods: [POST]', 'methods: [HEAD]'].map(upgrade)).toEqual([
+      true,
+      true,
+      false,
+      false,
+    ]);
   });
 });

@@ -43,8 +43,8 @@ class Followed {
         auditKeys: [],
         maxKeyAge: undefined,
       }),
-      unwrap: async (_kms, keys) => keys,
-      apply: (loaded) => void this.applied.push(combine(loaded)),
+      unwrap: async ({ keys }) => keys,
+      apply: (loaded) => void (loaded.sidecar && this.applied.push(combine({ ...loaded, sidecar: loaded.sidecar }))),
       log: createLogger('info', { write: (line) => void this.log.push(JSON.parse(line) as object) }),
     });
     onTestFinished(() => this.reloader.stop());

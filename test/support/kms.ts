@@ -41,6 +41,8 @@ export class TestKms {
   spoil: (plaintext: Buffer) => Buffer = (plaintext) => plaintext;
   /** The gRPC status that every call fails with; undefined: none. */
   failure: number | undefined;
+  /** Whether it never answers. */
+  hangs = false;
   readonly #keys = [randomBytes(32)];
   #server: Server | undefined;
 
@@ -85,6 +87,7 @@ export class TestKms {
   #handler<Request>(name: string, handle: Handler<Request>) {
     return ({ request }: ServerUnaryCall<Request, object>, done: sendUnaryData<object>): void => {
       this.calls.push(name);
+      if (this.hangs) return;
       if (this.failure === undefined) done(null, handle(request));
       else done({ code: this.failure, details: 'no\nsuch key', message: '' });
     };
