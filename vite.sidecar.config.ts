@@ -26,8 +26,6 @@ export default defineConfig({
     noExternal: true,
     // Loaded only if they are configured.
     external: [
-      '@fastify/cookie',
-      '@fastify/static',
       '@opentelemetry/api',
       '@opentelemetry/exporter-trace-otlp-proto',
       '@opentelemetry/resources',

@@ -1,8 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { isIPv4 } from 'node:net';
 import type { Registry } from 'prom-client';
 import { ConnectionLimit } from '../connection-limit.ts';
-import { http, stopAtDestroyed } from '../http.ts';
+import { bearerToken, http, isLoopback, stopAtDestroyed } from '../http.ts';
+import { oneInATurn } from '../proxy/capacity/queues.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
 import { statusOf, type RunningState } from './status.ts';
@@ -32,9 +32,10 @@ const readingTime = 10_000;
 export function createAdminListener(dependencies: AdminDependencies): Server {
   const metrics = new SharedMetrics(dependencies.registry);
   const limits = { maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 };
-  const server = http.createServer(limits, (req, res) => {
+  const answer = oneInATurn((req, res) => {
     respond(req, res, { ...dependencies, metrics, connections }).catch(() => res.destroy());
   });
+  const server = http.createServer(limits, answer);
   const connections = new ConnectionLimit(server, maxConnections);
   // One request per connection, so that a client cannot pipeline requests and not read the responses, which Node would
   // keep.
@@ -98,23 +99,14 @@ function refusalOf(
   if (!isLoopback(socket.remoteAddress ?? '')) return `${command} is accepted from loopback only`;
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined)
     return `${command} is not accepted from a browser`;
-  if (!isLoopbackHost(headers.host ?? '')) return `${command} is accepted on a loopback address only`;
+  // Any other name may be DNS rebinding by a web page.
+  if (!isLoopback((headers.host ?? '').replace(/:\d+$/, '')))
+    return `${command} is accepted on a loopback address only`;
   if (expected === undefined) return `${command} has no token: it is a demo, or could not write one at the start`;
-  const token = /^Bearer ([\w-]+)$/.exec(headers.authorization ?? '')?.[1];
+  const token = bearerToken(headers.authorization ?? '');
   return token !== undefined && isDrainToken(token, expected)
     ? undefined
     : `${command} needs the token of this sidecar`;
-}
-
-function isLoopback(address: string): boolean {
-  const plain = address.replace(/^::ffff:/, '');
-  return plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'));
-}
-
-/** Any other name may be DNS rebinding by a web page. */
-function isLoopbackHost(host: string): boolean {
-  const name = host.replace(/:\d+$/, '').toLowerCase();
-  return name === 'localhost' || name === '[::1]' || (isIPv4(name) && name.startsWith('127.'));
 }
 
 function text(res: ServerResponse, status: number, body: string): void {

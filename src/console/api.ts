@@ -31,14 +31,26 @@ export class Refused extends Error {
   readonly code: string;
   readonly requestId: string | undefined;
   /** What is wrong with members of the request, by their names. */
-  readonly fields: Readonly<Record<string, string>>;
+  readonly errors: Readonly<Record<string, string>>;
 
-  constructor(code: string, message: string, requestId?: string, fields: Readonly<Record<string, string>> = {}) {
+  constructor(code: string, message: string, requestId?: string, errors: Readonly<Record<string, string>> = {}) {
     super(message);
     this.code = code;
     this.requestId = requestId;
-    this.fields = fields;
+    this.errors = errors;
   }
+
+  /** The rest of it, if what is wrong with these members is shown elsewhere; undefined: nothing. */
+  without(members: ReadonlySet<string>): Refused | undefined {
+    const all = Object.entries(this.errors);
+    const others = all.filter(([name]) => !members.has(name));
+    if (others.length === all.length) return this;
+    return others.length === 0 ? undefined : new Refused(this.code, listed(others), this.requestId);
+  }
+}
+
+function listed(errors: readonly (readonly [member: string, message: string])[]): string {
+  return errors.map(([member, message]) => `${member}: ${message}`).join('; ');
 }
 
 /** Why an attempt was refused; undefined: it succeeded. */
@@ -87,10 +99,10 @@ export async function ask<Data>(
   const {
     code = 'internal_error',
     detail = '',
-    errors,
+    errors = [],
     request_id: requestId,
   } = (response.error ?? {}) as Partial<Problem>;
-  const members = errors?.map(({ path, message }) => `${path}: ${message}`).join('; ');
-  const fields = Object.fromEntries(errors?.map(({ path, message }) => [path, message]) ?? []);
-  throw new Refused(code, texts.problems[code] ?? members ?? detail, requestId, fields);
+  const members = errors.map(({ path, message }) => [path, message] as const);
+  const message = texts.problems[code] ?? (members.length > 0 ? listed(members) : detail);
+  throw new Refused(code, message, requestId, Object.fromEntries(members));
 }

@@ -117,7 +117,7 @@ export function formatDuration(milliseconds: number): string {
 }
 
 /** Writes bytes as in a file: `64KiB`. */
-export function formatSize(bytes: number): string {
+function formatSize(bytes: number): string {
   return inLargest(bytes, sizeUnits);
 }
 

@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { access, constants, realpath } from 'node:fs/promises';
-import { dirname } from 'node:path';
-import fastifyStatic from '@fastify/static';
+import type { IncomingMessage } from 'node:http';
+import { dirname, extname, join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { rfc3339 } from '../input/value-types.ts';
@@ -17,10 +17,18 @@ import { isFromOwnPage } from './origin.ts';
 import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
 import { findToken } from './tokens.ts';
-import { Turns } from './turns.ts';
+import type { Turns } from './turns.ts';
 
 /** The folder of the built page. */
 const built = packageFile('dist/console/');
+
+/** The types of its files, which are all text, by the ends of their names. */
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+};
 
 /** The path of the console on the listener. */
 const consoleRoot = '/console/';
@@ -52,6 +60,9 @@ const pageHeaders = {
 
 const signIn = z.strictObject({ token: z.string().min(1).max(4_096) });
 
+/** What of a request tells its session. */
+type Head = Pick<IncomingMessage, 'method' | 'headers'>;
+
 interface ConsoleDependencies {
   /** Called for each request. */
   readonly state: () => {
@@ -65,6 +76,7 @@ interface ConsoleDependencies {
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
   readonly access: AccessEvents;
+  readonly turns: Turns;
 }
 
 /** The header of the half of a session that its window keeps. */
@@ -75,7 +87,6 @@ export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
   readonly #guesses: Guesses;
-  readonly #turns = new Turns();
 
   constructor(dependencies: ConsoleDependencies) {
     this.#dependencies = dependencies;
@@ -86,7 +97,7 @@ export class Console {
   /**
    * The token of a request's session; undefined without a session, or if another site's page sent the request.
    */
-  tokenOf(request: FastifyRequest): OperatorsToken | undefined {
+  tokenOf(request: Head): OperatorsToken | undefined {
     return this.#sessionOf(request)?.token;
   }
 
@@ -105,13 +116,15 @@ export class Console {
       page.get('/', async (_request, reply) => reply.redirect(consoleRoot));
       page.get(consoleRoot.slice(0, -1), async (_request, reply) => reply.redirect(consoleRoot));
       this.#serveSessions(page);
-      if (existsSync(`${built}index.html`)) {
-        // Not cached: after an update the page must match the API.
-        const caching = { cacheControl: false, etag: false, lastModified: false };
-        await page.register(fastifyStatic, { root: built, prefix: consoleRoot, ...caching });
-      } else {
+      const files = readFiles();
+      if (files.size === 0)
         this.#dependencies.log.warn({ folder: built }, 'the console is not built: npm run build:console');
-      }
+      page.get<{ Params: { '*': string } }>(`${consoleRoot}*`, async ({ params }, reply) => {
+        const name = params['*'] || 'index.html';
+        const file = files.get(name);
+        if (file === undefined) throw new ApiProblem('not_found', 'The console has no such file.');
+        return reply.type(`${types[extname(name)]}; charset=utf-8`).send(file);
+      });
     });
   }
 
@@ -125,7 +138,7 @@ export class Console {
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const left = whenLeft(reply.raw);
       // One queue for all, because they may be strangers. Only reading is in it, not the wait after a wrong token.
-      const token = await this.#turns
+      const token = await this.#dependencies.turns
         .take('sign_in', left, async () => this.#tokenIn(request.body))
         .catch(async (error: unknown) => {
           await this.#guesses.slow(request.ip, left);
@@ -155,18 +168,18 @@ export class Console {
     return found;
   }
 
-  #sessionOf(request: FastifyRequest): OpenSession | undefined {
+  #sessionOf(request: Head): OpenSession | undefined {
     const { console, tokens } = this.#dependencies.state();
-    if (!console || !isFromOwnPage(request.method, request.headers, this.#dependencies.secure)) return undefined;
+    if (!console || !isFromOwnPage(request.method ?? '', request.headers, this.#dependencies.secure)) return undefined;
     return this.#sessions.find(this.#halvesOf(request), tokens);
   }
 
-  #expectOwnPage({ method, headers }: FastifyRequest): void {
+  #expectOwnPage({ method = '', headers }: Head): void {
     if (isFromOwnPage(method, headers, this.#dependencies.secure)) return;
     throw new ApiProblem('forbidden', 'Only the console may sign in and out.');
   }
 
-  #halvesOf(request: FastifyRequest): SessionHalves {
+  #halvesOf(request: Head): SessionHalves {
     const { [keyHeader]: key, cookie = '' } = request.headers;
     const name = `${this.#cookieOf(request)}=`;
     // Only this one is read: a stranger may send a thousand.
@@ -175,16 +188,16 @@ export class Console {
   }
 
   #setCookie(request: FastifyRequest, reply: FastifyReply, value: string, expires: Date): void {
-    const { secure } = this.#dependencies;
-    const attributes = { path: '/', httpOnly: true, sameSite: 'strict', secure, expires } as const;
-    void reply.header('Set-Cookie', reply.server.serializeCookie(this.#cookieOf(request), value, attributes));
+    const secure = this.#dependencies.secure ? '; Secure' : '';
+    const attributes = `Path=/; Expires=${expires.toUTCString()}; HttpOnly; SameSite=Strict${secure}`;
+    void reply.header('Set-Cookie', `${this.#cookieOf(request)}=${value}; ${attributes}`);
   }
 
   /**
    * The cookie's name. It contains the port, because browsers share cookies between ports, and several sidecars are
    * often reached through ports of one machine. `__Host-` keeps other hosts of a domain from setting it (RFC 6265bis).
    */
-  #cookieOf({ headers }: FastifyRequest): string {
+  #cookieOf({ headers }: Head): string {
     const port = /:(?<port>[0-9]+)$/.exec(headers.host ?? '')?.groups?.['port'] ?? '';
     return `${this.#dependencies.secure ? '__Host-' : ''}sidecar-session${port}`;
   }
@@ -199,6 +212,13 @@ export class Console {
       accounts_writable: await isWritable(settings.store),
     };
   }
+}
+
+/** The files of the page by their names. In memory, because strangers may ask for them in any amount. */
+function readFiles(): ReadonlyMap<string, Buffer> {
+  const names = existsSync(built) ? readdirSync(built, { recursive: true, encoding: 'utf8' }) : [];
+  const files = names.filter((name) => Object.hasOwn(types, extname(name)));
+  return new Map(files.map((name) => [name, readFileSync(join(built, name))]));
 }
 
 /**

@@ -1,6 +1,6 @@
 import { daysOfUse } from '../accounts/accounts.ts';
 import { rfc3339 } from '../input/value-types.ts';
-import type { KeyUse } from '../telemetry/key-uses.ts';
+import { sum, type KeyUse } from '../telemetry/key-uses.ts';
 import type { Parts } from './endpoint.ts';
 
 /**
@@ -32,8 +32,4 @@ function viewUse({ hours, lastHour, lastAt, attempts, lastAttemptAt }: KeyUse) {
     attempts,
     last_attempt_at: lastAttemptAt === undefined ? null : rfc3339(lastAttemptAt),
   };
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, each) => total + each, 0);
 }

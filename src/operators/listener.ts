@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { parse as parseQuery } from 'node:querystring';
-import type { RequestListener, Server } from 'node:http';
+import type { IncomingMessage, RequestListener, Server } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
-import fastifyCookie from '@fastify/cookie';
 import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
+import { oneInATurn } from '../proxy/capacity/queues.ts';
 import { https, onHandshakeFailures, type OnHandshakeFailure } from '../tls.ts';
 import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
@@ -21,6 +21,7 @@ import { bodyLimit, problemOf } from './problem-of.ts';
 import { ApiProblem, problemBody, problems, problemsPageOf, type ProblemCode } from './problems.ts';
 import { Routes } from './routes.ts';
 import { findToken } from './tokens.ts';
+import { Turns } from './turns.ts';
 import { UnparsedRequests } from './unparsed.ts';
 
 /** The status of a request whose client left, in the log and the metrics. */
@@ -126,8 +127,12 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     return reply.hijack();
   };
 
+  const tokenOf = (req: IncomingMessage): OperatorsToken | undefined => {
+    const { authorization } = req.headers;
+    return authorization === undefined ? console.tokenOf(req) : findToken(authorization, state().tokens);
+  };
   const app = fastify({
-    serverFactory: (handle) => serverOf(handle, unparsed, tls),
+    serverFactory: (handle) => serverOf(handle, (req) => tokenOf(req) !== undefined, unparsed, tls),
     clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
     // Endpoints check parameters themselves.
@@ -150,17 +155,14 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   // Parsed in the request's turn.
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
-  const console = new Console({ state, log, clock, secure: tls !== undefined, access });
-  // Not parsed for every request: that would be before the host and the token are checked.
-  await app.register(fastifyCookie, { hook: false });
+  const turns = new Turns();
+  const console = new Console({ state, log, clock, secure: tls !== undefined, access, turns });
   app.addHook('onRequest', async (request, reply) => {
     void reply.headers(headersOf(request));
-    const { hosts, tokens } = state();
-    if (!isKnownHost(request.raw.headersDistinct['host'], hosts)) {
+    if (!isKnownHost(request.raw.headersDistinct['host'], state().hosts)) {
       throw new ApiProblem('unknown_host', 'Use an IP address, localhost or a name that operators.hosts lists.');
     }
-    const { authorization } = request.headers;
-    const token = authorization === undefined ? console.tokenOf(request) : findToken(authorization, tokens);
+    const token = tokenOf(request.raw);
     if (token === undefined && !isOfConsole(request.routeOptions.url))
       throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     request.token = token;
@@ -168,7 +170,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));
 
-  const routes = new Routes(state, clock);
+  const routes = new Routes(state, clock, turns);
   for (const endpoint of endpoints.filter(({ rawBody }) => !rawBody)) app.route(routes.of(endpoint));
   await app.register(async (raw) => {
     raw.removeAllContentTypeParsers();
@@ -193,14 +195,21 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   };
 }
 
-function serverOf(handle: RequestListener, unparsed: UnparsedRequests, tls: TlsOptions | undefined): Server {
+function serverOf(
+  handle: RequestListener,
+  hasToken: (req: IncomingMessage) => boolean,
+  unparsed: UnparsedRequests,
+  tls: TlsOptions | undefined,
+): Server {
+  const handleStranger = oneInATurn(handle);
   const begin: RequestListener = (req, res) => {
     // Pipelined requests would all be processed and held at once, and no browser sends them.
     if (res.socket === null) {
       req.socket.destroy();
     } else {
       unparsed.begin(res);
-      handle(req, res);
+      if (hasToken(req)) handle(req, res);
+      else handleStranger(req, res);
     }
   };
   const server =

@@ -5,6 +5,7 @@ import type { Tally } from '../accounts/tally.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Settings } from '../config/config.ts';
 import type { FileState, FileStates } from '../config/file-states.ts';
+import { sum } from '../telemetry/key-uses.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { views } from './views.ts';
@@ -72,8 +73,4 @@ function countsView({ accounts, apiKeys, expiring, credentials }: Tally) {
     keys_expiring: sum(expiring.map(({ count }) => count)),
     credentials_due: sum(credentials.map(({ rotation, count }) => (rotation === 'due' ? count : 0))),
   };
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, each) => total + each, 0);
 }

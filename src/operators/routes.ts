@@ -9,7 +9,7 @@ import { SealedBody } from './endpoints/seal.ts';
 import { readBody, readIdempotencyKey, readInput } from './input.ts';
 import { ApiProblem } from './problems.ts';
 import { checkPermission } from './tokens.ts';
-import { Turns } from './turns.ts';
+import type { Turns } from './turns.ts';
 
 /** Bytes of long responses that clients have not read yet; one token gets half, which is more than two pages. */
 const maxUnread = 8 * 1_048_576;
@@ -32,13 +32,14 @@ interface Named {
 export class Routes {
   readonly #parts: () => Parts;
   readonly #clock: () => number;
-  readonly #turns = new Turns();
+  readonly #turns: Turns;
   readonly #unread = new ByteBudget(() => maxUnread);
 
   /** @param clock epoch milliseconds */
-  constructor(parts: () => Parts, clock: () => number) {
+  constructor(parts: () => Parts, clock: () => number, turns: Turns) {
     this.#parts = parts;
     this.#clock = clock;
+    this.#turns = turns;
   }
 
   of(endpoint: Endpoint): RouteOptions {

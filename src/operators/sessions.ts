@@ -24,7 +24,7 @@ export interface SessionHalves {
 
 interface Session {
   /** The hash of the browser's half. */
-  readonly browserHash: string;
+  browserHash: string;
   /** The hash of the session's token. The session ends with the token and has its role. */
   readonly tokenHash: string;
   /** Epoch milliseconds. */
@@ -53,18 +53,20 @@ export class Sessions {
   /**
    * Begins a session; returns the halves that open it.
    *
-   * @param browser of a request; kept if other sessions of this browser are open
+   * @param browser of a request: the browser's other sessions get the new half, because its cookie is replaced
    */
   begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: number } {
     const now = this.#clock();
     this.#endIf((session) => isOver(session, now));
     const own = [...this.#sessions].filter(([, { tokenHash }]) => tokenHash === token.hash);
     if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
-    const sent = sha256Hex(browser);
-    const isOpen = [...this.#sessions.values()].some(({ browserHash }) => browserHash === sent);
-    const halves = { browser: isOpen ? browser : secret(), key: secret() };
+    const halves = { browser: secret(), key: secret() };
     const expiresAt = now + sessionLength;
+    const replaced = sha256Hex(browser);
     const browserHash = sha256Hex(halves.browser);
+    for (const session of this.#sessions.values()) {
+      if (session.browserHash === replaced) session.browserHash = browserHash;
+    }
     this.#sessions.set(sha256Hex(halves.key), { browserHash, tokenHash: token.hash, expiresAt, usedAt: now });
     return { ...halves, expiresAt };
   }

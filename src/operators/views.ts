@@ -108,7 +108,9 @@ export const views = {
           credentials_due: z.int(),
         })
         .nullable()
-        .describe('Null while the database has not been counted yet.'),
+        .describe(
+          'Null until the database was counted. It is counted every ten seconds at most, and less often if that takes long.',
+        ),
       since: time.describe('When it started.'),
     })
     .describe('The current state of this sidecar.'),

@@ -1,4 +1,5 @@
 import type { RefusalCode } from '../errors.ts';
+import { sum } from './key-uses.ts';
 import { MinuteRing } from './minute-ring.ts';
 
 /** Counts of one account in one environment over the last ten minutes. */
@@ -105,8 +106,4 @@ function zeros(): number[] {
 
 function increment(numbers: number[], slot: number): void {
   numbers[slot] = (numbers[slot] ?? 0) + 1;
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, each) => total + each, 0);
 }

@@ -5,6 +5,7 @@ import { send } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { inFlight, scrape } from '../support/metrics.ts';
 import { configOf, drainToken, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { turnsOfOtherResponses } from '../support/turns.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSidecar> {
@@ -151,6 +152,18 @@ test('a probe gets a response, no matter how many connections clients hold open'
   expect(await ask(sidecar, 'GET /livez')).toEqual([200, 'ok\n']);
   await idle[0]?.untilEnded();
   expect(idle.filter(({ ending }) => ending === 'open')).toHaveLength(63);
+});
+
+test('of requests one is answered in a turn of the event loop, however many connections clients have', async () => {
+  const sidecar = await start();
+  const { port } = sidecar.app.addresses.admin;
+  const clients = await Promise.all(Array.from({ length: 60 }, () => openConnection(port)));
+  expect(await ask(sidecar, 'GET /livez')).toEqual([200, 'ok\n']);
+  const { turns } = turnsOfOtherResponses();
+  for (const client of clients) client.send('GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await Promise.all(clients.map((client) => client.untilEnded()));
+  expect(turns).toHaveLength(60);
+  expect(new Set(turns).size).toBe(60);
 });
 
 describe('the number of series', () => {

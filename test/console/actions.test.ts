@@ -80,7 +80,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const seen = upstream.seen.length;
     await merchant.charge(key);
     expect(upstream.seen.length).toBe(seen);
-    await page.getByRole('button', { name: 'Activate' }).click();
+    await page.getByRole('button', { name: 'Activate', exact: true }).click();
     await page.getByText('The account was activated.').waitFor();
     await expect.poll(async () => (await merchant.charge(key)).status).toBe(200);
   });

@@ -216,7 +216,7 @@ describeWithChromium('the console', () => {
     await page.getByText('ada, admin').waitFor();
   });
 
-  test('shows what is wrong with a field at the field', async () => {
+  test('shows what is wrong with a field at the field alone, and the rest at the end of the dialog', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts`);
     await signIn(page, 'admin');
     await page.getByRole('button', { name: 'Add account' }).click();
@@ -225,12 +225,19 @@ describeWithChromium('the console', () => {
     await id.fill('no spaces here');
     await dialog.getByLabel('Name', { exact: true }).fill('Other');
     browser.expectComplaint(/400/);
-    await dialog.getByRole('button', { name: 'Add account' }).click();
-    await dialog.getByRole('alert').waitFor();
+    const add = dialog.getByRole('button', { name: 'Add account' });
+    const alerts = dialog.getByRole('alert');
+    await add.click();
+    await alerts.first().waitFor();
+    expect(await alerts.count()).toBe(1);
     expect(await id.getAttribute('aria-invalid')).toBe('true');
     const [error = ''] = ((await id.getAttribute('aria-describedby')) ?? '').split(' ');
     expect(await page.locator(`[id="${error}"]`).textContent()).toMatch(/letters|characters/);
     expect(await dialog.getByLabel('Name', { exact: true }).getAttribute('aria-invalid')).toBe('false');
+    const errors = ['id', 'other'].map((path) => ({ path, message: 'is wrong' }));
+    await page.route('**/api/v1/accounts', (route) => route.fulfill({ status: 400, json: { code: 'any', errors } }));
+    await add.click();
+    await expect.poll(() => alerts.allTextContents()).toEqual(['is wrong', 'other: is wrong']);
   });
 
   test('signs in with a link that holds a token, which then is in no address and in no history', async () => {

@@ -71,9 +71,11 @@ describe('the page', () => {
     const files = readdirSync('dist/console/assets').map((name) => `/console/assets/${name}`);
     expect(files.map((name) => name.replace(/^.*\./, '')).toSorted()).toEqual(['css', 'js', 'svg']);
     for (const file of files.filter((name) => !name.endsWith('.svg'))) expect(page.body).toContain(file);
+    const types = { css: 'text/css', js: 'text/javascript', svg: 'image/svg+xml' };
     for (const path of ['/console/', ...files]) {
       const { status, headers } = await at(`GET ${path}`);
-      expect([path, status]).toEqual([path, 200]);
+      const type = types[path.split('.').at(-1) as keyof typeof types] ?? 'text/html';
+      expect([path, status, headers['content-type']]).toEqual([path, 200, `${type}; charset=utf-8`]);
       expect(headers).toMatchObject({
         'content-security-policy': policy,
         'cache-control': 'no-store',
@@ -254,9 +256,10 @@ describe('a session', () => {
 
   test('ends on sign-out with those of other windows of its browser, and no other with it', async () => {
     const { at, signIn } = await start();
-    const [halves, other] = [await signIn(), await signIn()];
-    const beside = await signIn({ ...ownPage, cookie: halves.cookie });
-    expect(beside.cookie).toBe(halves.cookie);
+    const [first, other] = [await signIn(), await signIn()];
+    const beside = await signIn({ ...ownPage, cookie: first.cookie });
+    // The browser has one cookie for all its windows.
+    const halves = { ...first, cookie: beside.cookie };
     const statuses = () =>
       Promise.all(
         [halves, beside, other].map(
@@ -270,13 +273,17 @@ describe('a session', () => {
     expect(await statuses()).toEqual([401, 401, 200]);
   });
 
-  test('has a new cookie unless its browser has an open session', async () => {
+  test('has a new cookie, with which the other windows of its browser go on, and the one before is worthless', async () => {
     const { at, signIn } = await start();
-    const made = `${(await signIn()).cookie.split('=')[0]}=${'a'.repeat(43)}`;
-    expect((await signIn({ ...ownPage, cookie: made })).cookie).not.toBe(made);
-    const halves = await signIn();
-    await at('DELETE /console/session', { headers: { ...ownPage, ...halves } });
-    expect((await signIn({ ...ownPage, cookie: halves.cookie })).cookie).not.toBe(halves.cookie);
+    const first = await signIn();
+    const second = await signIn({ ...ownPage, cookie: first.cookie });
+    expect(second.cookie).not.toBe(first.cookie);
+    const statusOf = async (halves: object) =>
+      (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
+    expect(await statusOf(first)).toBe(401);
+    expect(await statusOf({ ...second, cookie: first.cookie })).toBe(401);
+    expect(await statusOf({ ...first, cookie: second.cookie })).toBe(200);
+    expect(await statusOf(second)).toBe(200);
   });
 
   test('ends with its token, and follows the role of its token', async () => {

@@ -9,9 +9,12 @@ import { ApiProblem } from '../../src/operators/problems.ts';
 import { Routes } from '../../src/operators/routes.ts';
 import { Turns } from '../../src/operators/turns.ts';
 import { openStore, put, slowSearches, storedAccount } from '../accounts/postgres/fixtures.ts';
+import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { request } from '../support/refused.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
+import { turnsOfOtherResponses } from '../support/turns.ts';
 import { dashboard, startApi, storeAt, token } from './api.ts';
 
 const otherToken = 'token-of-another-operator-0123456789';
@@ -54,7 +57,7 @@ type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent'> &
 
 /** Endpoints behind real HTTP, for any token: the name of the operator is its `Authorization`. */
 function appOf(rows: readonly Row[]) {
-  const routes = new Routes(() => ({ isServed: async () => true }) as unknown as Parts, Date.now);
+  const routes = new Routes(() => ({ isServed: async () => true }) as unknown as Parts, Date.now, new Turns());
   const app = fastify();
   app.addHook('onRequest', async (request) => {
     const name = String(request.headers.authorization);
@@ -223,8 +226,8 @@ test('long responses that a client does not read are bounded for its token, and 
   leaving.on('error', () => {});
   onTestFinished(() => void leaving.destroy());
   leaving.write('GET /api/v1/long HTTP/1.1\r\nHost: localhost\r\nAuthorization: one\r\n\r\n');
-  await eventually('its bytes are held', () => begun === 1);
-  expect(await statusOf('long', 'one')).toBe(503);
+  await eventually('its response is made', () => begun === 1);
+  await eventually('its bytes are held', async () => (await statusOf('long', 'one')) === 503);
   expect(await statusOf('short', 'one')).toBe(200);
   expect(await statusOf('long', 'other')).toBe(200);
   expect(await statusOf('long', 'one')).toBe(503);
@@ -263,6 +266,24 @@ test('bodies of sign-ins are read in one queue, and a wrong body is slowed as a 
   expect(await signIn('{"other":1}')).toBe(400);
   expect(performance.now() - began).toBeGreaterThanOrEqual(245);
   expect(await signIn(JSON.stringify({ token }))).toBe(200);
+});
+
+test('of requests without a good token one is answered in a turn of the event loop, and those with one do not wait', async () => {
+  const { url } = await startApi();
+  const clients = await Promise.all(Array.from({ length: 61 }, () => openConnection(Number(new URL(url).port))));
+  const ask = (client: Connection | undefined, sent: string): void =>
+    void client?.send(request('GET /api/v1/session HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${sent}`));
+  const operator = clients.pop();
+  // Connections are accepted one in a turn: this was the last.
+  ask(operator, token);
+  await operator?.untilText('"dashboard"');
+  const { turns, statuses } = turnsOfOtherResponses();
+  for (const client of clients) ask(client, 'wrong');
+  ask(operator, token);
+  await Promise.all(clients.map((client) => client.untilText('unauthorized')));
+  expect(statuses).toHaveLength(61);
+  expect(new Set(turns).size).toBeGreaterThanOrEqual(60);
+  expect(statuses.indexOf(200)).toBeLessThan(30);
 });
 
 test('of a query and a head that a stranger makes costly, only what is needed is read', async () => {

@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { refusalOf, type Refused } from '../api.ts';
 import { announceChange } from '../notices.ts';
 import { texts } from '../texts.ts';
-import { FieldErrors } from './fields.tsx';
+import { Form } from './fields.tsx';
 import { Problem } from './states.tsx';
 
 /**
@@ -69,6 +69,7 @@ export function Ask<Changed extends { readonly in_force: boolean }>(
 ) {
   const busy = useSignal(false);
   const refused = useSignal<Refused | undefined>(undefined);
+  const fields = useMemo(() => new Set<string>(), []);
   const submit = async (): Promise<void> => {
     if (busy.value || props.ready === false) return;
     busy.value = true;
@@ -93,8 +94,8 @@ export function Ask<Changed extends { readonly in_force: boolean }>(
           void submit();
         }}
       >
-        <FieldErrors.Provider value={refused.value?.fields ?? {}}>{props.children}</FieldErrors.Provider>
-        <Problem refused={refused.value} />
+        <Form.Provider value={{ errors: refused.value?.errors ?? {}, fields }}>{props.children}</Form.Provider>
+        <Problem refused={refused.value?.without(fields)} />
         <div class="row end">
           <button type="button" onClick={props.onClose}>
             {texts.cancel}

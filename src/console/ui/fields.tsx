@@ -2,8 +2,15 @@ import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useId } from 'preact/hooks';
 import { setText, type Cell } from '../route.ts';
 
-/** What is wrong with the fields of a form, by the names of the request's members. */
-export const FieldErrors = createContext<Readonly<Record<string, string>>>({});
+/** A form's request, by the names of its members. */
+interface FormState {
+  /** What is wrong with them. */
+  readonly errors: Readonly<Record<string, string>>;
+  /** Those with a field, which shows what is wrong with them. */
+  readonly fields: Set<string>;
+}
+
+export const Form = createContext<FormState | undefined>(undefined);
 
 interface Control {
   readonly id: string;
@@ -23,7 +30,9 @@ export function Field(props: {
   const id = useId();
   const hintId = `${id}-hint`;
   const errorId = `${id}-error`;
-  const error = useContext(FieldErrors)[props.name ?? ''];
+  const form = useContext(Form);
+  if (props.name !== undefined) form?.fields.add(props.name);
+  const error = props.name === undefined ? undefined : form?.errors[props.name];
   const described = [...(error === undefined ? [] : [errorId]), ...(props.hint === undefined ? [] : [hintId])].join(
     ' ',
   );
@@ -36,7 +45,7 @@ export function Field(props: {
         'aria-invalid': error !== undefined,
       })}
       {error !== undefined && (
-        <p class="wrong" id={errorId}>
+        <p class="wrong" id={errorId} role="alert">
           {error}
         </p>
       )}
