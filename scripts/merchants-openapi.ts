@@ -1,8 +1,6 @@
 import manifest from '../package.json' with { type: 'json' };
 import { refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
-import { formatSize } from '../src/input/value-types.ts';
 import { cipherTestPaths } from '../src/proxy/admit/target.ts';
-import { maxCipherTestBytes } from '../src/proxy/body/cipher-test.ts';
 import { describedHeaders } from './merchants-headers.ts';
 import { sealedText, type DemoCredentials } from './merchants-page.ts';
 import {
@@ -104,7 +102,7 @@ function testEndpoint(
     // No key is needed; one that is sent is checked.
     security: [{}, { apiKey: [] }],
     parameters: ['key', 'iv', 'X-Request-Id'].map((name) => reference(`parameters/${name}`)),
-    requestBody: { required: true, description: `At most ${formatSize(maxCipherTestBytes)}.`, ...requestBody },
+    requestBody: { required: true, ...requestBody },
     responses: {
       200: { description: 'Done.', headers: headerReferences('X-Request-Id'), ...response },
       ...refusalResponses(operation),

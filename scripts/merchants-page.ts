@@ -1,8 +1,6 @@
 import { parseCredentials, codecOf } from '../src/envelope/formats.ts';
 import type { Encoding } from '../src/envelope/encoding.ts';
 import { refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
-import { formatSize } from '../src/input/value-types.ts';
-import { maxCipherTestBytes } from '../src/proxy/body/cipher-test.ts';
 import { headerRows } from './merchants-headers.ts';
 import type { JsonSchema } from './schema-lists.ts';
 
@@ -84,8 +82,7 @@ function limitsTable(sidecar: JsonSchema): string {
   return tableOf(
     ['What', 'Limit', 'Beyond it'],
     [
-      ['An envelope, as sent', inWords(limit('requestBody')), '`body_too_large`'],
-      ['A body on the test endpoints', inWords(formatSize(maxCipherTestBytes)), '`body_too_large`'],
+      ['An envelope, or a body on the test endpoints', inWords(limit('requestBody')), '`body_too_large`'],
       ['The headers of a request', `${inWords(limit('header'))}, ${limit('headers')} fields`, '`headers_too_large`'],
       ['Time to send the headers', timeout('header'), '`request_timeout`'],
       ['Time to send an envelope', timeout('request'), '`request_timeout`'],

@@ -8,7 +8,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 if (positionals.length === 0) {
-  console.error('usage: node kits/conformance/main.ts [--kit] COMMAND\nsee kits/conformance/README.md');
+  console.error('usage: npx node kits/conformance/main.ts [--kit] COMMAND\nsee kits/conformance/README.md');
   process.exit(2);
 }
 const driver = new Driver(positionals.join(' '), process.cwd());

@@ -1,11 +1,9 @@
 import { isWholeBlocks } from './aes-cbc.ts';
 import { decodeCiphertext } from './encoding.ts';
+import { longestExamined } from './hints.ts';
 import { isJson, quote } from './json.ts';
-import { MemberReader, memberAt, skipWhiteSpace, stringAt, stringMember } from './members.ts';
+import { MemberReader, memberAt, skipWhiteSpace, stringAt } from './members.ts';
 import { paddingOf } from './paddings.ts';
-
-/** Bytes of the longest plaintext that is examined: hints are for those who try things out. */
-const longest = 65_536;
 
 /** White space of JSON that is also a PKCS#7 padding: 9, 10 or 13 bytes of it, or 32 to a larger block; and the space. */
 const paddings = new Set(Buffer.from('\t\n\r '));
@@ -15,7 +13,7 @@ const paddings = new Set(Buffer.from('\t\n\r '));
  * of ASCII; nothing of the plaintext.
  */
 export function hintForPlaintext(plaintext: Buffer): string | undefined {
-  if (plaintext.length > longest) return undefined;
+  if (plaintext.length > longestExamined) return undefined;
   return hintForValue(plaintext) ?? hintForPadding(plaintext);
 }
 
@@ -60,7 +58,9 @@ function hintForPadding(plaintext: Buffer): string | undefined {
 
 /** The likely slip in a document for aes-encrypt. */
 export function hintForDocument(document: Buffer): string | undefined {
-  if (stringMember(document, 'encrypted_data') !== undefined) {
+  if (document.length > longestExamined) return undefined;
+  const at = memberAt(document, 'encrypted_data');
+  if (at !== undefined && document[at] === quote) {
     return 'the document has "encrypted_data", and was encrypted as it is: aes-decrypt takes that member';
   }
   return hintForPlaintext(document);

@@ -2,28 +2,26 @@ import { AesCbc, blockLength } from './aes-cbc.ts';
 import { hintForCiphertext, slipOfCiphertext } from './ciphertext-hints.ts';
 import type { Credentials } from './credentials.ts';
 import { decodeCiphertext } from './encoding.ts';
+import { longestExamined, noHint } from './hints.ts';
 import { isJson } from './json.ts';
 import { decrypt, misuseOf, otherIvOf } from './misuse.ts';
 import { isPaddedText, slipOfPlaintext, whatComesOut } from './plaintext-hints.ts';
 
-/** A ciphertext that was decrypted to JSON, or why it could not be. */
-export type Trial = { readonly plaintext: Buffer } | { readonly cause: string };
-
 /**
- * Decrypts the string of an envelope for a caller that has the key and may therefore learn about the padding and the plaintext.
+ * Why the string of an envelope does not decrypt to JSON, for a caller that has the key and may therefore learn about the padding
+ * and the plaintext; undefined if it does.
  *
  * @param key of `credentials`, 32 bytes of UTF-8
  * @param iv  of `credentials`, 16 characters or more
  */
-export function tryToDecrypt(data: string, credentials: Credentials, key: string, iv: string): Trial {
+export function causeOf(data: string, credentials: Credentials, key: string, iv: string): string | undefined {
+  if (data.length > longestExamined) return noHint;
   const ciphertext = decodeCiphertext(data);
-  if (ciphertext === undefined || ciphertext.length === 0) return { cause: hintForCiphertext(data) };
+  if (ciphertext === undefined || ciphertext.length === 0) return hintForCiphertext(data);
   const decrypted = new AesCbc(credentials).decrypt(ciphertext);
-  if (decrypted !== 'length' && decrypted.paddingOk && isJson(decrypted.plaintext)) {
-    return { plaintext: decrypted.plaintext };
-  }
-  if (decrypted === 'length') return { cause: misuseOf(ciphertext, key, iv) ?? hintForCiphertext(data) };
-  return { cause: slipOfCiphertext(data) ?? diagnose(ciphertext, key, iv) };
+  if (decrypted === 'length') return misuseOf(ciphertext, key, iv) ?? hintForCiphertext(data);
+  if (decrypted.paddingOk && isJson(decrypted.plaintext)) return undefined;
+  return slipOfCiphertext(data) ?? diagnose(ciphertext, key, iv);
 }
 
 /**

@@ -8,8 +8,10 @@ import { MemberReader, memberAt, skipWhiteSpace, stringAt } from './members.ts';
 import { faultInJson } from './plaintext-hints.ts';
 import { soleData } from './sole-member.ts';
 
-/** Bytes of the longest body that is examined: hints are for those who try things out. */
-const longest = 65_536;
+/** Bytes of the longest body, ciphertext or plaintext that is examined: hints are for those who try things out. */
+export const longestExamined = 65_536;
+
+export const noHint = 'no hint for a body above 64 KiB: try a shorter one';
 
 /**
  * The likely mistake in a body that did not open, for merchants in the test environment. It depends on the body as sent only:
@@ -18,7 +20,7 @@ const longest = 65_536;
  * @param opener of the current credentials
  */
 export function hintForBody(body: Buffer, code: OpenFailure['code'], opener: EnvelopeOpener): string {
-  if (body.length > longest) return 'no hint for a body above 64 KiB: try a shorter one';
+  if (body.length > longestExamined) return noHint;
   if (code === 'envelope_required') return requiredHint(body);
   if (code === 'envelope_malformed') return isJson(body) ? shapeHint(body) : notJsonHint(body, asEnvelope);
   return opener.hint(dataOf(body)?.toString() ?? '');
@@ -58,6 +60,7 @@ const asEncrypted = 'send {"encrypted_data":"<ciphertext>"}';
 
 /** The likely mistake in the body of a test endpoint that is not JSON. */
 export function hintForTestBody(body: Buffer, test: 'encrypt' | 'decrypt'): string {
+  if (body.length > longestExamined) return noHint;
   if (!/[^ \t\r\n]/.test(body.toString('latin1'))) {
     return `the body is empty: ${test === 'encrypt' ? 'send a JSON document' : asEncrypted}`;
   }
@@ -66,6 +69,7 @@ export function hintForTestBody(body: Buffer, test: 'encrypt' | 'decrypt'): stri
 
 /** The likely mistake in JSON without a string in `encrypted_data`. */
 export function hintForMissing(body: Buffer): string {
+  if (body.length > longestExamined) return noHint;
   const from = skipWhiteSpace(body, 0);
   if (body[from] === quote) return `the body is a JSON string: ${asEncrypted}`;
   const names: (string | undefined)[] = [];

@@ -26,26 +26,49 @@ export function isJsonInSlices(bytes: Buffer): boolean | Promise<boolean> {
   return continueWith(read, () => reader.accepts === 1);
 }
 
-/** Removes the white space outside strings and changes nothing else. `json` must satisfy `isJson`. */
-export function minifyJson(json: Buffer): Buffer {
-  const minified = Buffer.allocUnsafe(json.length);
-  let length = 0;
-  let inString = false;
-  let escaped = false;
-  for (let at = 0; at < json.length; at += 1) {
-    const byte = json[at] as number;
-    if (inString) {
-      inString = byte !== quote || escaped;
-      escaped = byte === backslash && !escaped;
-    } else if (byte === quote) {
-      inString = true;
-    } else if (isWhiteSpace(byte)) {
-      continue;
-    }
-    minified[length] = byte;
-    length += 1;
+/** Removes the white space outside strings and changes nothing else, in slices. `json` must satisfy `isJson`. */
+export function minifyJson(json: Buffer): Buffer | Promise<Buffer> {
+  const minifier = new Minifier(json.length);
+  const read = inSlices(json.length, (from, to) => minifier.read(json, from, to));
+  return continueWith(read, () => minifier.minified);
+}
+
+class Minifier {
+  readonly #bytes: Buffer;
+  #length = 0;
+  #inString = false;
+  #escaped = false;
+
+  constructor(length: number) {
+    this.#bytes = Buffer.allocUnsafe(length);
   }
-  return minified.subarray(0, length);
+
+  get minified(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  read(json: Buffer, from: number, to: number): void {
+    const minified = this.#bytes;
+    let length = this.#length;
+    let inString = this.#inString;
+    let escaped = this.#escaped;
+    for (let at = from; at < to; at += 1) {
+      const byte = json[at] as number;
+      if (inString) {
+        inString = byte !== quote || escaped;
+        escaped = byte === backslash && !escaped;
+      } else if (byte === quote) {
+        inString = true;
+      } else if (isWhiteSpace(byte)) {
+        continue;
+      }
+      minified[length] = byte;
+      length += 1;
+    }
+    this.#length = length;
+    this.#inString = inString;
+    this.#escaped = escaped;
+  }
 }
 
 export const quote = 0x22;

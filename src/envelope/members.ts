@@ -1,4 +1,6 @@
+import { continueWith } from '../promises.ts';
 import { backslash, isWhiteSpace, quote } from './json.ts';
+import { inSlices } from './slices.ts';
 import { unescapedName } from './unescape.ts';
 
 /** A member of the outermost object. Undefined as a name stands for one that is longer than any of interest. */
@@ -44,18 +46,38 @@ export class MemberReader {
 
 /** Where the value of the last member `name` begins in a JSON document; undefined if it is no object with such a member. */
 export function memberAt(json: Buffer, name: string): number | undefined {
-  let found: number | undefined;
-  const reader = new MemberReader((each, valueAt) => {
-    if (each === name) found = valueAt;
-  });
-  reader.read(json, 0, json.length);
-  return found === undefined ? undefined : skipWhiteSpace(json, found);
+  const finder = new MemberFinder(name);
+  finder.read(json, 0, json.length);
+  return finder.valueIn(json);
 }
 
-/** The value of the last member `name` if it is a string; undefined otherwise. Builds that string only. */
-export function stringMember(json: Buffer, name: string): string | undefined {
-  const from = memberAt(json, name);
-  return from === undefined || json[from] !== quote ? undefined : stringAt(json, from);
+/** The value of the last member `name` if it is a string; undefined otherwise. Builds that string only. Works in slices. */
+export function stringMember(json: Buffer, name: string): string | undefined | Promise<string | undefined> {
+  const finder = new MemberFinder(name);
+  const read = inSlices(json.length, (from, to) => finder.read(json, from, to));
+  return continueWith(read, () => {
+    const from = finder.valueIn(json);
+    return from === undefined || json[from] !== quote ? undefined : stringAt(json, from);
+  });
+}
+
+class MemberFinder {
+  #valueAt: number | undefined;
+  readonly #reader: MemberReader;
+
+  constructor(name: string) {
+    this.#reader = new MemberReader((each, valueAt) => {
+      if (each === name) this.#valueAt = valueAt;
+    });
+  }
+
+  read(json: Buffer, from: number, to: number): void {
+    this.#reader.read(json, from, to);
+  }
+
+  valueIn(json: Buffer): number | undefined {
+    return this.#valueAt === undefined ? undefined : skipWhiteSpace(json, this.#valueAt);
+  }
 }
 
 /** The string that begins at `from` in a JSON document. */

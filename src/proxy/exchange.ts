@@ -14,6 +14,7 @@ import type { Budgets } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/connections.ts';
 import { TickQueue, type WaitQueue } from './capacity/queues.ts';
 import { Reservation } from './capacity/reservation.ts';
+import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
 import { continueWith } from '../promises.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
@@ -41,6 +42,7 @@ interface ExchangeObserver {
 /** The way of every request, from its head to its response. Nothing that need not wait creates a promise. */
 export class ExchangeRunner {
   readonly #admission: Admission;
+  readonly #directory: () => KeyDirectory;
   readonly #budgets: Budgets;
   readonly #metrics: Metrics;
   readonly #observer: ExchangeObserver;
@@ -57,8 +59,16 @@ export class ExchangeRunner {
   readonly #longBodies = new LongBodies();
   readonly #opener: EnvelopeOpener;
 
-  constructor(admission: Admission, budgets: Budgets, metrics: Metrics, observer: ExchangeObserver) {
+  /** @param directory the one in force, which a request may outlive */
+  constructor(
+    admission: Admission,
+    directory: () => KeyDirectory,
+    budgets: Budgets,
+    metrics: Metrics,
+    observer: ExchangeObserver,
+  ) {
     this.#admission = admission;
+    this.#directory = directory;
     this.#budgets = budgets;
     this.#metrics = metrics;
     this.#observer = observer;
@@ -153,12 +163,12 @@ export class ExchangeRunner {
   }
 
   #start(responder: Responder): void | Promise<void> {
-    const { exchange, http, reservation } = responder;
+    const { exchange, http } = responder;
     if (exchange.refusal !== undefined) return responder.refuse(exchange.refusal);
     // Nothing of a request that is known to be broken is forwarded.
     if (http.fault !== undefined) return responder.bodyFails(http.fault);
     if (exchange.test !== undefined) {
-      const refusal = runCipherTest(responder, exchange, exchange.test, this.#cipherTests);
+      const refusal = runCipherTest(responder, exchange, exchange.test, this.#cipherTests, this.#longBodies);
       return continueWith(refusal, (why) => {
         if (why !== undefined) responder.refuse(why);
       });
@@ -172,17 +182,29 @@ export class ExchangeRunner {
       exchange.enveloped && encryption !== undefined
         ? this.#opener.open(responder, exchange, encryption)
         : inspect(responder, exchange, this.#longBodies);
+    const isLate = outgoing instanceof Promise;
     return continueWith(outgoing, (ready) => {
       if (responder.settled) return;
-      if (ready instanceof Refusal) responder.refuse(ready);
-      else if (exchange.principal !== undefined || reservation.takeSlot()) this.#send(responder, ready);
-      else {
-        // Only a preflight has no key here. A browser cannot read its refusal, so it waits.
-        responder.setDeadline('overloaded');
-        const queue = this.#budgets.waiting[exchange.environment.name];
-        waitIn(queue, responder, () => attempt(responder, () => this.#send(responder, ready)));
-      }
+      if (ready instanceof Refusal) return responder.refuse(ready);
+      if (!isLate) return this.#forward(responder, ready);
+      return continueWith(this.#admission.lookAgain(ready.exchange, this.#directory()), (refusal) => {
+        if (responder.settled) return;
+        if (refusal === undefined) this.#forward(responder, ready);
+        else responder.refuse(refusal);
+      });
     });
+  }
+
+  /** A preflight has no key, and a browser cannot read its refusal: it waits until there is room. */
+  #forward(responder: Responder, ready: Outgoing): void {
+    const { principal, environment } = ready.exchange;
+    if (principal !== undefined || responder.reservation.takeSlot()) {
+      this.#send(responder, ready);
+      return;
+    }
+    responder.setDeadline('overloaded');
+    const queue = this.#budgets.waiting[environment.name];
+    waitIn(queue, responder, () => attempt(responder, () => this.#send(responder, ready)));
   }
 
   /** 5. The upstream gets the request, and its response goes to the client, sealed if the exchange is enveloped. */

@@ -199,7 +199,13 @@ describe('a response is as described:', () => {
       415,
       'unsupported_content_encoding',
     ],
-    ['too large a document', encrypt, { headers: credentials, body: `"${'x'.repeat(65_536)}"` }, 413, 'body_too_large'],
+    [
+      'too large a document',
+      encrypt,
+      { headers: credentials, body: `"${'x'.repeat(1 << 20)}"` },
+      413,
+      'body_too_large',
+    ],
     [
       'an unknown key on a test endpoint',
       encrypt,

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isJson, minifyJson } from '../../src/envelope/json.ts';
+import { sliceLength } from '../../src/envelope/slices.ts';
 import { anyCharacter, runs } from '../support/property.ts';
 
 const bytes = (text: string): Buffer => Buffer.from(text);
@@ -125,11 +126,11 @@ describe('minifyJson', () => {
   });
   const space = fc.string({ unit: fc.constantFrom(' ', '\t', '\r', '\n'), maxLength: 3 });
 
-  test('removes the white space between tokens and keeps every token in its order', () => {
-    fc.assert(
-      fc.property(tokens, fc.infiniteStream(space), (tokens, spaces) => {
+  test('removes the white space between tokens and keeps every token in its order', async () => {
+    await fc.assert(
+      fc.asyncProperty(tokens, fc.infiniteStream(space), async (tokens, spaces) => {
         const spaced = tokens.map((token) => spaces.next().value + token).join('') + spaces.next().value;
-        const minified = minifyJson(bytes(spaced)).toString();
+        const minified = (await minifyJson(bytes(spaced))).toString();
         expect(minified).toBe(tokens.join(''));
         expect(JSON.parse(minified)).toEqual(JSON.parse(spaced));
       }),
@@ -137,15 +138,23 @@ describe('minifyJson', () => {
     );
   });
 
-  test('keeps white space, quotes and backslashes inside strings', () => {
-    expect(minifyJson(bytes(' { "a \\" b" : "c\\\\" , "d" : " \\\\\\" " } ')).toString()).toBe(
-      '{"a \\" b":"c\\\\","d":" \\\\\\" "}',
-    );
+  test('keeps white space, quotes and backslashes inside strings', async () => {
+    const minified = await minifyJson(bytes(' { "a \\" b" : "c\\\\" , "d" : " \\\\\\" " } '));
+    expect(minified.toString()).toBe('{"a \\" b":"c\\\\","d":" \\\\\\" "}');
   });
 
-  test('does not change its argument', () => {
+  test.each(['"', '\\', ' '])('keeps its place in a string from slice to slice: %j', async (byte) => {
+    for (const at of [sliceLength - 1, sliceLength, sliceLength + 1]) {
+      const json = `${'[ "'.padEnd(at, 'x')}${byte === ' ' ? ' ' : `\\${byte}`} " ]`;
+      const minified = minifyJson(bytes(json));
+      expect(minified).toBeInstanceOf(Promise);
+      expect((await minified).toString()).toBe(json.replace('[ ', '[').replace(' ]', ']'));
+    }
+  });
+
+  test('does not change its argument', async () => {
     const json = bytes('[ 1 ]');
-    minifyJson(json);
+    await minifyJson(json);
     expect(json.toString()).toBe('[ 1 ]');
   });
 });

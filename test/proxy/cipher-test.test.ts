@@ -1,5 +1,8 @@
+import { Cipheriv } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { JsonReader } from '../../src/envelope/json-reader.ts';
+import { MemberReader } from '../../src/envelope/members.ts';
 import type { RefusalCode } from '../../src/errors.ts';
 import {
   decrypted,
@@ -256,19 +259,60 @@ describe('both endpoints', () => {
     }
   });
 
-  test('accept 64 KiB and not a byte more, however large `requestBody` is, because they need no API key', async () => {
-    for (const path of [encrypt, decrypt]) {
-      const most = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_534)}"` });
-      expect(most.status).toBe(path === encrypt ? 200 : 400);
-      const beyond = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_535)}"` });
-      expectPlainRefusal(beyond, 'body_too_large');
+  test('accept a body as long as `requestBody` and not a byte more', async () => {
+    const mebibyte = 1 << 20;
+    const end = String.raw`"\\" ]`;
+    const document = `${'['.padEnd(mebibyte - end.length)}${end}`;
+    const most = await responseTo(encrypt, { headers: acmeTest, body: document });
+    expect(most.body).toBe(envelopeOf(acmeTest, document.replaceAll(' ', '')));
+    const plaintext = JSON.stringify('x'.repeat(mebibyte / 2 - 34));
+    const body = `{"encrypted_data":"${encrypted(acmeTest, plaintext).toString('hex')}"}`.padEnd(mebibyte);
+    expect((await responseTo(decrypt, { headers: acmeTest, body })).body).toBe(plaintext);
+    for (const [path, longest] of [
+      [encrypt, document],
+      [decrypt, body],
+    ] as const) {
+      expectPlainRefusal(await responseTo(path, { headers: acmeTest, body: `${longest} ` }), 'body_too_large');
     }
   });
 
-  test('accept a body as long as a smaller `requestBody`', async () => {
-    const body = `"${'x'.repeat(98)}"`;
-    const response = await responseTo(encrypt, { headers: acmeTest, body }, { limits: { requestBody: 100 } });
-    expect(response.body).toBe(envelopeOf(acmeTest, body));
+  test.each([
+    [encrypt, '[', 'invalid_cipher_test'],
+    [decrypt, '[', 'invalid_cipher_test'],
+    [decrypt, '{}', 'invalid_cipher_test'],
+  ] as const)('%s names no cause for a body above 64 KiB: %s', async (path, body, code) => {
+    const response = await responseTo(path, { headers: acmeTest, body: body.padEnd(65_537) });
+    expectPlainRefusal(response, code, 'no hint for a body above 64 KiB: try a shorter one');
+    expect((await responseTo(path, { headers: acmeTest, body: body.padEnd(65_536) })).body).not.toContain('64 KiB');
+  });
+
+  test('aes-decrypt names no cause for a ciphertext above 64 KiB', async () => {
+    const of = async (bytes: number): Promise<Response> =>
+      responseTo(decrypt, { headers: acmeTest, body: hexOf(Buffer.alloc(bytes)) });
+    expectPlainRefusal(await of(32_769), 'decryption_failed', 'no hint for a body above 64 KiB: try a shorter one');
+    expect((await of(32_768)).body).not.toContain('64 KiB');
+  });
+
+  test('work on a long body in slices, and serve others in between', async () => {
+    const read = [vi.spyOn(JsonReader.prototype, 'read'), vi.spyOn(MemberReader.prototype, 'read')];
+    const update = vi.spyOn(Cipheriv.prototype, 'update');
+    onTestFinished(() => [...read, update].forEach((spy) => spy.mockRestore()));
+    const { sidecar, upstream } = await startGateway({ routes });
+    const long = JSON.stringify('x'.repeat((1 << 20) - 2));
+    const ciphertext = { encrypted_data: encrypted(acmeTest, long.slice(0, 1 << 18) + '"').toString('hex') };
+    const [first, second, plain, short] = await Promise.all([
+      send(sidecar, `POST ${encrypt}`, { headers: acmeTest, body: long }),
+      send(sidecar, `POST ${encrypt}`, { headers: acmeTest, body: long }),
+      send(sidecar, `POST ${decrypt}`, { headers: acmeTest, body: JSON.stringify(ciphertext) }),
+      send(sidecar, `POST ${encrypt}`, { headers: acmeTest, body: '{}' }),
+    ]);
+    expect([first.body, second.body]).toEqual([envelopeOf(acmeTest, long), envelopeOf(acmeTest, long)]);
+    expect(short.body).toBe(envelopeOf(acmeTest, '{}'));
+    expect(plain.body).toHaveLength((1 << 18) + 1);
+    expect(upstream.heads()).toBe(0);
+    const pieces = read.flatMap(({ mock }) => mock.calls.map(([, from, to]) => to - from));
+    const sealed = update.mock.calls.map(([bytes]) => (bytes as unknown as Buffer).length);
+    expect([Math.max(...pieces), Math.max(...sealed)]).toEqual([1 << 18, 1 << 18]);
   });
 
   test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'])('refuse %s with 405', async (method) => {

@@ -1,9 +1,11 @@
+import type { EnvelopeCodec } from '../../envelope/codec.ts';
 import { codecOf, parseCredentials } from '../../envelope/formats.ts';
 import { hintForDocument, hintForPlaintext } from '../../envelope/accepted-hints.ts';
 import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/hints.ts';
-import { isJson, minifyJson } from '../../envelope/json.ts';
+import { isJsonInSlices, minifyJson } from '../../envelope/json.ts';
 import { stringMember } from '../../envelope/members.ts';
-import { tryToDecrypt, type Trial } from '../../envelope/diagnosis.ts';
+import { causeOf } from '../../envelope/diagnosis.ts';
+import { inSlices } from '../../envelope/slices.ts';
 import { Refusal } from '../../errors.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
 import { ambiguousBecause } from '../admit/ambiguity.ts';
@@ -11,13 +13,7 @@ import type { Admitted } from '../admit/exchange.ts';
 import type { CipherTest } from '../admit/target.ts';
 import type { TickQueue } from '../capacity/queues.ts';
 import type { Responder } from '../respond/responder.ts';
-import { isEncoded, readBody } from './read.ts';
-
-/**
- * The most bytes of a body. A body is processed in one turn of the event loop. A MiB would block live requests for 50
- * milliseconds; 64 KiB take less than 5. Each body waits for its turn.
- */
-export const maxCipherTestBytes = 65_536;
+import { isEncoded, readBody, type LongBodies } from './read.ts';
 
 /** Test bodies rest for this many times as long as each took, so that they take a quarter of the time at most. */
 const restFactor = 3;
@@ -28,6 +24,7 @@ export async function runCipherTest(
   { head, environment }: Admitted,
   test: CipherTest,
   queue: TickQueue,
+  longBodies: LongBodies,
 ): Promise<Refusal | undefined> {
   const { http, reservation, snapshot } = responder;
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
@@ -42,9 +39,10 @@ export async function runCipherTest(
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
     return new Refusal('invalid_cipher_test', { hint: slip ?? rules });
   }
+  const codec = codecOf(credentials, 'hex');
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
   reservation.givesWay = true;
-  const read = await readBody(responder, head, Math.min(maxCipherTestBytes, snapshot.limits.requestBody), true);
+  const read = await readBody(responder, head, snapshot.limits.requestBody, true);
   reservation.givesWay = false;
   if (read instanceof Refusal) return read;
   // Because no key is needed here.
@@ -52,31 +50,53 @@ export async function runCipherTest(
   await reservation.wait(queue);
   const before = performance.now();
   try {
-    if (!isJson(read)) return new Refusal('invalid_cipher_test', { hint: hintForTestBody(read, test) });
-    const result =
-      test === 'encrypt' ? minifyJson(read) : decrypt(read, slip, (data) => tryToDecrypt(data, credentials, key, iv));
-    if (result instanceof Refusal) return result;
-    if (environment.name === 'test') {
-      responder.hint = slip ?? (test === 'encrypt' ? hintForDocument(read) : hintForPlaintext(result));
-    }
-    responder.send(
-      200,
-      ['Content-Type', 'application/json', 'Cache-Control', 'no-store'],
-      test === 'encrypt' ? codecOf(credentials, 'hex').seal(result) : result,
-    );
+    const result = await longBodies.run(responder, read, (body) => {
+      if (test === 'encrypt') return encrypt(body, codec);
+      return decrypt(body, codec, (data) => slip ?? causeOf(data, credentials, key, iv));
+    });
+    if (responder.settled || result instanceof Refusal) return result instanceof Refusal ? result : undefined;
+    const { response, hint } = result;
+    if (environment.name === 'test') responder.hint = slip ?? hint;
+    responder.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], response);
     return undefined;
   } finally {
     queue.rest(restFactor * (performance.now() - before));
   }
 }
 
-function decrypt(body: Buffer, slip: string | undefined, attempt: (data: string) => Trial): Buffer | Refusal {
-  const data = stringMember(body, 'encrypted_data');
-  if (data === undefined) {
-    return new Refusal('invalid_cipher_test', { hint: hintForMissing(body) });
+interface TestResult {
+  readonly response: string | Buffer;
+  /** For the test environment. */
+  readonly hint: string | undefined;
+}
+
+/** Encrypts the minified document. */
+async function encrypt(document: Buffer, codec: EnvelopeCodec): Promise<TestResult | Refusal> {
+  if (!(await isJsonInSlices(document))) {
+    return new Refusal('invalid_cipher_test', { hint: hintForTestBody(document, 'encrypt') });
   }
-  const trial = attempt(data);
-  return 'plaintext' in trial ? trial.plaintext : new Refusal('decryption_failed', { hint: slip ?? trial.cause });
+  const hint = hintForDocument(document);
+  const minified = await minifyJson(document);
+  const stream = codec.stream();
+  let response = '';
+  await inSlices(minified.length, (from, to) => void (response += stream.update(minified.subarray(from, to))));
+  return { response: response + stream.end(), hint };
+}
+
+/** Decrypts the member `encrypted_data`. @param why a ciphertext did not decrypt to JSON */
+async function decrypt(
+  body: Buffer,
+  codec: EnvelopeCodec,
+  why: (data: string) => string | undefined,
+): Promise<TestResult | Refusal> {
+  if (!(await isJsonInSlices(body))) {
+    return new Refusal('invalid_cipher_test', { hint: hintForTestBody(body, 'decrypt') });
+  }
+  const data = await stringMember(body, 'encrypted_data');
+  if (data === undefined) return new Refusal('invalid_cipher_test', { hint: hintForMissing(body) });
+  const opened = await codec.open(Buffer.from(data));
+  if (!Buffer.isBuffer(opened)) return new Refusal('decryption_failed', { hint: why(data) });
+  return { response: opened, hint: hintForPlaintext(opened) };
 }
 
 /**
