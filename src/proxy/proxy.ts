@@ -43,7 +43,8 @@ export class Proxy {
     this.#connections = new ClientConnections(this.#budgets, this.#closings);
     this.#admission = new Admission(limits.inFlight, recorder, clock);
     const observe = observeWith(log, recorder, clock, () => this.used);
-    this.#runner = new ExchangeRunner(this.#admission, this.#budgets, recorder.metrics, {
+    const directory = (): KeyDirectory => this.#snapshot.directory;
+    this.#runner = new ExchangeRunner(this.#admission, directory, this.#budgets, recorder.metrics, {
       onBegin: (responder) => {
         this.active.add(responder);
         if (this.#draining) responder.http.keepAlive = false;
@@ -53,7 +54,7 @@ export class Proxy {
         observe(responder);
       },
     });
-    this.#stopRechecks = startRechecks(this.active, () => this.#snapshot.directory, clock, log);
+    this.#stopRechecks = startRechecks(this.active, directory, clock, log);
   }
 
   /** Serves a new connection; undefined if it is one too many. */

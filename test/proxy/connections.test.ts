@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
@@ -178,4 +179,21 @@ test('connections that arrive between two turns of the event loop wait in the ke
   // One socket accepts them all.
   const sidecar = await start({ limits: { connections: 1 } });
   expect(floodWhileBlocked(sidecar.port, 1_500)).toBe(1_500);
+});
+
+test('a head that comes in two pieces does not give way to smaller ones of strangers that never end', async () => {
+  const upstream = await startUpstream();
+  // Strangers have an eighth: 10,000 bytes.
+  const sidecar = await startSidecar(configOf(upstream.origin, { limits: { buffered: 80_000, requestBody: 1_000 } }));
+  const strangers = await Promise.all(Array.from({ length: 10 }, () => openConnection(sidecar.port)));
+  for (const stranger of strangers) stranger.send(`GET / HTTP/1.1\r\nX: ${'x'.repeat(880)}`);
+  await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBeGreaterThan(8_900));
+  await delay(3_000);
+  const merchant = await openConnection(sidecar.port);
+  merchant.send(`GET / HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\nX: ${'x'.repeat(2_000)}`);
+  await vi.waitFor(() => expect(strangers.some(({ ending }) => ending !== 'open')).toBe(true));
+  for (const stranger of strangers) if (stranger.ending === 'open') stranger.send('x'.repeat(400));
+  await settle();
+  merchant.send('\r\n\r\n');
+  expect(await merchant.untilText('HTTP/1.1 200')).toBeDefined();
 });

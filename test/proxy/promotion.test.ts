@@ -54,11 +54,13 @@ test.each<[string, (n: number) => Record<string, string>]>([
     const before = sidecar.stdout.length;
     await load(120 * clients);
     agent.destroy();
-    const promoted = Array.from(sidecar.stdout.slice(before).matchAll(/"promoted":(\d+)/g), ([, bytes]) =>
+    // The median of the scavenges: a mark-compact, whose time V8 chooses, promotes whatever is in flight.
+    const promoted = Array.from(sidecar.stdout.slice(before).matchAll(/"gc":"s".*?"promoted":(\d+)/g), ([, bytes]) =>
       Number(bytes),
-    );
+    ).toSorted((a, b) => a - b);
     expect(promoted.length).toBeGreaterThan(2);
-    expect(promoted.reduce((sum, bytes) => sum + bytes, 0) / (120 * clients)).toBeLessThan(300);
+    const median = promoted[Math.floor(promoted.length / 2)] ?? NaN;
+    expect((median * promoted.length) / (120 * clients)).toBeLessThan(250);
   },
   120_000,
 );

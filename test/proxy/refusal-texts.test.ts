@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { hintForPlaintext } from '../../src/envelope/accepted-hints.ts';
-import { tryToDecrypt } from '../../src/envelope/diagnosis.ts';
+import { causeOf } from '../../src/envelope/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
 import { Refusal, refusalOf, refusals, type RefusalCode } from '../../src/errors.ts';
@@ -138,9 +138,8 @@ describe('what the hints say of the list of slips arrives as it was written', ()
     const all = [...ciphertexts, ...strings];
     const { rows, upstream } = await ask(all, async ([name, sent]) => {
       const data = typeof sent === 'string' ? sent : sent.toString('hex');
-      const trial = tryToDecrypt(data, credentials, key, iv);
       const body = Buffer.from(JSON.stringify({ encrypted_data: data }));
-      return [name, decrypt, { key, iv }, body, 'cause' in trial ? trial.cause : undefined];
+      return [name, decrypt, { key, iv }, body, causeOf(data, credentials, key, iv)];
     });
     expectEqual(rows);
     // Some quote what the caller has encrypted.

@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { KeyDirectory } from '../../src/accounts/key-directory.ts';
 import { refusals, type RefusalCode } from '../../src/errors.ts';
 import { Listener } from '../../src/http1/listener.ts';
+import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { Proxy } from '../../src/proxy/proxy.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -83,7 +84,12 @@ async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent
   const proxy = new Proxy(snapshot, silent, new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0'), Date.now);
   const timeouts = { headTimeout: 10_000, idleTimeout: 10_000, lingerTimeout: 2_000 };
   const { server } = new Listener(
-    { limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts }, tls: undefined, clock: Date.now },
+    {
+      limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts },
+      tls: undefined,
+      clock: Date.now,
+      resting: new TickQueue(1),
+    },
     (connection) => proxy.accept(connection),
   );
   onTestFinished(() => proxy.stop());

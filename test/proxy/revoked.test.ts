@@ -1,10 +1,24 @@
 import { describe, expect, test, vi } from 'vitest';
-import type { Account } from '../../src/accounts/account.ts';
+import type { Account, Encryption } from '../../src/accounts/account.ts';
+import { codecOf } from '../../src/envelope/formats.ts';
+import type { RefusalCode } from '../../src/errors.ts';
+import { envelopeOf } from '../support/client.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
-import { scrape } from '../support/metrics.ts';
+import { limitUsed, scrape } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
-import { acme, apiKey, configOf, globex, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
-import { startRawUpstream } from '../support/upstream.ts';
+import {
+  acme,
+  acmeLive,
+  acmeTest,
+  apiKey,
+  configOf,
+  credentialsOf,
+  globex,
+  keys,
+  startSidecar,
+  type TestSidecar,
+} from '../support/sidecar.ts';
+import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 /** A sidecar before a core that sends an event every 100 ms, without an end, and its configuration with other accounts. */
 async function startEvents(): Promise<{
@@ -92,4 +106,35 @@ test('a request that awaits its response is not broken off: it may be a payment'
   change(acme, { ...globex, keys: [revoked] });
   await stream.untilEnded();
   expect(waiting.ending).toBe('open');
+});
+
+describe('a body that arrives after its head', () => {
+  const on = acme.encryption.test;
+  if (on?.type !== 'on') throw new Error('acme encrypts in test');
+  const other = codecOf(credentialsOf(acmeLive), 'hex');
+  const encrypting = (test?: Encryption): Account => ({ ...acme, encryption: test === undefined ? {} : { test } });
+  const ended = { previous: on.current, until: 1 };
+
+  test.each<[string, Account, RefusalCode | undefined]>([
+    ['nothing has changed', { ...acme }, undefined],
+    ['a grace of the credentials has ended', encrypting({ ...on, current: other, grace: ended }), undefined],
+    ['encryption was disabled with a grace that has ended', encrypting({ type: 'ending', ...ended }), undefined],
+    ['the credentials were replaced', encrypting({ ...on, current: other }), 'decryption_failed'],
+    ['encryption was disabled', encrypting(), 'decryption_failed'],
+    ['the key was revoked', { ...acme, keys: [apiKey(keys.acme, { revokedAt: 1 })] }, 'invalid_api_key'],
+    ['the key was removed', { ...acme, keys: [] }, 'invalid_api_key'],
+    ['the account was deactivated', { ...acme, active: false }, 'account_inactive'],
+  ])('is judged by what is true then: %s', async (_name, account, code) => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const body = envelopeOf(acmeTest, '{"amount":1}');
+    const client = await open(sidecar, keys.acme, 'POST /api/s2s/charge HTTP/1.1', `Content-Length: ${body.length}`);
+    client.send(body.slice(0, -1));
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBeGreaterThan(0));
+    sidecar.app.apply(configOf(upstream.origin, { accounts: [account, globex] }));
+    client.send(body.slice(-1));
+    await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
+    expect(sidecar.accessLines()).toMatchObject([code === undefined ? { status: 200 } : { code }]);
+    expect(upstream.heads()).toBe(code === undefined ? 1 : 0);
+  });
 });

@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
 import { Operations } from '../../src/accounts/operations.ts';
 import { Listener } from '../../src/http1/listener.ts';
+import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { Proxy } from '../../src/proxy/proxy.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -52,7 +53,12 @@ async function startOver(directory: KeyDirectory, inFlight: number): Promise<{ r
   const proxy = new Proxy(new GatewaySnapshot(config, directory, upstreams), silent, recorder, Date.now);
   const timeouts = { headTimeout: 10_000, idleTimeout: 10_000, lingerTimeout: 2_000 };
   const { server } = new Listener(
-    { limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts }, tls: undefined, clock: Date.now },
+    {
+      limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts },
+      tls: undefined,
+      clock: Date.now,
+      resting: new TickQueue(1),
+    },
     (connection) => proxy.accept(connection),
   );
   onTestFinished(() => proxy.stop());

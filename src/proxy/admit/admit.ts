@@ -138,6 +138,29 @@ export class Admission {
   }
 
   /**
+   * Why a request is refused after its body has arrived: meanwhile its key or the credentials that its envelope opened with may have
+   * been revoked. A grace that has only ended does not count.
+   */
+  lookAgain(
+    { principal, environment, encryption, sealing }: Admitted,
+    directory: KeyDirectory,
+  ): Refusal | undefined | Promise<Refusal | undefined> {
+    if (principal === undefined) return undefined;
+    return continueWith(directory.find(principal.key.hash), (found) => {
+      const now = authenticate(principal.key, found, this.#clock());
+      if (now instanceof Refusal) return now;
+      if (!now.account.active) return new Refusal('account_inactive');
+      const { current, grace } = encryption ?? {};
+      const opener = sealing?.credentials === 'current' ? current : grace?.previous;
+      if (opener === undefined || sealing?.credentials === 'none') return undefined;
+      const after = now.account.encryption[environment.name];
+      const accepted = after?.type === 'on' ? [after.current, after.grace?.previous] : [after?.previous];
+      if (accepted.some((each) => each?.fingerprint === opener.fingerprint)) return undefined;
+      return new Refusal('decryption_failed', { reason: 'fingerprint' });
+    });
+  }
+
+  /**
    * The owner of a key of the other environment, if it is cached, for the log. The response does not depend on it, nor wait for it: a key that
    * is not cached is looked up for the next request with it, if a look-up of throttled clients is free.
    */

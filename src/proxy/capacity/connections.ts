@@ -22,6 +22,8 @@ export class ClientConnection implements Linked<ClientConnection> {
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
   /** Bytes that it holds besides its request, and how many it may. */
   heldBytes = 0;
+  /** Since when it holds bytes, on `performance.now()`'s scale. */
+  #since = 0;
   maxHeld = Infinity;
   /** Why the sidecar has closed it. */
   closedFor: ClosingReason | undefined;
@@ -56,17 +58,22 @@ export class ClientConnection implements Linked<ClientConnection> {
   }
 
   /** As of `Budget.take`: other connections that never carried a valid key give way. */
-  readonly makeRoom = (): boolean => this.#all.evictLargestBut(this);
+  readonly makeRoom = (): boolean => this.#all.evictCostliestBut(this);
 
-  /** The bytes that would be given back if it were closed. */
-  get evictableBytes(): number {
+  /**
+   * The bytes that would be given back if it were closed, times the milliseconds for which they were held. By bytes alone, the whole head of
+   * a merchant that comes in two pieces would give way to many small ones that never end.
+   */
+  costUntil(now: number): number {
     if (!this.mayBeEvicted) return 0;
-    return this.heldBytes + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
+    const bytes = this.heldBytes + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
+    return bytes * (now - this.#since);
   }
 
   /** A request begins. */
   begin(reservation: Reservation): void {
     this.#reservation = reservation;
+    this.#since = performance.now();
     if (this.#list === this.#all.idlePublic) this.#moveTo(undefined);
   }
 
@@ -111,7 +118,10 @@ export class ClientConnection implements Linked<ClientConnection> {
   hold(change: number): boolean {
     // What it held was given back when it left.
     if (this.#left) return true;
-    if (this.heldBytes === 0) this.#heldClaim = this.#claim;
+    if (this.heldBytes === 0) {
+      this.#heldClaim = this.#claim;
+      this.#since = performance.now();
+    }
     if (change <= 0) {
       this.#all.budgets.buffered.give(-change, this.#heldClaim);
     } else if (this.heldBytes + change > this.maxHeld) {
@@ -204,16 +214,18 @@ export class ClientConnections {
     return undefined;
   }
 
-  /** Closes the connection that holds most bytes. @returns false if there is none */
-  evictLargestBut(exempt: ClientConnection): boolean {
-    let largest: ClientConnection | undefined;
+  /** Closes the connection that has held most for longest. @returns false if there is none */
+  evictCostliestBut(exempt: ClientConnection): boolean {
+    const now = performance.now();
+    let costliest: ClientConnection | undefined;
     let most = 0;
     for (const connection of this.evictable) {
-      if (connection === exempt || connection.evictableBytes <= most) continue;
-      largest = connection;
-      most = connection.evictableBytes;
+      const cost = connection === exempt ? 0 : connection.costUntil(now);
+      if (cost <= most) continue;
+      costliest = connection;
+      most = cost;
     }
-    largest?.evict();
-    return largest !== undefined;
+    costliest?.evict();
+    return costliest !== undefined;
   }
 }
