@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { createPublicKey, generateKeyPairSync } from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
@@ -21,19 +21,64 @@ function block(heading: string, info: string): string {
 const withoutSidecar = 'Verify it without the sidecar';
 const scripts = { 'verify.py': block(withoutSidecar, 'python'), 'verify.sh': block(withoutSidecar, 'sh') };
 
-/** A trail that another key has signed anew, and that names the genuine key at its end. */
-function forgedBy(trail: readonly string[], genuine: string): readonly string[] {
-  const { privateKey } = generateKeyPairSync('ed25519');
-  const change = (key: string): object => ({ action: 'audit_key_changed', details: { key } });
-  const events = trail.map((line) => JSON.parse(line) as Record<string, unknown>);
+const verifiers = [
+  ['python3', 'verify.py'],
+  ['sh', 'verify.sh'],
+] as const;
+
+const newKey = (): KeyObject => generateKeyPairSync('ed25519').privateKey;
+const keyChange = (key: KeyObject): object => ({ action: 'audit_key_changed', details: { key: publicText(key) } });
+
+/** Chains events, each signed by its key. */
+function chained(events: readonly (readonly [object, KeyObject])[]): string[] {
   let last: Link = beginning;
-  return [change(publicText(privateKey)), ...events.slice(1), change(genuine)].map((event) => {
-    const { position: _, prev: _prev, sig: _sig, ...members } = event as Record<string, unknown>;
-    const line = lineAfter(last, members, privateKey);
+  return events.map(([event, key]) => {
+    const line = lineAfter(last, event, key);
     last = { position: last.position + 1, hash: hashOf(line) };
     return line.toString();
   });
 }
+
+/** A trail that another key has signed anew, and that names the genuine key at its end. */
+function forgedBy(trail: readonly string[], genuine: KeyObject): readonly string[] {
+  const key = newKey();
+  const events = trail.slice(1).map((line) => {
+    const { position: _, prev: _prev, sig: _sig, ...members } = JSON.parse(line) as Record<string, unknown>;
+    return members;
+  });
+  return chained([keyChange(key), ...events, keyChange(genuine)].map((event) => [event, key]));
+}
+
+test('the scripts and the command say the same of events that were taken over, of the first signature, and of no events', async () => {
+  const [key, other] = [newKey(), newKey()];
+  const event = { action: 'key_issued', details: {} };
+  const takenOver = { older: 1, ...keyChange(other) };
+  const begun = [keyChange(key), event].map((each) => [each, key] as const);
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
+    'audit-public.pem': createPublicKey(key).export({ type: 'spki', format: 'pem' }),
+    ...scripts,
+  });
+  const { run } = commandsOn(folder.file('sidecar.yaml'));
+  const trails: Readonly<Record<string, readonly [readonly string[], number]>> = {
+    'one that was taken over names another key': [chained([...begun, [takenOver, key], [event, key]]), 0],
+    'the other key signs from there on': [chained([...begun, [takenOver, key], [event, other]]), 1],
+    'the first event announces no key': [chained([[event, key]]), 0],
+    'the first event is signed by another key': [chained([[event, other]]), 1],
+    'no events': [[], 0],
+  };
+  for (const [what, [trail, expected]] of Object.entries(trails)) {
+    folder.write({ 'trail.jsonl': trail.map((line) => `${line}\n`).join('') });
+    const statuses = verifiers.map(
+      ([program, script]) =>
+        spawnSync(program, [script, 'trail.jsonl', 'audit-public.pem'], { cwd: folder.path }).status,
+    );
+    const { code } = await run(
+      `audit verify --trail ${folder.file('trail.jsonl')} --key ${folder.file('audit-public.pem')}`,
+    );
+    expect([what, code, ...statuses]).toEqual([what, expected, expected, expected]);
+  }
+});
 
 /** The least changes of a trail that an auditor's scripts have to accept. */
 const changes = 1_000;
@@ -74,10 +119,6 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
       // As if the tail had been cut.
       folder.write({ 'sidecar.log': stderr.replace(`"position":${changes + 1},`, `"position":${changes + 2},`) });
       expect(verifyWithLog()).not.toBe(0);
-      const verifiers = [
-        ['python3', 'verify.py'],
-        ['sh', 'verify.sh'],
-      ] as const;
       for (const [program, script] of verifiers) {
         expect(run(program, script, 'trail.jsonl', 'audit-public.pem')).toMatchObject({
           status: 0,
@@ -85,7 +126,7 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
         });
       }
       const trail = readFileSync(folder.file('trail.jsonl'), 'utf8').split('\n');
-      const genuine = publicText(createPublicKey(readFileSync(folder.file('audit-public.pem'))));
+      const genuine = createPrivateKey(readFileSync(folder.file('audit.pem')));
       const forgeries: Readonly<Record<string, readonly string[]>> = {
         changed: trail.with(2, (trail[2] ?? '').replace('account_imported', 'account_removed')),
         removed: trail.toSpliced(3, 1),
