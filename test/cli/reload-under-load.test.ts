@@ -29,14 +29,15 @@ async function upstreamOf(name: string): Promise<TestUpstream> {
   });
 }
 
-/** A configuration whose upstream, key ids and credentials carry its name. */
-function contentsOf({ name, credentials, upstream }: Version): Contents {
+/** A configuration whose upstream, key ids and credentials carry its name. @param previous credentials in a grace */
+function contentsOf({ name, credentials, upstream }: Version, previous?: Version['credentials']): Contents {
   const key = (apiKey: string): object => ({ id: `key-${name}`, key: apiKey, createdAt: '2026-11-01' });
   const plainKey = { ...key(keys.globex), id: `plain-${name}` };
+  const grace = previous && { previous: { ...previous, until: '2100-01-01' } };
   return {
     'sidecar.yaml': sidecarFile(upstream.origin),
     'accounts.yaml': accountsFile(
-      { ...acmeEntry, keys: [key(keys.acme)], encryption: { test: { enabled: true, ...credentials } } },
+      { ...acmeEntry, keys: [key(keys.acme)], encryption: { test: { enabled: true, ...credentials, ...grace } } },
       { ...globexEntry(), keys: [plainKey] },
     ),
   };
@@ -65,7 +66,7 @@ function openedWith({ key, iv }: Version['credentials'], body: string): string |
   }
 }
 
-test('a request in flight during a reload keeps its credentials and its upstream', async () => {
+test('a request in flight during a reload keeps its upstream, and its credentials if they are still valid', async () => {
   const versions: readonly [Version, Version] = [
     { name: 'one', credentials: acmeTest, upstream: await upstreamOf('one') },
     { name: 'two', credentials: acmeLive, upstream: await upstreamOf('two') },
@@ -81,7 +82,7 @@ test('a request in flight during a reload keeps its credentials and its upstream
   client.send(body.slice(0, 20));
   await untilSample(sidecar, 'envelope_sidecar_requests_in_flight', 1);
 
-  folder.swap(contentsOf(two));
+  folder.swap(contentsOf(two, one.credentials));
   await sidecar.untilEntries('configuration reloaded');
   expect((await send(sidecar, 'GET /x', { key: keys.globex })).body).toBe('two plain-two');
 
