@@ -44,6 +44,14 @@ export default defineConfig({
     minify: false,
     sourcemap: true,
     rolldownOptions: {
+      // As globals they are getters of Node, called for each use: 1.5 % of a request.
+      transform: {
+        inject: {
+          Buffer: ['node:buffer', 'Buffer'],
+          performance: ['node:perf_hooks', 'performance'],
+          process: 'node:process',
+        },
+      },
       input: {
         main: 'src/main.ts',
         'load-worker': 'src/config/load-worker.ts',
