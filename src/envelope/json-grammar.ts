@@ -20,9 +20,7 @@ const inArray = effect.assertsKind | effect.array;
 const inObject = effect.assertsKind;
 
 export interface JsonTable {
-  /** The column of each byte. */
-  readonly columns: Uint8Array;
-  /** The next state by state + column. A state is the index of its row. */
+  /** The next state by state + byte. A state is the index of its row of 256. */
   readonly next: Uint16Array;
   readonly effects: Uint8Array;
   /** By state: 1 if a document may end there, outside of containers. */
@@ -62,29 +60,17 @@ class Grammar {
     this.#ends.push(this.#state(state));
   }
 
-  /** Bytes that no state tells apart share a column. */
   table(start: string): JsonTable {
-    const rows = this.#states.size;
-    const distinct = new Map<string, number>();
-    const columns = Uint8Array.from(this.#cells, (cells) => {
-      const key = String.fromCharCode(...Array.from({ length: rows }, (_, row) => cells[row] ?? 0));
-      const column = distinct.get(key) ?? distinct.size;
-      distinct.set(key, column);
-      return column;
-    });
-    const width = distinct.size;
-    const next = new Uint16Array(rows * width);
-    const effects = new Uint8Array(rows * width);
-    for (const [key, column] of distinct) {
-      for (let row = 0; row < rows; row += 1) {
-        const cell = key.charCodeAt(row);
-        next[row * width + column] = (cell >> 8) * width;
-        effects[row * width + column] = cell & 0xff;
+    const size = this.#states.size * 256;
+    const [next, effects, mayEnd] = [new Uint16Array(size), new Uint8Array(size), new Uint8Array(size)];
+    for (const [byte, cells] of this.#cells.entries()) {
+      for (const [row, cell = 0] of cells.entries()) {
+        next[row * 256 + byte] = (cell >> 8) * 256;
+        effects[row * 256 + byte] = cell & 0xff;
       }
     }
-    const mayEnd = new Uint8Array(rows * width);
-    for (const state of this.#ends) mayEnd[state * width] = 1;
-    return { columns, next, effects, mayEnd, start: this.#state(start) * width };
+    for (const state of this.#ends) mayEnd[state * 256] = 1;
+    return { next, effects, mayEnd, start: this.#state(start) * 256 };
   }
 
   #state(name: string): number {
