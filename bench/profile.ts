@@ -84,7 +84,7 @@ function sharesIn(report: string): ReadonlyMap<string, number> {
 
 const { cost, shares } = await withStage(profile);
 console.log(`${'part'.padEnd(46)}  share        µs`);
-for (const [part, share] of [...shares].sort(([, a], [, b]) => b - a)) {
+for (const [part, share] of [...shares].toSorted(([, a], [, b]) => b - a)) {
   console.log(
     `${part.padEnd(46)}${`${share.toFixed(1)} %`.padStart(7)}${((share / 100) * cost).toFixed(1).padStart(10)}`,
   );
