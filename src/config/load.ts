@@ -78,6 +78,9 @@ export interface CommandStore {
   readonly keyProblem: FileProblem | undefined;
 }
 
+/** With so many accounts, a change of the file takes about a second. */
+const maxAccounts = 1_000;
+
 /** Reads the sidecar's file for a command on its store. */
 export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
   const { sidecar, store } = readSidecar(path, env, new Files());
@@ -151,6 +154,10 @@ function readAccountsOf(
   if (clear > 0) {
     const message = `${clear} ${clear === 1 ? 'account has' : 'accounts have'} credentials in the clear: set accounts.masterKey`;
     file.warn(['accounts'], `${message}, then run "accounts rekey"`);
+  }
+  if (stored.length > maxAccounts) {
+    const message = `${stored.length} accounts: each start and each change read them all; keep more than ${maxAccounts}`;
+    file.warn(['accounts'], `${message} in PostgreSQL`);
   }
   return { ok: true, value: stored.map((account) => unwrapIfPossible(account, vault)), warnings: file.warnings };
 }

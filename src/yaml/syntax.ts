@@ -1,7 +1,6 @@
 import { LineCounter, isAlias, isMap, isNode, isScalar, isSeq, parseDocument } from 'yaml';
 import type { Document, ErrorCode } from 'yaml';
 import type { MemberPath } from '../input/member-path.ts';
-import { simpleYaml } from './simple.ts';
 
 /** A mistake in the syntax of the text, at an offset. */
 interface SyntaxProblem {
@@ -41,20 +40,6 @@ const harmless: ReadonlySet<ErrorCode> = new Set(['MULTIPLE_DOCS', 'TAG_RESOLVE_
 
 /** Parses YAML 1.2 (core schema): one document, no duplicate members, no tags, no merge keys. */
 export function parseYaml(text: string): ParsedYaml {
-  const value = simpleYaml(text);
-  if (value === undefined) return parseFully(text);
-  // Positions are computed only if values have problems.
-  let parsed: ParsedYaml | undefined;
-  return {
-    value,
-    problems: [],
-    offsetOf: (path, part) => (parsed ??= parseFully(text)).offsetOf(path, part),
-    positionOf: (offset) => (parsed ??= parseFully(text)).positionOf(offset),
-  };
-}
-
-/** As `parseYaml`, by the parser alone. */
-export function parseFully(text: string): ParsedYaml {
   const lines = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: lines,

@@ -18,6 +18,18 @@ function accepts(lines: string): boolean {
   return loadConfig(join(directory, 'sidecar.yaml'), {}).ok;
 }
 
+test.each([
+  [1_000, []],
+  [1_001, ['warning: 1001 accounts: each start and each change read them all; keep more than 1000 in PostgreSQL']],
+])('a file of %i accounts is read, with a warning from 1,001 on', (count, messages) => {
+  const accounts = Array.from({ length: count }, (_, i) => ({ id: `a${i}`, name: 'A' }));
+  const directory = filesIn({ 'sidecar.yaml': minimal, 'accounts.yaml': JSON.stringify({ accounts }) });
+  const result = loadConfig(join(directory, 'sidecar.yaml'), {});
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  expect(result.config.accounts).toHaveLength(count);
+  expect(result.warnings.map(({ message }) => message)).toEqual(messages);
+});
+
 test('a missing member gets its default', () => {
   expect(load(minimal)).toEqual({
     listen: { host: '0.0.0.0', port: 8080, tls: undefined },

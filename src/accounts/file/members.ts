@@ -1,5 +1,3 @@
-import { Scalar, stringify } from 'yaml';
-import { isPlainScalar } from '../../yaml/simple.ts';
 import { environmentNames } from '../api-key.ts';
 import { rfc3339 } from '../../input/value-types.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
@@ -69,45 +67,4 @@ function formatOf(credentials: StoredCredentials | undefined, usual: StoredCrede
 
 function dateOf(time: number | undefined): string | undefined {
   return time === undefined ? undefined : rfc3339(time);
-}
-
-/**
- * An item of a list in lines, one member on each: the form that is read without the parser.
- *
- * @param indent the spaces before its dash
- */
-export function itemLines(item: Members, indent: string): string {
-  const column = `${indent}  `;
-  return `${indent}- ${linesOf(item, column).slice(column.length)}`;
-}
-
-function linesOf(members: Members, indent: string): string {
-  let lines = '';
-  for (const [name, value] of Object.entries(members)) {
-    if (value === undefined) continue;
-    lines += `${indent}${name}:`;
-    if (isMembers(value)) lines += `\n${linesOf(value, `${indent}  `)}`;
-    else if (!isList(value)) lines += ` ${scalarText(value)}\n`;
-    else if (value.length === 0) lines += ' []\n';
-    else lines += `\n${value.map((item) => itemLines(item, `${indent}  `)).join('')}`;
-  }
-  return lines;
-}
-
-function scalarText(value: string | boolean): string {
-  if (typeof value === 'boolean') return String(value);
-  return stringify(styled(new Scalar(value)), { lineWidth: 0 }).replace(/\n$/, '');
-}
-
-/**
- * The scalar in a style that is read without the parser, whatever it contains: one name that needs the parser would make
- * it read the whole file.
- */
-export function styled(scalar: Scalar): Scalar {
-  const { value } = scalar;
-  if (typeof value !== 'string') return scalar;
-  // What looks like an anchor has to be looked at, too.
-  const isPlain = isPlainScalar(value) && !/[&*]/.test(value);
-  if (!isPlain) scalar.type = /["\\]/.test(value) ? 'QUOTE_SINGLE' : 'QUOTE_DOUBLE';
-  return scalar;
 }

@@ -11,7 +11,7 @@ import type { TrailOptions } from '../chained-events.ts';
 import { isSelected } from '../conditions.ts';
 import { readEvents } from './events.ts';
 import { readAccounts, withKeysFrom } from './read.ts';
-import { rewrittenText } from './remove.ts';
+import { editedText } from './edit.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
 import { membersOf } from './members.ts';
@@ -230,9 +230,12 @@ export class FileStore implements Store {
       changed,
     );
     refuseInTheClear(read.accounts, changed);
-    const { text, part, accounts } = rewrittenText(read, changed, removed);
-    const { accounts: rewritten, problems } = this.#parse(path, new Files(), part);
-    if (problems.length > 0 || !isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf))) {
+    const isRewritten = changed.length > 0 || removed.length > 0;
+    const text = isRewritten ? editedText(read.text, read.accounts, changed, removed) : read.text;
+    const { accounts, problems } = isRewritten ? this.#parse(path, new Files(), text) : { ...read, problems: [] };
+    const left = read.accounts.filter(({ id }) => !removed.includes(id));
+    const expected = replaced(left, changed);
+    if (problems.length > 0 || !isDeepStrictEqual(accounts.map(membersOf), expected.map(membersOf))) {
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
     }
     return () => {
@@ -248,10 +251,7 @@ export class FileStore implements Store {
       }
       if (!written) trail.appendFailure(appended);
       if (!written) return undefined;
-      if (this.#known !== undefined) {
-        const left = read.accounts.filter(({ id }) => !removed.includes(id));
-        this.#known = { text, accounts: replaced(left, rewritten) };
-      }
+      if (this.#known !== undefined) this.#known = { text, accounts };
       return appended;
     };
   }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { readAccounts } from '../../../src/accounts/file/read.ts';
-import { rewrittenText } from '../../../src/accounts/file/remove.ts';
+import { editedText } from '../../../src/accounts/file/edit.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { Files } from '../../../src/yaml/files.ts';
@@ -18,7 +18,7 @@ function read(text: string): StoredAccount[] {
 /** The text without some accounts; the others must be as before. */
 function without(text: string, ...removed: readonly string[]): string {
   const accounts = read(text);
-  const { text: left } = rewrittenText({ text, accounts }, [], removed);
+  const left = editedText(text, accounts, [], removed);
   expect(read(left)).toEqual(accounts.filter(({ id }) => !removed.includes(id)));
   return left;
 }
