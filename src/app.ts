@@ -279,7 +279,6 @@ export class App {
       clock,
       monotonic,
       audit: this.#trailWatch.begin(),
-      unrecorded: (err) => log.warn({ err }, 'unexpected envelopes cannot be recorded next to the accounts file'),
       monitor: () =>
         (this.#monitor ??= directoryMonitor(registry, log, () => this.#accounts.database?.state, monotonic)),
     });

@@ -48,6 +48,4 @@ export interface Uses {
   key(id: string, at: number): void;
   /** Records the use of what a grace accepts. @param until the end of the grace */
   previous(account: string, environment: EnvironmentName, until: number, at: number): void;
-  /** Records an envelope of an account that does not encrypt. */
-  unexpected(account: string, environment: EnvironmentName, at: number): void;
 }

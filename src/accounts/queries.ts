@@ -15,16 +15,8 @@ import {
 } from './due.ts';
 import { accountsPage, Problems, trailPage, type Page } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
-import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
-import type {
-  AccountView,
-  AuditEventView,
-  EncryptionView,
-  KeyView,
-  ShownEncryptionView,
-  ShownKeyView,
-  Viewing,
-} from './views.ts';
+import { viewAccount, viewEncryption, viewEvent, viewKey } from './views.ts';
+import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownKeyView, Viewing } from './views.ts';
 
 /** Which accounts are queried. */
 interface Scope {
@@ -168,10 +160,9 @@ export class Queries {
     return { items, next, unreadable: [] };
   }
 
-  async showEncryption(id: string, environment: EnvironmentName): Promise<ShownEncryptionView> {
+  async showEncryption(id: string, environment: EnvironmentName): Promise<EncryptionView> {
     const { encryption } = await this.show(id);
-    const unexpectedAt = await this.store.lastUnexpectedEnvelope(id, environment);
-    return viewShownEncryption(encryption[environment], unexpectedAt);
+    return encryption[environment];
   }
 
   /** The audit trail, as a store's events. */

@@ -75,9 +75,6 @@ export interface Store {
   /** The lines of the trail, byte for byte and without newlines. `torn`: the last one is incomplete; `stray`: one has another position. */
   trail(torn: () => void, stray?: (line: number, position: string) => void): AsyncIterable<Buffer>;
 
-  /** When the account last sent an envelope in an environment in which it does not encrypt. Undefined: not on record. */
-  lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined>;
-
   /** Releases connections and files. The store must not be used afterwards. */
   close(): Promise<void>;
 }

@@ -74,15 +74,6 @@ export const encryptionView = z
   .describe('How an account encrypts in one environment. No secret.');
 export type EncryptionView = z.output<typeof encryptionView>;
 
-export const shownEncryptionView = encryptionView.extend({
-  unexpected_envelope_at: date
-    .nullable()
-    .describe(
-      'When the account last sent an envelope although it does not encrypt, within a minute; null: none is on record, or it encrypts.',
-    ),
-});
-export type ShownEncryptionView = z.output<typeof shownEncryptionView>;
-
 export const accountView = z
   .object({
     id: z.string(),
@@ -210,11 +201,6 @@ export function viewEncryption(
 
 export function viewEvent({ position, at, actor, action, account, details, origin }: RecordedEvent): AuditEventView {
   return { position, at: rfc3339(at), actor, action, account: account ?? null, details, origin: origin ?? null };
-}
-
-/** @param unexpectedAt when the account last sent an envelope although it does not encrypt, epoch milliseconds */
-export function viewShownEncryption(view: EncryptionView, unexpectedAt: number | undefined): ShownEncryptionView {
-  return { ...view, unexpected_envelope_at: view.enabled ? null : dateOrNull(unexpectedAt) };
 }
 
 /** The view of an environment in which encryption was never enabled. */

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { grace } from '../accounts/value-types.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
-import type { EnabledView, EncryptionView, ShownEncryptionView } from '../accounts/views.ts';
+import type { EnabledView, EncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { instant } from '../input/value-types.ts';
 import { CommandFailed } from './failures.ts';
@@ -95,7 +95,7 @@ async function changeGrace(
 
 async function showEncryption({ operations, show }: StoreSession, id: string, options: Options): Promise<void> {
   const view = await operations.showEncryption(id, options.environment);
-  await show(view, () => shownText(view));
+  await show(view, () => members(factsOf(view)));
 }
 
 function enabledText(enabled: EnabledView): string {
@@ -103,12 +103,6 @@ function enabledText(enabled: EnabledView): string {
   return `${members({ key, iv, fingerprint, ...factsOf(enabled) })}
 The key and the IV are not shown again. Give all three to the merchant unchanged.
 `;
-}
-
-function shownText(view: ShownEncryptionView): string {
-  const { unexpected_envelope_at: at } = view;
-  const envelopes = at === null ? undefined : `still arrive, most recently at ${minute(at)}`;
-  return members({ ...factsOf(view), envelopes });
 }
 
 function factsOf(view: EncryptionView): Record<string, string | undefined> {

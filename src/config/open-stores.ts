@@ -16,16 +16,14 @@ interface StoresDependencies {
   readonly monitor: () => Monitor;
   /** Called after each change by an operator. */
   readonly audit: (event: AppendedEvent) => void;
-  /** Called the first time that unexpected envelopes cannot be recorded next to the accounts' file. */
-  readonly unrecorded: (error: unknown) => void;
 }
 
 /** The accounts of a running sidecar: the directory for requests and the operations for operators. */
 export function openStores(
   { store, accounts }: Pick<Config, 'store' | 'accounts'>,
-  { env, clock, monotonic, monitor, audit, unrecorded }: StoresDependencies,
+  { env, clock, monotonic, monitor, audit }: StoresDependencies,
 ): Accounts {
   if (store.type === 'postgres') return new PostgresAccounts(store, clock, monotonic, monitor(), audit);
   const { type: _, ...settings } = store;
-  return new FileAccounts({ ...settings, env, clock, audit }, accounts, unrecorded);
+  return new FileAccounts({ ...settings, env, clock, audit }, accounts);
 }

@@ -8,7 +8,6 @@ import {
   encryptionView,
   issuedKeyView,
   keyView,
-  shownEncryptionView,
   shownKeyView,
 } from '../accounts/views.ts';
 import { refusals, type RefusalCode } from '../errors.ts';
@@ -175,7 +174,7 @@ export const views = {
     .describe('Keys and credentials that should be replaced, most urgent first.'),
   IssuedKey: issuedKeyView.extend(change).describe('A new API key.'),
   Encryption: encryptionView,
-  ShownEncryption: shownEncryptionView
+  ShownEncryption: encryptionView
     .extend({
       unexpected_envelopes: z
         .int()

@@ -36,17 +36,12 @@ export function observeWith(
   };
 }
 
-/** Records the use of the API key and of a grace, and unexpected envelopes, which the directory may store. */
-function noteUse(
-  { exchange, refusal, snapshot, unexpectedEnvelope }: Responder,
-  { metrics, recent }: TrafficRecorder,
-  now: number,
-): void {
+/** Records the use of the API key and of a grace, which the directory may store. */
+function noteUse({ exchange, refusal, snapshot }: Responder, { metrics, recent }: TrafficRecorder, now: number): void {
   const { environment, encryption, principal, sealing, tier } = exchange;
   if (tier === 'anonymous' || principal?.account.active !== true || environment === undefined) return;
   const { uses } = snapshot.directory;
   const { account, key } = principal;
-  if (unexpectedEnvelope) uses?.unexpected(account.id, environment.name, now);
   uses?.key(key.id, now);
   if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
   metrics.graceRequest(environment.name, sealing.credentials);

@@ -72,7 +72,6 @@ describe('the operations', () => {
     expect((await ask(`GET ${path}`)).body).toEqual({
       ...shown,
       unexpected_envelopes: 0,
-      unexpected_envelope_at: null,
     });
     expectProblem(await ask(`POST ${path}/disable`, { body: { grace: '1h' } }), 409, 'grace_running');
     await ask(`POST ${path}/grace/end`);

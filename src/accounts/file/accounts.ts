@@ -9,7 +9,6 @@ import { Vault } from '../vault.ts';
 import { memoryDirectory } from './directory.ts';
 import { OperationsThreads, type OperationsThreadOptions } from './thread.ts';
 import { Trail } from './trail.ts';
-import { UnexpectedEnvelopesFile } from './unexpected-envelopes.ts';
 
 /** The accounts of a file that has been read, and is read again whenever it changes. */
 export class FileAccounts implements Accounts {
@@ -20,24 +19,21 @@ export class FileAccounts implements Accounts {
   readonly #threads: OperationsThreads;
   readonly #clock: () => number;
   readonly #file: string;
-  readonly #unexpected: UnexpectedEnvelopesFile;
   #accounts: readonly Account[];
 
-  /** @param unrecorded called the first time that unexpected envelopes cannot be recorded */
-  constructor(options: OperationsThreadOptions, accounts: readonly Account[], unrecorded: (error: unknown) => void) {
+  constructor(options: OperationsThreadOptions, accounts: readonly Account[]) {
     this.#threads = new OperationsThreads(options);
     this.operations = this.#threads.operations;
     this.vault = new Vault(options.masterKeys);
     this.#clock = options.clock;
     this.#file = options.file;
-    this.#unexpected = new UnexpectedEnvelopesFile(options.file, unrecorded);
     this.#accounts = accounts;
-    this.directory = memoryDirectory(accounts, this.#unexpected);
+    this.directory = memoryDirectory(accounts);
   }
 
   take(accounts: readonly Account[]): void {
     this.#accounts = accounts;
-    this.directory = memoryDirectory(accounts, this.#unexpected);
+    this.directory = memoryDirectory(accounts);
   }
 
   async find(id: string): Promise<Account | undefined> {
@@ -53,6 +49,6 @@ export class FileAccounts implements Accounts {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#unexpected.write(), this.#threads.close()]);
+    await this.#threads.close();
   }
 }

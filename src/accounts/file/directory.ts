@@ -1,9 +1,9 @@
 import type { Account } from '../account.ts';
 import { differences } from '../differences.ts';
-import type { KeyDirectory, Principal, Uses } from '../key-directory.ts';
+import type { KeyDirectory, Principal } from '../key-directory.ts';
 
 /** A directory over accounts held in memory. Key hashes are unique: the accounts' file is checked for that. */
-export function memoryDirectory(accounts: readonly Account[], uses?: Uses): KeyDirectory {
+export function memoryDirectory(accounts: readonly Account[]): KeyDirectory {
   const byId = new Map(accounts.map((account) => [account.id, account]));
   const principals = new Map<string, Principal | 'unavailable'>();
   for (const account of accounts) {
@@ -12,5 +12,5 @@ export function memoryDirectory(accounts: readonly Account[], uses?: Uses): KeyD
     }
   }
   const serves = (account: Account): boolean => differences(byId.get(account.id), account).length === 0;
-  return { find: (hash) => principals.get(hash), holds: () => true, serves, ...(uses && { uses }) };
+  return { find: (hash) => principals.get(hash), holds: () => true, serves };
 }

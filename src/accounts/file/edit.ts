@@ -1,4 +1,4 @@
-import { Document, isAlias, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
+import { Document, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
 import type { StoredAccount } from '../store.ts';
 import { isList, isMembers, membersOf, type Members, type Plain } from './members.ts';
@@ -85,7 +85,12 @@ function add(document: Document, list: YAMLSeq, item: Plain): void {
 
 function hasAliases(document: Document): boolean {
   let found = false;
-  visit(document, { Node: (_, node) => (found ||= isAlias(node)) ? visit.BREAK : undefined });
+  visit(document, {
+    Alias: () => {
+      found = true;
+      return visit.BREAK;
+    },
+  });
   return found;
 }
 

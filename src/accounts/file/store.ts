@@ -19,8 +19,6 @@ import { refuseDuplicates, refuseInTheClear } from './conflicts.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, versionOf, type Companion } from './replace.ts';
 import { Trail } from './trail.ts';
-import { lastUnexpectedEnvelope } from './unexpected-envelopes.ts';
-import type { EnvironmentName } from '../api-key.ts';
 import type {
   AppendedEvent,
   AuditEvent,
@@ -123,14 +121,6 @@ export class FileStore implements Store {
 
   trail(torn: () => void): AsyncIterable<Buffer> {
     return this.#readTrail((trail) => trail.lines(torn));
-  }
-
-  async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
-    try {
-      return lastUnexpectedEnvelope(this.#target(), account, environment);
-    } catch (error) {
-      throw this.#failure(error);
-    }
   }
 
   async close(): Promise<void> {}

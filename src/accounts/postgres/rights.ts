@@ -8,7 +8,7 @@ const serving: readonly (readonly [rights: readonly string[], tables: readonly s
   [['SELECT'], ['accounts', 'api_keys', 'encryption', 'migrations']],
   [
     ['SELECT', 'INSERT', 'UPDATE'],
-    ['key_uses', 'previous_uses', 'unexpected_envelopes', 'key_hours'],
+    ['key_uses', 'previous_uses', 'key_hours'],
   ],
 ];
 
@@ -16,16 +16,7 @@ const serving: readonly (readonly [rights: readonly string[], tables: readonly s
 const operating: typeof serving = [
   [
     ['SELECT', 'INSERT', 'UPDATE', 'DELETE'],
-    [
-      'accounts',
-      'api_keys',
-      'encryption',
-      'key_uses',
-      'previous_uses',
-      'unexpected_envelopes',
-      'key_hours',
-      'receipts',
-    ],
+    ['accounts', 'api_keys', 'encryption', 'key_uses', 'previous_uses', 'key_hours', 'receipts'],
   ],
   [['SELECT'], ['audit']],
   [['SELECT', 'INSERT'], ['trail']],

@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
 import type { DailyUses } from '../accounts.ts';
-import type { EnvironmentName } from '../api-key.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import { refuseReuse } from '../changes.ts';
 import { endList, maxKeysRead } from '../store.ts';
@@ -81,15 +80,6 @@ export class PostgresStore implements Store {
       [Buffer.from(hash, 'hex')],
     );
     return rows.map(accountOf)[0];
-  }
-
-  async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
-    const rows = await this.#query('single')<{ at: number }>(
-      `SELECT (extract(epoch FROM seen_at) * 1000)::float8 AS at FROM envelope_sidecar.unexpected_envelopes
-        WHERE account_id = $1 AND environment = $2 AND isfinite(seen_at)`,
-      [account, environment],
-    );
-    return rows.map(({ at }) => Math.round(at))[0];
   }
 
   /** As `AccountsDatabase` has it. */

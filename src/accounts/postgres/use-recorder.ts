@@ -24,15 +24,13 @@ const maxHours = 6;
 const writesBetweenDeletions = 60;
 
 /**
- * Records when keys and previous credentials were last used, when accounts that do not encrypt last sent an envelope, and the
- * requests with each key by hour. All is written once a minute, times only if no other sidecar has done so within the last minute: a
+ * Records when keys and previous credentials were last used, and the requests with each key by hour. All is written once a minute, times only if no other sidecar has done so within the last minute: a
  * key in use costs two writes a minute, however busy it is.
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
   readonly #keys = new Notes<number>();
   readonly #previous = new Notes<{ readonly until: number; readonly at: number }>();
-  readonly #unexpected = new Notes<number>();
   /** Requests by hour and key. A text for both would cost each request half a microsecond. */
   readonly #hours = new Map<number, Notes<number>>();
   /** By account and environment, the end of the grace whose first use is stored or about to be. */
@@ -59,10 +57,6 @@ export class UseRecorder implements Uses {
     this.#soon ??= setTimeout(() => void this.write(), soon).unref();
   }
 
-  unexpected(account: string, environment: EnvironmentName, at: number): void {
-    this.#unexpected.add(`${account} ${environment}`, at);
-  }
-
   start(): void {
     this.#timer = setInterval(() => void this.write(), interval);
   }
@@ -75,7 +69,6 @@ export class UseRecorder implements Uses {
     await this.#store(this.#previous, writePrevious, (id, { until, at }) => {
       return { ...environmentIn(id), until: new Date(until), used_at: new Date(at) };
     });
-    await this.#store(this.#unexpected, writeUnexpected, (id, at) => ({ ...environmentIn(id), seen_at: new Date(at) }));
     for (const [number, requests] of this.#hours) {
       const at = new Date(number * hour);
       await this.#store(requests, writeHours, (id, count) => ({ key_id: id, hour: at, requests: count }));
@@ -144,15 +137,6 @@ const writePrevious = `
   ORDER BY account_id, environment
   ON CONFLICT (account_id, environment) DO UPDATE SET until = excluded.until, used_at = excluded.used_at
   WHERE stored.until <> excluded.until OR stored.used_at <= excluded.used_at - interval '1 minute'`;
-
-const writeUnexpected = `
-  INSERT INTO envelope_sidecar.unexpected_envelopes AS stored (account_id, environment, seen_at)
-  SELECT account_id, environment, given.seen_at
-  FROM json_to_recordset($1) AS given (account_id text, environment text, seen_at timestamptz)
-  JOIN envelope_sidecar.accounts USING (account_id)
-  ORDER BY account_id, environment
-  ON CONFLICT (account_id, environment) DO UPDATE SET seen_at = excluded.seen_at
-  WHERE stored.seen_at <= excluded.seen_at - interval '1 minute'`;
 
 const writeHours = `
   INSERT INTO envelope_sidecar.key_hours AS stored (key_id, hour, requests)

@@ -128,7 +128,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
     vault,
     cache: 100,
     staleFor: 60_000,
-    uses: { key: () => {}, previous: () => {}, unexpected: () => {} },
+    uses: { key: () => {}, previous: () => {} },
     monotonic: () => performance.now(),
     monitor,
     heard: () => {},

@@ -65,11 +65,11 @@ describeWithPostgres('the database roles in the documentation', () => {
   });
 
   test.each([
-    ['sidecar_operator', 'SELECT', 'unexpected_envelopes'],
+    ['sidecar_operator', 'SELECT', 'receipts'],
     ['sidecar_operator', 'DELETE', 'encryption'],
     ['sidecar_operator', 'INSERT', 'trail'],
     ['sidecar', 'UPDATE (used_at)', 'key_uses'],
-    ['sidecar', 'INSERT', 'unexpected_envelopes'],
+    ['sidecar', 'INSERT', 'previous_uses'],
     ['sidecar', 'UPDATE (requests)', 'key_hours'],
     ['sidecar_operator', 'SELECT', 'key_hours'],
   ])('are what %s needs: without %s on %s it is told so', async (role, right, table) => {
@@ -101,11 +101,9 @@ describeWithPostgres('the database roles in the documentation', () => {
     // Counts of long ago would be deleted.
     const usedAt = Date.now();
     accounts.directory.uses.key(storedKey(keyNamed('acme')).id, usedAt);
-    accounts.directory.uses.unexpected('acme', 'live', 6_000);
     accounts.directory.uses.previous('acme', 'live', 9_000, 7_000);
     await accounts.close();
     expect((await openStore(owner).read('acme'))?.keys[0]?.lastUsedAt).toBe(usedAt);
-    expect(await openStore(owner).lastUnexpectedEnvelope('acme', 'live')).toBe(6_000);
     expect(await postgres.psql(owner, 'SELECT sum(requests) FROM envelope_sidecar.key_hours')).toBe('1');
     for (const table of [
       'accounts',

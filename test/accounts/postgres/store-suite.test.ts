@@ -66,10 +66,6 @@ class MarkingStore implements Store {
     return this.#store.trail(torn);
   }
 
-  lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
-    return this.#store.lastUnexpectedEnvelope(account, environment);
-  }
-
   close(): Promise<void> {
     return this.#store.close();
   }
