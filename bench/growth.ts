@@ -51,7 +51,7 @@ const megabytes = (bytes: number): number => bytes / 1024 ** 2;
  */
 export async function growth(stage: Stage, pace: GrowthPace, say: (what: string) => void): Promise<Curve[]> {
   say('accounts');
-  const accounts = await figuresOf(stage, [10, 100, 1_000, 10_000, 100_000].map(accountsPoint), pace);
+  const accounts = await figuresOf(stage, [10, 100, 1_000, 10_000].map(accountsPoint), pace);
   say('routes');
   const routes = await figuresOf(stage, [10, 100, 1_000].map(routesPoint), pace);
   say('bodies');
