@@ -3,6 +3,7 @@ import type { Linked } from '../linked-list.ts';
 import type { CloseReason, ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from './exchange.ts';
 import { Incoming, type IncomingOwner, type Queue } from './incoming.ts';
+import type { PieceBuffers } from './piece-buffers.ts';
 import type { RequestFault, RequestHead } from './request-reader.ts';
 
 /** The part of the listener that its connections use. */
@@ -10,8 +11,11 @@ export interface ConnectionOwner {
   readonly limits: ConnectionLimits;
   /** Whether each response ends its connection. */
   readonly isClosing: boolean;
+  /** The `Date` field with CRLF before it. */
   readonly dateLine: string;
   readonly resting: Queue;
+  /** For pieces that are not written to the socket at once. */
+  readonly pieces: PieceBuffers;
   /** It has closed. */
   forget(connection: ServerConnection): void;
   /** Its socket belongs to another reader from now on. */
@@ -34,7 +38,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   readonly isSecure: boolean;
   deadline: number;
   handler: ConnectionHandler | undefined;
-  readonly #owner: ConnectionOwner;
+  readonly owner: ConnectionOwner;
   readonly incoming = new Incoming(this);
   /** Where it waits, once, before it reads another head. */
   waitsIn: Queue | undefined;
@@ -49,21 +53,17 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   constructor(socket: Socket, isSecure: boolean, owner: ConnectionOwner) {
     this.socket = socket;
     this.isSecure = isSecure;
-    this.#owner = owner;
+    this.owner = owner;
     this.#state = isSecure ? 'handshake' : 'head';
     this.deadline = performance.now() + owner.limits.headTimeout;
   }
 
   get limits(): ConnectionLimits {
-    return this.#owner.limits;
+    return this.owner.limits;
   }
 
   get resting(): Queue {
-    return this.#owner.resting;
-  }
-
-  get dateLine(): string {
-    return this.#owner.dateLine;
+    return this.owner.resting;
   }
 
   /** Whether it waits for a request of which nothing has arrived. */
@@ -94,7 +94,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
 
   onHead(head: RequestHead, whole: Buffer | undefined, fault: RequestFault | undefined): void {
     const exchange = new ServerExchange(this, head, whole, fault);
-    if (this.#owner.isClosing) exchange.keepAlive = false;
+    if (this.owner.isClosing) exchange.keepAlive = false;
     this.#exchange = exchange;
     this.#isNew = false;
     this.#state = 'exchange';
@@ -169,7 +169,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   #expectHead(): void {
-    if (this.#owner.isClosing) {
+    if (this.owner.isClosing) {
       this.#end(!this.incoming.isEmpty);
       return;
     }
@@ -255,7 +255,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     const outcome =
       this.#state === 'handed_over' ? 'complete' : this.#reason === 'client_left' ? 'client_left' : 'aborted';
     this.#state = 'closed';
-    this.#owner.forget(this);
+    this.owner.forget(this);
     this.incoming.discard();
     const exchange = this.#exchange;
     if (exchange !== undefined) this.#guard(() => this.#endExchange(exchange, outcome));
@@ -292,7 +292,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.#state = 'handed_over';
     this.deadline = Infinity;
     const held = this.incoming.take();
-    this.#owner.release(this);
+    this.owner.release(this);
     this.socket.pause();
     return held;
   }

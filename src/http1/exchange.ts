@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { isNamed, mayHaveBody, responseHead } from './grammar.ts';
 import type { Incoming } from './incoming.ts';
+import type { PieceBuffers } from './piece-buffers.ts';
 import type { BodySink, RequestFault, RequestHead } from './request-reader.ts';
 
 /**
@@ -29,8 +30,7 @@ export interface ExchangeConnection {
   readonly isSecure: boolean;
   /** On `performance.now()`'s scale. */
   deadline: number;
-  /** The `Date` field with CRLF before it. */
-  readonly dateLine: string;
+  readonly owner: { readonly dateLine: string; readonly pieces: PieceBuffers };
   readonly incoming: Pick<Incoming, 'readBody' | 'pause' | 'resume'>;
   /** On TLS, to be called when the last bytes of a response are sent. */
   readonly onSent: (error?: Error | null) => void;
@@ -213,7 +213,7 @@ export class ServerExchange {
   }
 
   #lines(isDated: boolean): string {
-    let lines = isDated ? '' : this.connection.dateLine;
+    let lines = isDated ? '' : this.connection.owner.dateLine;
     if (!this.keepAlive) lines += '\r\nConnection: close';
     else if (this.head?.minor === 0) lines += '\r\nConnection: keep-alive';
     return this.#framing === 'chunked' ? `${lines}\r\nTransfer-Encoding: chunked` : lines;
@@ -222,7 +222,7 @@ export class ServerExchange {
   /**
    * Writes a part of the body. Without effect if the response has none, has ended, or the client has left.
    *
-   * @param piece characters of a string are bytes; a buffer must not be overwritten afterwards
+   * @param piece characters of a string are bytes; a buffer may be overwritten after the call
    * @returns false if no more should be written before `onDrain`
    * @throws if it is longer than the stated length
    */
@@ -260,7 +260,7 @@ export class ServerExchange {
 
   /** Writes what is pending of the head and a piece, which may be empty. */
   #put(piece: string | Buffer, isLast: boolean): boolean {
-    const { socket, isSecure, onSent } = this.connection;
+    const { socket, isSecure, onSent, owner } = this.connection;
     const isChunked = this.#framing === 'chunked';
     const isChunk = isChunked && piece.length > 0;
     const before = isChunk ? `${this.#pending}${piece.length.toString(16)}\r\n` : this.#pending;
@@ -271,11 +271,11 @@ export class ServerExchange {
       const text = typeof piece === 'string' ? piece : piece.toString('latin1');
       return socket.write(before + text + after, 'latin1', callback);
     }
-    if (before === '' && after === '') return socket.write(piece, callback);
+    const copy = owner.pieces.copyOf(piece);
     socket.cork();
-    socket.write(before, 'latin1');
-    socket.write(piece);
-    const hasRoom = socket.write(after, 'latin1', callback);
+    if (before !== '') socket.write(before, 'latin1');
+    let hasRoom = socket.write(copy, () => owner.pieces.release(copy));
+    if (after !== '' || callback !== undefined) hasRoom = socket.write(after, 'latin1', callback);
     socket.uncork();
     return hasRoom;
   }

@@ -5,6 +5,7 @@ import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import type { Queue } from './incoming.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
+import { PieceBuffers } from './piece-buffers.ts';
 
 export interface ListenerOptions {
   readonly limits: ConnectionLimits;
@@ -40,6 +41,7 @@ export class Listener implements ConnectionOwner {
   limits: ConnectionLimits;
   isClosing = false;
   readonly resting: Queue;
+  readonly pieces = new PieceBuffers();
   readonly #accept: AcceptConnection;
   readonly #handshakeFailed: OnHandshakeFailure;
   readonly #clock: () => number;

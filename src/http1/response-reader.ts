@@ -18,6 +18,7 @@ export interface ResponseEvents {
   onInformation(status: number, headers: readonly string[]): void;
   /** The response's head: status 200–599, flat list of names and values as sent. */
   onHead(status: number, headers: readonly string[]): void;
+  /** @param chunk a view that is valid during the call only: whatever outlives it must be copied */
   onData(chunk: Buffer): void;
   /** Called on a 101; true hands the connection over. If absent, a 101 is a fault. */
   acceptsSwitch?(headers: readonly string[]): boolean;
@@ -109,7 +110,7 @@ export class ResponseReader {
   #readBody(chunk: Buffer, at: number, events: ResponseEvents): ResponseFault | undefined {
     const outcome = this.#body.read(chunk, at);
     if (outcome === 'end') this.#state = 'idle';
-    if (this.#body.piece !== undefined) events.onData(Buffer.from(this.#body.piece));
+    if (this.#body.piece !== undefined) events.onData(this.#body.piece);
     return outcome === 'end' || outcome === 'more' ? undefined : outcome;
   }
 

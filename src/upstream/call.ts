@@ -21,8 +21,11 @@ export interface StreamedBody {
 }
 
 export interface BodySink {
-  /** @returns false if no more is to be written before `resume` */
-  write(chunk: Buffer): boolean;
+  /**
+   * @param whenWritten called once, when nothing reads the chunk any more
+   * @returns false if no more is to be written before `resume`
+   */
+  write(chunk: Buffer, whenWritten?: () => void): boolean;
   end(): void;
 }
 

@@ -106,12 +106,12 @@ export class Connection implements UpstreamCall, BodySink {
   }
 
   /** Sends a part of the streamed body. */
-  write(chunk: Buffer): boolean {
+  write(chunk: Buffer, whenWritten?: () => void): boolean {
     const { socket } = this;
-    if (this.#call?.chunked !== true) return socket.write(chunk);
+    if (this.#call?.chunked !== true) return socket.write(chunk, whenWritten);
     socket.cork();
     socket.write(`${chunk.length.toString(16)}\r\n`, 'latin1');
-    socket.write(chunk);
+    socket.write(chunk, whenWritten);
     const hasRoom = socket.write('\r\n', 'latin1');
     socket.uncork();
     return hasRoom;

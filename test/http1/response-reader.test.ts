@@ -101,17 +101,6 @@ describe('a response is parsed', () => {
     expect(parse([text.slice(0, 100), text.slice(100)]).fault).toBe(fault);
   });
 
-  test('into copies, because the read buffer is overwritten', () => {
-    const parts: Buffer[] = [];
-    const parser = new ResponseReader();
-    const onData = (part: Buffer): void => void parts.push(part);
-    parser.begin('GET', { onInformation: () => {}, onHead: () => {}, onData });
-    const memory = Buffer.from(`${ok}Content-Length: 2\r\n\r\nok`);
-    parser.push(memory);
-    memory.fill('x');
-    expect(Buffer.concat(parts).toString()).toBe('ok');
-  });
-
   test.each(['S', 'HTTP/2', 'HTP', '\r'])('or refused at its first bytes, before the head is complete: %j', (bytes) => {
     expect(parse([bytes]).fault).toBe('BAD_HEAD');
   });

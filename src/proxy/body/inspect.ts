@@ -108,7 +108,9 @@ class PassingBody implements StreamedBody, ClientSink {
     this.#isFirst = false;
     this.#waitForClient();
     // The piece is a view of what was read; the socket may write it later.
-    if (this.#sink?.write(Buffer.from(piece)) === false) this.#waitForUpstream();
+    const { pieces } = this.#responder.http.connection.owner;
+    const copy = pieces.copyOf(piece);
+    if (this.#sink?.write(copy, () => pieces.release(copy)) === false) this.#waitForUpstream();
   }
 
   onEnd(): void {

@@ -79,7 +79,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
       this.#fail();
     } else if (this.#decoder === undefined) {
       this.#onPlain(chunk);
-    } else if (!this.#decoded && !this.#decoder.write(chunk) && !this.#decoderFull) {
+    } else if (!this.#decoded && !this.#decoder.write(Buffer.from(chunk)) && !this.#decoderFull) {
       this.#decoderFull = true;
       this.responder.call?.pause();
       this.#decoder.once('drain', () => {
