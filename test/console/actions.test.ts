@@ -164,6 +164,8 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await page.getByText('Ends in 6 days').waitFor();
     await confirm(page, 'End now');
     await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
+    // The next dialog offers a grace only if the page knows that none is open.
+    await page.getByText('Plain requests are accepted too.').waitFor({ state: 'hidden' });
 
     // Replaced: the old credentials work until the grace ends.
     await confirm(page, 'Replace key and IV');
@@ -174,6 +176,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await confirm(page, 'End now');
     await expect.poll(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
     expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
+    await page.getByText('The previous key and IV are accepted too.').waitFor({ state: 'hidden' });
 
     // Disabled: envelopes are opened and their responses sealed during the grace, and passed through afterwards.
     await toggle.click();
@@ -188,6 +191,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await confirm(page, 'End now');
     await expect.poll(async () => (await merchant.sealed(key, second)).headers['envelope']).toBe(undefined);
     expect(upstream.seen.at(-1)?.body).toMatch(/^{"data":"[0-9a-f]+"}$/);
+    await page.getByText('Envelopes are still opened, and their responses sealed.').waitFor({ state: 'hidden' });
 
     // Enabled again: with new credentials and the other encoding.
     await toggle.click();
