@@ -9,39 +9,46 @@ import { changedSources, git } from './changes.ts';
 import { mutate, root } from './run.ts';
 import { scoreOf } from './score.ts';
 
-const usage = `npm run mutate -- [OPTIONS]
+const usage = `npm run mutate -- [OPTIONS] [FILE...]
 
-Makes mutants of the files in src/ that a change touches, with StrykerJS, and runs the tests that reach each of them. Stops
-after two hours. Exit code 1 below 90 %.
+Makes mutants of files in src/ with StrykerJS, and runs the tests that reach each of them. Without files: those that a
+change touches. Exit code 1 below 90 %.
 
-  --base REV  what the change is compared with (where this branch left main)
-  --keep      keeps the results in trials/mutation/kept-run.md, and its table in docs/reliability.md
+  --base REV   what the change is compared with (where this branch left main)
+  --minutes N  stops then (120)
+  --keep       keeps the results in trials/mutation/kept-run.md, and its table in docs/reliability.md
 `;
 
-const longest = 2 * 60 * 60;
 const leastPercent = 90;
 
-async function run(base: string | undefined, keep: boolean): Promise<number> {
+interface Options {
+  readonly base?: string | undefined;
+  readonly minutes: string;
+  readonly keep: boolean;
+}
+
+async function run({ base, minutes, keep }: Options, named: readonly string[]): Promise<number> {
   const since = git(root, 'rev-parse', '--short', base ?? git(root, 'merge-base', 'HEAD', 'main'));
-  const files = changedSources(root, since);
+  const files = named.length > 0 ? named : changedSources(root, since);
   if (files.length === 0) {
     console.log(`nothing in src/ has changed since ${since}: --base REV compares with another commit`);
     return 0;
   }
-  console.log(`mutants of ${files.length} files that have changed since ${since}`);
-  const { results, planned } = await withCleanUp((defer) => mutate(files, longest, defer));
+  const what = named.length > 0 ? named.join(', ') : `${files.length} files that have changed since ${since}`;
+  console.log(`mutants of ${what}`);
+  const { results, planned } = await withCleanUp((defer) => mutate(files, Number(minutes) * 60, defer));
   const { percent, table, survivors } = scoreOf(results, planned);
   for (const line of survivors) console.log(line);
   console.log(`\n${asText(table)}`);
-  if (keep) await keepRun(since, asMarkdown(table), survivors);
+  if (keep) await keepRun(what, asMarkdown(table), survivors);
   return percent >= leastPercent ? 0 : 1;
 }
 
 /** Writes what the page quotes next to this program, and the page's part of it. */
-async function keepRun(since: string, table: string, survivors: readonly string[]): Promise<void> {
+async function keepRun(what: string, table: string, survivors: readonly string[]): Promise<void> {
   const [cpu] = cpus();
   const how =
-    `${new Date().toISOString().slice(0, 10)}, changes from ${since} to ${git(root, 'rev-parse', '--short', 'HEAD')}, ` +
+    `${new Date().toISOString().slice(0, 10)}, ${what}, at ${git(root, 'rev-parse', '--short', 'HEAD')}, ` +
     `Node ${process.version.slice(1)}, ${cpus().length} cores of ${cpu?.model ?? 'an unknown processor'}.`;
   const file = join(root, 'trials/mutation/kept-run.md');
   const part = `${how}\n\n${table}`;
@@ -61,9 +68,15 @@ async function write(file: string, text: string): Promise<void> {
 }
 
 try {
-  const options = { base: { type: 'string' }, keep: { type: 'boolean', default: false } } as const;
-  const { base, keep } = parseArgs({ options }).values;
-  process.exitCode = await run(base, keep);
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      base: { type: 'string' },
+      minutes: { type: 'string', default: '120' },
+      keep: { type: 'boolean', default: false },
+    },
+  });
+  process.exitCode = await run(values, positionals);
 } catch (error) {
   console.error(`${(error as Error).message}\n\n${usage}`);
   process.exitCode = 2;
