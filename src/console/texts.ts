@@ -42,7 +42,7 @@ export const texts = {
   first: 'First page',
   newer: 'Newer',
   older: 'Older',
-  requestId: (id: string) => `Request id ${id}`,
+  requestId: 'Request id',
   never: 'never',
   notRecorded: 'not recorded',
   active: 'Active',
@@ -274,7 +274,7 @@ export const texts = {
     enableTitle: (environment: string) => `Enable encryption in ${environment}`,
     enableText:
       'This creates a key and an IV and shows them once. After that, plain requests are refused unless a grace accepts them.',
-    enableNew: 'An earlier key and IV stay invalid: this creates new ones.',
+    enableNew: 'Earlier keys and IVs stay invalid: this creates new ones.',
     enable: 'Enable',
     enabled: (environment: string) => `Encryption is enabled in ${environment}.`,
     disableTitle: (environment: string) => `Disable encryption in ${environment}`,
@@ -307,8 +307,12 @@ export const texts = {
     fingerprint: 'Fingerprint',
     copyBoth: 'Copy all',
     tryThem: 'The tester below uses them until you leave this page.',
-    graceOpen:
-      'A grace is already running. If you replace the key and the IV now, the current ones and what the grace accepts are refused at once. To begin another grace, end this one first.',
+    graceOpen: {
+      enable:
+        'A grace is already running. If you enable encryption now, the previous key and IV are refused at once. To begin another grace, end this one first.',
+      replace:
+        'A grace is already running. If you replace the key and the IV now, the current ones and what the grace accepts are refused at once. To begin another grace, end this one first.',
+    },
     grace: 'Grace',
     accepts: {
       credentials: 'The previous key and IV are accepted too.',
@@ -332,7 +336,7 @@ export const texts = {
     endText: {
       credentials: 'Requests sealed with the previous key and IV are refused at once.',
       plaintext: 'Plain requests are refused at once.',
-      envelopes: 'Envelopes are no longer opened, at once.',
+      envelopes: 'Envelopes are no longer opened: they are forwarded as they are, and responses are plain.',
     },
     endUsed: 'It was used in the last five minutes: such requests will be refused.',
     ended: 'The grace has ended.',
@@ -372,7 +376,6 @@ export const texts = {
     code: 'Refusal',
     route: 'Route',
     key: 'API key',
-    requestId: 'Request id',
     reasons: {
       encoding: 'neither hex nor base64',
       length: 'not a multiple of 16 bytes',

@@ -52,7 +52,7 @@ function RefusalTable({ refusals }: { refusals: readonly Refusal[] }) {
             </a>
           ),
         ],
-        [say.requestId, ({ request_id: id }) => <code>{id}</code>],
+        [texts.requestId, ({ request_id: id }) => <code>{id}</code>],
       ]}
       empty={say.none}
     />

@@ -44,7 +44,7 @@ export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogPr
       {previous === null ? (
         <Choice label={replace ? say.graceField.replace : say.graceField.enable} of={grace} options={say.graces} />
       ) : (
-        <p class="box warn">{say.graceOpen}</p>
+        <p class="box warn">{replace ? say.graceOpen.replace : say.graceOpen.enable}</p>
       )}
       {environment === 'live' && previous === null && grace.value === '' && (
         <p class="box bad">{replace ? say.replaceAtOnce : say.enableAtOnce}</p>

@@ -15,6 +15,7 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLUListElement>(null);
   if (items.length === 0) return null;
+  const close = (): void => list.current?.hidePopover();
   // In the top layer, because a table would cut it off.
   const place = (): void => {
     if (button.current === null || list.current === null) return;
@@ -23,6 +24,8 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
     list.current.style.top = isLow ? 'auto' : `${bottom + 4}px`;
     list.current.style.bottom = isLow ? `${window.innerHeight - top + 4}px` : 'auto';
     list.current.style.right = `${document.documentElement.clientWidth - right}px`;
+    // It does not move with its button.
+    for (const event of ['scroll', 'resize']) window.addEventListener(event, close, { once: true, capture: true });
   };
   return (
     <>
@@ -43,7 +46,7 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
               type="button"
               class={danger}
               onClick={() => {
-                list.current?.hidePopover();
+                close();
                 // A dialog returns the focus to where it was.
                 button.current?.focus();
                 onSelect();

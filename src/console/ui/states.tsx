@@ -35,7 +35,11 @@ export function Problem({ refused }: { refused: Refused | undefined }) {
   return (
     <div class="box bad" role="alert">
       <p>{refused.message}</p>
-      {refused.requestId !== undefined && <p class="hint">{texts.requestId(refused.requestId)}</p>}
+      {refused.requestId !== undefined && (
+        <p class="hint">
+          {texts.requestId} <span class="id">{refused.requestId}</span>
+        </p>
+      )}
     </div>
   );
 }
