@@ -4,7 +4,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { problemDocument } from '../src/proxy/respond/problem.ts';
-import { Refusal, refusalOf } from '../src/errors.ts';
+import { Refusal, findRefusal } from '../src/errors.ts';
 import { knownMerchants } from './exchanges.ts';
 import { hasCommand } from './machine.ts';
 import { peerAccounts } from './merchants.ts';
@@ -175,5 +175,5 @@ function refusal(code: keyof PeerSettings['refusals']): PeerRefusal {
   })
     .toString()
     .split(place);
-  return { status: refusalOf(code).status, body: [before, after] };
+  return { status: findRefusal(code).status, body: [before, after] };
 }

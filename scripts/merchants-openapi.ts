@@ -1,5 +1,5 @@
 import manifest from '../package.json' with { type: 'json' };
-import { refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
+import { findRefusal, refusals, type RefusalCode } from '../src/errors.ts';
 import { cipherTestPaths } from '../src/proxy/admit/target.ts';
 import { describedHeaders } from './merchants-headers.ts';
 import { sealedText, type DemoCredentials } from './merchants-page.ts';
@@ -189,7 +189,7 @@ function schemas(): Json {
         code: {
           type: 'string',
           enum: codes,
-          description: codes.map((code) => `- \`${code}\`: ${refusalOf(code).detail}`).join('\n'),
+          description: codes.map((code) => `- \`${code}\`: ${findRefusal(code).detail}`).join('\n'),
         },
         request_id: { type: 'string', description: 'The same as the header `X-Request-Id`.' },
         forwarded: {

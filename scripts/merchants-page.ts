@@ -1,6 +1,6 @@
-import { parseCredentials, codecOf } from '../src/envelope/formats.ts';
+import { parseCredentials, createCodec } from '../src/envelope/formats.ts';
 import type { Encoding } from '../src/envelope/encoding.ts';
-import { refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
+import { findRefusal, refusals, type RefusalCode } from '../src/errors.ts';
 import { headerRows } from './merchants-headers.ts';
 import type { JsonSchema } from './schema-lists.ts';
 
@@ -69,10 +69,10 @@ export function sealedText(credentials: DemoCredentials, encoding: Encoding, tex
   return data;
 }
 
-function codecWith({ key, iv }: DemoCredentials, encoding: Encoding): ReturnType<typeof codecOf> {
+function codecWith({ key, iv }: DemoCredentials, encoding: Encoding): ReturnType<typeof createCodec> {
   const credentials = parseCredentials(key, iv, 'text');
   if (Array.isArray(credentials)) throw new Error('the credentials of the demo are not valid');
-  return codecOf(credentials, encoding);
+  return createCodec(credentials, encoding);
 }
 
 function limitsTable(sidecar: JsonSchema): string {
@@ -113,8 +113,8 @@ function inWords(amount: string): string {
 function retriesTable(): string {
   const all = Object.keys(refusals) as RefusalCode[];
   const codes = (some: readonly RefusalCode[]): string => some.map((code) => `\`${code}\``).join(', ');
-  const unknown = all.filter((code) => refusalOf(code).forwarded === 'maybe');
-  const soon = all.filter((code) => refusalOf(code).retryAfter !== undefined);
+  const unknown = all.filter((code) => findRefusal(code).forwarded === 'maybe');
+  const soon = all.filter((code) => findRefusal(code).retryAfter !== undefined);
   const afterLooking = 'only after you have looked the payment up';
   return tableOf(
     ['`code`', 'Has the core seen it?', 'Send it again?'],

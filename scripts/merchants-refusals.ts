@@ -1,4 +1,4 @@
-import { Refusal, refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
+import { Refusal, findRefusal, refusals, type RefusalCode } from '../src/errors.ts';
 import { problemDocument } from '../src/proxy/respond/problem.ts';
 import { sealedText, type DemoCredentials } from './merchants-page.ts';
 
@@ -33,10 +33,10 @@ type Operation = keyof typeof impossible;
 export function refusalResponses(operation: Operation): Json {
   const without: Codes = impossible[operation];
   const possible = codes.filter((code) => !without.includes(code));
-  const statuses = [...new Set(possible.map((code) => refusalOf(code).status))];
+  const statuses = [...new Set(possible.map((code) => findRefusal(code).status))];
   return Object.fromEntries(
     statuses.map((status) => {
-      const ofStatus = possible.filter((code) => refusalOf(code).status === status);
+      const ofStatus = possible.filter((code) => findRefusal(code).status === status);
       const isEnveloped = operation === 'send' || operation === 'read';
       return [status, isEnveloped ? envelopedResponse(ofStatus) : plainResponse(ofStatus)];
     }),
@@ -53,7 +53,7 @@ function plainResponse(all: Codes): Json {
 
 /** Each of them is plain for an account without encryption. The errors of the API itself have the same statuses. */
 function envelopedResponse(all: Codes): Json {
-  const sealed = all.filter((code) => refusalOf(code).sealed === true);
+  const sealed = all.filter((code) => findRefusal(code).sealed === true);
   const list = all.map((code) => `\`${code}\`${sealed.includes(code) ? ' (sealed)' : ''}`);
   return {
     description: `${list.join(', ')}, or an error of the API, sealed.`,
@@ -66,7 +66,7 @@ function envelopedResponse(all: Codes): Json {
 }
 
 function headersOf(all: Codes): string[] {
-  return all.some((code) => refusalOf(code).retryAfter !== undefined) ? ['Retry-After'] : [];
+  return all.some((code) => findRefusal(code).retryAfter !== undefined) ? ['Retry-After'] : [];
 }
 
 function contentOf(schema: string, some: Codes, suffix = ''): Json {
@@ -84,7 +84,7 @@ export function refusalExamples(demo: DemoCredentials): Json {
   const possible = codes.filter((code) => Object.values(impossible).some((never: Codes) => !never.includes(code)));
   return Object.fromEntries(
     possible.flatMap((code) => {
-      const { title: summary, sealed } = refusalOf(code);
+      const { title: summary, sealed } = findRefusal(code);
       const document = problemDocument(new Refusal(code), occurrence).toString();
       const plain = [code, { summary, value: JSON.parse(document) as Json }];
       const envelope = { data: sealedText(demo, 'hex', document) };

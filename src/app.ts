@@ -4,16 +4,16 @@ import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
 import type { KeyDirectory } from './accounts/key-directory.ts';
-import { sampleOf, type Accounts } from './accounts/accounts.ts';
+import { takeSample, type Accounts } from './accounts/accounts.ts';
 import type { Monitor } from './accounts/postgres/monitor.ts';
 import { createAdminListener } from './admin/listener.ts';
 import { Drain } from './admin/drain.ts';
 import { Readiness } from './admin/readiness.ts';
-import { certificatesOf } from './config/certificates.ts';
+import { listCertificates } from './config/certificates.ts';
 import type { Config, Settings } from './config/config.ts';
 import { FileStates } from './config/file-states.ts';
 import type { FileDigests, ReloadedFiles } from './config/loaded.ts';
-import { inForceOf, needsRestart } from './config/needs-restart.ts';
+import { keepFixed, needsRestart } from './config/needs-restart.ts';
 import { openStores } from './config/open-stores.ts';
 import { listen } from './http.ts';
 import type { OperatorsApi } from './operators/listener.ts';
@@ -107,7 +107,7 @@ export class App {
     const failed = this.#handshakes.of('merchants');
     this.#merchants = new MerchantsListener(config, clock, (connection) => this.#proxy.accept(connection), failed);
     accountMetrics(registry, () => this.#accounts.tally());
-    certificateMetrics(registry, () => certificatesOf(this.#config));
+    certificateMetrics(registry, () => listCertificates(this.#config));
     limitMetrics(registry, () => this.#limits());
     inFlightMetric(registry, () => this.#proxy.active.size);
     this.#readiness = new Readiness(sealedCredentialsMetric(registry), log);
@@ -146,7 +146,7 @@ export class App {
       await this.#accounts.close();
       throw error;
     }
-    logExpired(this.#log, certificatesOf(this.#config), this.#dependencies.clock());
+    logExpired(this.#log, listCertificates(this.#config), this.#dependencies.clock());
     this.#readiness.begin();
   }
 
@@ -187,7 +187,7 @@ export class App {
     this.#merchants.apply(config);
     if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
     this.#operators?.configure();
-    logExpired(this.#log, certificatesOf(this.#config), this.#dependencies.clock());
+    logExpired(this.#log, listCertificates(this.#config), this.#dependencies.clock());
     for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
@@ -196,7 +196,7 @@ export class App {
       void this.#openAccounts();
       void this.#closeWhenUnused(before.directory, before);
     } else if (config.store.type === 'file') {
-      this.#readiness.report(sampleOf(config.accounts));
+      this.#readiness.report(takeSample(config.accounts));
     }
   }
 
@@ -224,7 +224,7 @@ export class App {
   async #openAccounts(): Promise<void> {
     const { database } = this.#accounts;
     if (database === undefined) {
-      this.#readiness.report(sampleOf(this.#config.accounts));
+      this.#readiness.report(takeSample(this.#config.accounts));
       return;
     }
     await database.open();
@@ -241,7 +241,7 @@ export class App {
     return {
       version: this.#dependencies.version,
       ready: this.#readiness.isReady,
-      settings: inForceOf(this.#started, this.#config),
+      settings: keepFixed(this.#started, this.#config),
       fileStates: this.#fileStates,
       needsRestart: needsRestart(this.#started, this.#config),
       database: this.#accounts.database?.state,

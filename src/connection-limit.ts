@@ -16,7 +16,7 @@ export class ConnectionLimit {
   constructor(server: Server, limit: number) {
     this.#share = Math.max(1, Math.floor(limit / 10));
     server.on('connection', (socket: Socket) => {
-      const ends = endsOf(socket);
+      const ends = formatEndpoints(socket);
       this.#size += 1;
       this.#evictable.set(ends, socket);
       socket.once('close', () => {
@@ -35,7 +35,7 @@ export class ConnectionLimit {
    * @param owner  undefined: it is kept whatever others there are
    */
   keep(socket: Socket, owner?: string): void {
-    const ends = endsOf(socket);
+    const ends = formatEndpoints(socket);
     const connection = this.#evictable.get(ends);
     if (connection === undefined) return;
     if (owner !== undefined) {
@@ -62,6 +62,6 @@ export class ConnectionLimit {
 }
 
 /** The addresses of both ends of a connection. They identify it over TLS, where a request has another socket than its connection. */
-export function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
+export function formatEndpoints({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }

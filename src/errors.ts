@@ -203,6 +203,6 @@ export class Refusal {
 }
 
 /** The row of a code, widened so that every row has every member. */
-export function refusalOf(code: RefusalCode): RefusalRow {
+export function findRefusal(code: RefusalCode): RefusalRow {
   return refusals[code];
 }

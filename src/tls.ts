@@ -68,13 +68,13 @@ export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFai
     // Node has no public name for the connection under a socket whose own address is gone. Without it, only the address is lost.
     const { _parent: connection } = socket as { readonly _parent?: Socket };
     if (connection?.bytesRead === 0) return;
-    const fault = faultOf(error, socket);
+    const fault = classifyFailure(error, socket);
     if (fault !== undefined) failed(fault, connection?.remoteAddress ?? socket.remoteAddress);
   });
 }
 
 /** Undefined if the sidecar itself has closed the connection, or Node reports its end once more. */
-function faultOf(error: NodeJS.ErrnoException, socket: TLSSocket): HandshakeFault | undefined {
+function classifyFailure(error: NodeJS.ErrnoException, socket: TLSSocket): HandshakeFault | undefined {
   const { code = '', syscall } = error;
   if (code === 'ECONNRESET' && syscall === undefined) {
     // Node closes the connection after a handshake with a certificate that it does not accept.

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
+import { findRefusal, refusals, type RefusalCode } from '../src/errors.ts';
 
 const codes = Object.keys(refusals) as RefusalCode[];
 
@@ -46,7 +46,7 @@ const sections = readFileSync(new URL('../docs/errors.md', import.meta.url), 'ut
 
 test('the codes, their statuses and whether they are sealed are those that clients rely on', () => {
   const table = codes.map((code) => {
-    const { status, sealed, retryAfter } = refusalOf(code);
+    const { status, sealed, retryAfter } = findRefusal(code);
     return [code, `${status} ${sealed ? 'sealed' : 'plain'}${retryAfter === undefined ? '' : ', Retry-After'}`];
   });
   expect(Object.fromEntries(table)).toEqual(contract);
@@ -60,7 +60,7 @@ describe.each(codes)('the section %s', (code) => {
   const section = sections.find(({ heading }) => heading === code);
 
   test('agrees with the table of refusals', () => {
-    const { status, title, sealed, retryAfter, forwarded } = refusalOf(code);
+    const { status, title, sealed, retryAfter, forwarded } = findRefusal(code);
     const facts = [`\`${status}\``, title, sealed ? 'sealed' : 'plain'];
     if (retryAfter !== undefined) facts.push('`Retry-After`');
     if (forwarded !== undefined) facts.push(`\`forwarded: ${forwarded}\``);
@@ -73,7 +73,7 @@ describe.each(codes)('the section %s', (code) => {
 });
 
 describe.each(codes)('the texts of %s', (code) => {
-  const { title, detail } = refusalOf(code);
+  const { title, detail } = findRefusal(code);
 
   test('are a title in the form of a heading and a detail in the form of a sentence', () => {
     expect(title).toMatch(/^[A-Z][A-Za-z ]+$/);

@@ -2,7 +2,7 @@ import type { Account } from './account.ts';
 import type { DirectoryState, KeyDirectory } from './key-directory.ts';
 import type { PlainOperations } from './plain-operations.ts';
 import type { TrailState } from './store.ts';
-import type { Tally } from './tally.ts';
+import type { AccountStats } from './tally.ts';
 import type { Vault } from './vault.ts';
 
 /** The accounts of a running sidecar, in a file or in a database. */
@@ -22,7 +22,7 @@ export interface Accounts {
   /** Where the audit trail ends. @param seen a position whose hash is wanted; 0: none */
   trailState(seen: number): Promise<TrailState>;
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
-  tally(): Tally | undefined;
+  tally(): AccountStats | undefined;
   close(): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ export interface CredentialsSample {
 }
 
 /** The sample of a file: all its credentials were unwrapped when it was read. If none could be, the file is invalid. */
-export function sampleOf(accounts: readonly Account[]): CredentialsSample {
+export function takeSample(accounts: readonly Account[]): CredentialsSample {
   const tried = accounts.filter(
     ({ encryption, unwrapError }) => unwrapError !== undefined || Object.keys(encryption).length > 0,
   );

@@ -37,14 +37,14 @@ export interface PresentedKey {
 export const keyStates = ['valid', 'expired', 'revoked'] as const;
 
 /** Whether a key may be used. @param now epoch milliseconds */
-export function stateOf({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): (typeof keyStates)[number] {
+export function getState({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): (typeof keyStates)[number] {
   if (revokedAt !== undefined) return 'revoked';
   return now < expiresAt ? 'valid' : 'expired';
 }
 
 /** Whether a key has neither expired nor been revoked. @param now epoch milliseconds */
 export function isValidKey(key: ApiKey, now: number): boolean {
-  return stateOf(key, now) === 'valid';
+  return getState(key, now) === 'valid';
 }
 
 const wellFormed = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;
@@ -55,17 +55,17 @@ export function isWellFormed(token: string): boolean {
 }
 
 /** The prefix of a well-formed key. */
-export function prefixOf(wellFormedKey: string): KeyPrefix {
+export function readPrefix(wellFormedKey: string): KeyPrefix {
   return wellFormedKey.slice(0, 8) as KeyPrefix;
 }
 
 /** The environment a prefix names. */
-export function environmentOf(prefix: KeyPrefix): EnvironmentName {
+export function getEnvironment(prefix: KeyPrefix): EnvironmentName {
   return prefix === 'pk_test_' || prefix === 'sk_test_' ? 'test' : 'live';
 }
 
 /** The kind a prefix names. */
-export function kindOf(prefix: KeyPrefix): KeyKind {
+export function getKind(prefix: KeyPrefix): KeyKind {
   return prefix === 'pk_test_' || prefix === 'pk_live_' ? 'public' : 'secret';
 }
 

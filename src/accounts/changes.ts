@@ -94,7 +94,7 @@ export function enableEncryption(
       format,
       createdAt: now,
     },
-    previous: grace === undefined ? undefined : previousOf(before, now + grace),
+    previous: grace === undefined ? undefined : toPrevious(before, now + grace),
   });
   return { account: after, credentials: { key, iv }, fingerprint };
 }
@@ -149,7 +149,7 @@ export function disableEncryption(
     enabled: false,
     encoding: before.encoding,
     credentials: undefined,
-    previous: grace === undefined ? undefined : previousOf(before, now + grace),
+    previous: grace === undefined ? undefined : toPrevious(before, now + grace),
   });
 }
 
@@ -225,7 +225,7 @@ export function rewrap(
 }
 
 /** The grace for the credentials that were in use, or for plaintext if there were none. */
-function previousOf(before: StoredEncryption | undefined, until: number): StoredPrevious {
+function toPrevious(before: StoredEncryption | undefined, until: number): StoredPrevious {
   const credentials = before?.enabled ? before.credentials : undefined;
   return { credentials: credentials && { ...credentials, createdAt: undefined }, until, lastUsedAt: undefined };
 }

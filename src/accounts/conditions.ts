@@ -37,7 +37,7 @@ export const keyWarnings = ['due', 'expiring'] as const;
 type KeyWarning = (typeof keyWarnings)[number];
 
 /** The reasons why a key needs attention; none if it is no longer valid. @param now epoch milliseconds */
-export function warningsOf(key: ApiKey, now: number): KeyWarning[] {
+export function listWarnings(key: ApiKey, now: number): KeyWarning[] {
   if (!isValidKey(key, now)) return [];
   const holds = { due: isDue(key.createdAt, now), expiring: isExpiring(key, now) };
   return keyWarnings.filter((warning) => holds[warning]);
@@ -51,17 +51,17 @@ export function isInGrace({ previous }: StoredEncryption, now: number): boolean 
 /** Whether a condition applies to an account at a time; the SQL in postgres/conditions.ts says the same. */
 const applies: Readonly<Record<Condition, (account: StoredAccount, now: number) => boolean>> = {
   inactive: ({ active }) => !active,
-  encrypting: (account) => encryptionsOf(account).some(({ enabled }) => enabled),
+  encrypting: (account) => listEncryptions(account).some(({ enabled }) => enabled),
   due: (account, now) =>
-    account.keys.some((key) => warningsOf(key, now).includes('due')) ||
-    encryptionsOf(account).some(({ enabled, credentials }) => enabled && isDue(credentials?.createdAt ?? now, now)),
-  expiring: ({ keys }, now) => keys.some((key) => warningsOf(key, now).includes('expiring')),
+    account.keys.some((key) => listWarnings(key, now).includes('due')) ||
+    listEncryptions(account).some(({ enabled, credentials }) => enabled && isDue(credentials?.createdAt ?? now, now)),
+  expiring: ({ keys }, now) => keys.some((key) => listWarnings(key, now).includes('expiring')),
   unused: ({ keys }, now) =>
     keys.some((key) => isValidKey(key, now) && (key.lastUsedAt ?? key.createdAt) <= now - idleTime),
-  in_grace: (account, now) => encryptionsOf(account).some((each) => isInGrace(each, now)),
+  in_grace: (account, now) => listEncryptions(account).some((each) => isInGrace(each, now)),
 };
 
-function encryptionsOf({ encryption }: StoredAccount): readonly StoredEncryption[] {
+function listEncryptions({ encryption }: StoredAccount): readonly StoredEncryption[] {
   return environmentNames.map((name) => encryption[name]).filter((each) => each !== undefined);
 }
 

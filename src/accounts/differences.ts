@@ -88,7 +88,7 @@ function encryptionChange(
   before: Encryption | undefined,
   after: Encryption | undefined,
 ): Difference['change'] | undefined {
-  const [one, other] = [partsOf(before), partsOf(after)];
+  const [one, other] = [splitEncryption(before), splitEncryption(after)];
   if (isDeepStrictEqual(one, other)) return undefined;
   if (one.current === undefined && other.current !== undefined) return 'encryption_enabled';
   if (one.current !== undefined && other.current === undefined) return 'encryption_disabled';
@@ -97,7 +97,7 @@ function encryptionChange(
 }
 
 /** The comparable parts of an account. A codec keeps its credentials in private fields, which a deep comparison ignores. */
-function partsOf(encryption: Encryption | undefined): Readonly<Record<'current' | 'grace' | 'rest', unknown>> {
+function splitEncryption(encryption: Encryption | undefined): Readonly<Record<'current' | 'grace' | 'rest', unknown>> {
   if (encryption === undefined) return { current: undefined, grace: undefined, rest: undefined };
   if (encryption.type === 'ending') {
     const { previous, until } = encryption;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isDeepStrictEqual } from 'node:util';
 import { environmentNames, keyKinds, type EnvironmentName } from './api-key.ts';
-import { isDue, keyWarnings, warningsOf } from './conditions.ts';
+import { isDue, keyWarnings, listWarnings } from './conditions.ts';
 import type { StoredAccount } from './store.ts';
 import { viewEncryption, viewKey, type Viewing } from './views.ts';
 
@@ -39,9 +39,9 @@ export interface DueFilter {
 }
 
 /** The keys and credentials of an account that are due. */
-export function dueOf(account: StoredAccount, viewing: Viewing, { environment, kind }: DueFilter): DueView[] {
+export function listDue(account: StoredAccount, viewing: Viewing, { environment, kind }: DueFilter): DueView[] {
   const keys = account.keys
-    .filter((key) => warningsOf(key, viewing.now).length > 0)
+    .filter((key) => listWarnings(key, viewing.now).length > 0)
     .map((key): DueView => {
       const { state: _state, revoked_at: _revoked, ...view } = viewKey(account.id, key, viewing);
       return view;
@@ -75,7 +75,7 @@ export type DuePlace = readonly (string | number)[];
  * What expires first comes first, because its requests are refused from then on; then what is only old, the oldest first. The rest makes
  * every place different.
  */
-export function placeOf({ account, environment, kind, id, warnings, created_at, expires_at }: DueView): DuePlace {
+export function locate({ account, environment, kind, id, warnings, created_at, expires_at }: DueView): DuePlace {
   const expires = warnings.includes('expiring');
   const time = Date.parse((expires ? expires_at : created_at) ?? '');
   return [expires ? 0 : 1, time, account, environment, kind, id ?? ''];
@@ -102,7 +102,7 @@ export class MostUrgent {
   }
 
   add(view: DueView): void {
-    const place = placeOf(view);
+    const place = locate(view);
     if (this.#after !== undefined && compareUrgency(place, this.#after) <= 0) return;
     const last = this.#kept.at(-1);
     if (last !== undefined && this.#kept.length === this.#most && compareUrgency(last.place, place) < 0) return;

@@ -1,5 +1,5 @@
 import { AccountsError } from './accounts-error.ts';
-import { environmentOf, sha256Hex, kindOf, prefixOf, stateOf } from './api-key.ts';
+import { getEnvironment, sha256Hex, getKind, readPrefix, getState } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { formatDuration } from '../input/value-types.ts';
@@ -14,7 +14,7 @@ export function requireKey(account: StoredAccount, keyId: string): StoredKey {
   return key;
 }
 
-interface Issued {
+interface IssueRequest {
   readonly account: StoredAccount;
   readonly key: StoredKey;
   /** The key itself. It is not stored, so it can only be shown now. */
@@ -42,7 +42,11 @@ interface WantedKey {
  * @param maxAge the longest lifetime; undefined: there is none
  * @throws `lifetime_not_allowed`
  */
-export function expiryOf(lifetime: number | undefined, maxAge: number | undefined, now: number): number | undefined {
+export function computeExpiry(
+  lifetime: number | undefined,
+  maxAge: number | undefined,
+  now: number,
+): number | undefined {
   if (lifetime !== undefined && maxAge !== undefined && lifetime > maxAge) {
     throw new AccountsError('lifetime_not_allowed', `keys.maxAge allows a key to live for ${formatDuration(maxAge)}`);
   }
@@ -51,7 +55,12 @@ export function expiryOf(lifetime: number | undefined, maxAge: number | undefine
 }
 
 /** Issues a key. @param expiresAt undefined: it does not expire @throws `too_many_keys` */
-export function issueKey(account: StoredAccount, wanted: WantedKey, now: number, id: string = makeKeyId()): Issued {
+export function issueKey(
+  account: StoredAccount,
+  wanted: WantedKey,
+  now: number,
+  id: string = makeKeyId(),
+): IssueRequest {
   const counted = account.keys.filter(
     ({ expiresAt, revokedAt }) => Math.min(expiresAt ?? now, revokedAt ?? now) > now - endedTime,
   );
@@ -65,7 +74,7 @@ export function issueKey(account: StoredAccount, wanted: WantedKey, now: number,
   const secret = makeApiKey(wanted.environment, wanted.kind);
   const key: StoredKey = {
     id,
-    prefix: prefixOf(secret),
+    prefix: readPrefix(secret),
     hash: sha256Hex(secret),
     name: wanted.name,
     lastFour: secret.slice(-4),
@@ -89,10 +98,10 @@ export function rotateKey(
   overlap: number,
   now: number,
   maxAge?: number,
-): Issued & { readonly oldEndsAt: number } {
+): IssueRequest & { readonly oldEndsAt: number } {
   const key = requireKey(account, keyId);
   const { name, prefix, createdAt, expiresAt } = key;
-  const state = stateOf(key, now);
+  const state = getState(key, now);
   if (state === 'revoked') throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
   if (state === 'expired') throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
   const id = successorId(keyId);
@@ -102,9 +111,9 @@ export function rotateKey(
   const oldEndsAt = Math.min(now + overlap, expiresAt ?? Infinity);
   const lifetime = expiresAt === undefined ? maxAge : Math.min(expiresAt - createdAt, maxAge ?? Infinity);
   const wanted = {
-    environment: environmentOf(prefix),
-    kind: kindOf(prefix),
-    expiresAt: expiryOf(lifetime, maxAge, now),
+    environment: getEnvironment(prefix),
+    kind: getKind(prefix),
+    expiresAt: computeExpiry(lifetime, maxAge, now),
     name,
   };
   return { ...issueKey(withKey(account, { ...key, expiresAt: oldEndsAt }), wanted, now, id), oldEndsAt };

@@ -17,7 +17,7 @@ const checksumLength = 6;
  */
 export function makeApiKey(environment: EnvironmentName, kind: KeyKind): string {
   const body = `${kind === 'public' ? 'pk' : 'sk'}_${environment}_${randomText(randomLength)}`;
-  return body + checksumOf(body);
+  return body + computeChecksum(body);
 }
 
 /** An id for a key: random, so unique without a look-up. */
@@ -36,11 +36,11 @@ export function successorId(keyId: string): string {
 
 /** Whether a key ends with its checksum, as all keys made here do. */
 export function hasChecksum(key: string): boolean {
-  return checksumOf(key.slice(0, -checksumLength)) === key.slice(-checksumLength);
+  return computeChecksum(key.slice(0, -checksumLength)) === key.slice(-checksumLength);
 }
 
 /** CRC-32 (ISO-HDLC, as in zip) of the characters before it, in base62 with leading zeros. */
-function checksumOf(text: string): string {
+function computeChecksum(text: string): string {
   let rest = crc32(text);
   let digits = '';
   for (let i = 0; i < checksumLength; i++) {

@@ -8,12 +8,12 @@ export function repeated<View extends object>(view: View): View {
 type Source = Pick<AuditEvent, 'actor' | 'origin' | 'requestId'>;
 
 /** Who asked for a change, and from where, for its event. */
-export function sourceOf({ actor, origin, requestId }: Source): Source {
+export function pickSource({ actor, origin, requestId }: Source): Source {
   return { actor, origin, requestId };
 }
 
 /** A change that was decided on. */
-export interface Made<View, Secret> {
+export interface ChangeOutcome<View, Secret> {
   /** The new version; undefined if nothing changes, or if it is removed. */
   readonly account: StoredAccount | undefined;
   readonly removed?: true;

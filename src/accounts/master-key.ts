@@ -55,7 +55,7 @@ export function keysFor(environment: EnvironmentName, all: readonly MasterKey[])
 }
 
 /** The number of a key's line. */
-export function placeOf(key: MasterKey, all: readonly MasterKey[]): number {
+export function getPlace(key: MasterKey, all: readonly MasterKey[]): number {
   return all.filter(({ environment }) => environment === key.environment).indexOf(key) + 1;
 }
 

@@ -12,7 +12,7 @@ import type {
   Store,
   StoredAccount,
 } from './store.ts';
-import { repeated, sourceOf, type Made } from './made.ts';
+import { repeated, pickSource, type ChangeOutcome } from './made.ts';
 import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';
 import { viewAccount, viewEncryption, viewKey } from './views.ts';
@@ -112,7 +112,7 @@ export class Operations extends Queries {
   async issueKey(id: string, options: KeyOptions, request: ChangeRequest): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_issued', (found, viewing) => {
       const { environment, kind, lifetime, name } = options;
-      const expiresAt = keyChanges.expiryOf(lifetime, this.#maxKeyAge, viewing.now);
+      const expiresAt = keyChanges.computeExpiry(lifetime, this.#maxKeyAge, viewing.now);
       const before = changes.requireAccount(found, id);
       const wanted = { environment, kind, expiresAt, name };
       const { account, key, secret } = keyChanges.issueKey(before, wanted, viewing.now);
@@ -241,7 +241,7 @@ export class Operations extends Queries {
     configured.delete(kcv);
     const details = { kcv, replaces_kcv: [...configured].join(' ') };
     const action = 'master_key_changed';
-    const event: AuditEvent = { ...sourceOf(request), at: now, action, account: undefined, details };
+    const event: AuditEvent = { ...pickSource(request), at: now, action, account: undefined, details };
     const { accounts, appended } = await this.store.changeAll(
       (account) => changes.rewrap(account, vault, to, environments),
       event,
@@ -253,7 +253,7 @@ export class Operations extends Queries {
   /** Adds an event to the trail that changes no account. */
   async record(action: AuditAction, details: AuditEvent['details'], request: ChangeRequest): Promise<void> {
     const { now } = this.viewing();
-    const event: AuditEvent = { ...sourceOf(request), at: now, action, account: undefined, details };
+    const event: AuditEvent = { ...pickSource(request), at: now, action, account: undefined, details };
     const recorded = await this.store.change([], () => ({ accounts: [], events: [event], result: undefined }));
     if (recorded.outcome === 'changed') recorded.appended.forEach(this.#audit);
   }
@@ -262,7 +262,7 @@ export class Operations extends Queries {
     id: string,
     request: ChangeRequest,
     action: AuditAction,
-    decide: (found: StoredAccount | undefined, viewing: Viewing) => Made<View, Secret>,
+    decide: (found: StoredAccount | undefined, viewing: Viewing) => ChangeOutcome<View, Secret>,
     key?: string,
   ): Promise<View & Secret> {
     const viewing = this.viewing();
@@ -273,7 +273,7 @@ export class Operations extends Queries {
         const { account, removed, view, secret, details } = decide(before, viewing);
         if (request.mayAcceptPlaintextInLive === false && account !== undefined)
           changes.refusePlaintextInLive(before, account);
-        const event: AuditEvent = { ...sourceOf(request), at: viewing.now, action, account: id, details };
+        const event: AuditEvent = { ...pickSource(request), at: viewing.now, action, account: id, details };
         const events = account === undefined && removed === undefined ? [] : [event];
         const receipt = JSON.stringify(view);
         const shown = { ...view, ...secret } as View & Secret;

@@ -5,9 +5,9 @@ import { isSelected } from './conditions.ts';
 import { requireKey } from './key-changes.ts';
 import {
   compareUrgency,
-  dueOf,
+  listDue,
   MostUrgent,
-  placeOf,
+  locate,
   writePlace,
   type DueFilter,
   type DuePlace,
@@ -51,7 +51,7 @@ export class Queries {
   /** Valid keys and credentials that are due for rotation or expire soon, most urgent first. */
   async due(query: Scope & DueFilter = {}): Promise<readonly DueView[]> {
     const due: { readonly place: DuePlace; readonly view: DueView }[] = [];
-    for await (const view of this.#due(query)) due.push({ place: placeOf(view), view });
+    for await (const view of this.#due(query)) due.push({ place: locate(view), view });
     return due.toSorted((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
   }
 
@@ -110,14 +110,14 @@ export class Queries {
     for await (const view of this.#due({ ...query, unreadable: problems.add })) due.add(view);
     const items = due.list.slice(0, size);
     const last = items.at(-1);
-    const next = last !== undefined && due.list.length > size ? writePlace(placeOf(last)) : null;
+    const next = last !== undefined && due.list.length > size ? writePlace(locate(last)) : null;
     return { items, next, unreadable: problems.list };
   }
 
   async *#due({ environment, kind, ...scope }: Scope & DueFilter): AsyncIterable<DueView> {
     const viewing = this.viewing();
     for await (const account of this.#select({ ...scope, anyOf: ['due', 'expiring'] }, viewing)) {
-      yield* dueOf(account, viewing, { environment, kind });
+      yield* listDue(account, viewing, { environment, kind });
     }
   }
 

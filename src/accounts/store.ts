@@ -56,14 +56,14 @@ export interface Store {
     decide: Decide<T>,
     idempotencyKey?: IdempotencyKey,
     hints?: Hints,
-  ): Promise<Changed<T>>;
+  ): Promise<ChangeResult<T>>;
 
   /**
    * Replaces every account with the result of `rewrite`, for a new master key, and none if one of them cannot be rewritten.
    * In a database a few at a time, between other changes: an interrupted one is run again. `rewrite` may be called several
    * times for an account. The event gets the number of changed accounts as `accounts`.
    */
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten>;
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult>;
 
   /**
    * The audit trail, newest first; with `after` in the order of writing. Memory stays bounded.
@@ -154,12 +154,12 @@ export interface IdempotencyKey {
 }
 
 /** A database keeps a receipt for at least 24 hours. A file store keeps 1,000 in a separate file. */
-export type Changed<T> =
+export type ChangeResult<T> =
   | { readonly outcome: 'changed'; readonly result: T; readonly appended: readonly AppendedEvent[] }
   | { readonly outcome: 'repeated'; readonly receipt: string };
 
 /** The outcome of a change of all accounts. */
-export interface Rewritten {
+export interface RewriteResult {
   /** The number of changed accounts. */
   readonly accounts: number;
   readonly appended: readonly AppendedEvent[];

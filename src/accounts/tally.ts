@@ -1,10 +1,10 @@
 import type { Account } from './account.ts';
 import {
   environmentNames,
-  environmentOf,
+  getEnvironment,
   isValidKey,
   keyPrefixes,
-  kindOf,
+  getKind,
   type EnvironmentName,
   type KeyKind,
   type KeyPrefix,
@@ -26,7 +26,7 @@ export interface ExpiringKeys {
 }
 
 /** Counts of accounts, valid API keys and credentials in use, by the labels of the metrics. */
-export interface Tally {
+export interface AccountStats {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
   readonly apiKeys: readonly { environment: EnvironmentName; kind: KeyKind; rotation: Rotation; count: number }[];
   readonly expiring: readonly ({ environment: EnvironmentName; kind: KeyKind } & ExpiringKeys)[];
@@ -44,17 +44,17 @@ export interface Counts {
 const noKeys: ExpiringKeys = { count: 0, next: Infinity };
 
 /** A tally of counts, with all labels. */
-export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Counts): Tally {
-  const prefixes = environmentNames.flatMap((name) => keyPrefixes.filter((prefix) => environmentOf(prefix) === name));
-  const labelsOf = (prefix: KeyPrefix) => ({ environment: environmentOf(prefix), kind: kindOf(prefix) });
+export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Counts): AccountStats {
+  const prefixes = environmentNames.flatMap((name) => keyPrefixes.filter((prefix) => getEnvironment(prefix) === name));
+  const toLabels = (prefix: KeyPrefix) => ({ environment: getEnvironment(prefix), kind: getKind(prefix) });
   return {
     accounts: new Map((['none', 'test', 'live', 'both'] as const).map((label) => [label, accounts.get(label) ?? 0])),
     apiKeys: prefixes.flatMap((prefix) =>
       rotations.map((rotation) => {
-        return { ...labelsOf(prefix), rotation, count: apiKeys.get(`${prefix} ${rotation}`) ?? 0 };
+        return { ...toLabels(prefix), rotation, count: apiKeys.get(`${prefix} ${rotation}`) ?? 0 };
       }),
     ),
-    expiring: prefixes.map((prefix) => Object.assign(labelsOf(prefix), expiring.get(prefix) ?? noKeys)),
+    expiring: prefixes.map((prefix) => Object.assign(toLabels(prefix), expiring.get(prefix) ?? noKeys)),
     credentials: environmentNames.flatMap((environment) =>
       rotations.map((rotation) => {
         return { environment, rotation, count: credentials.get(`${environment} ${rotation}`) ?? 0 };
@@ -69,14 +69,14 @@ export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Coun
  * @param now epoch milliseconds: expired and revoked keys do not count, old ones are due for rotation. Credentials of
  *   unknown age count as current.
  */
-export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
+export function countAccounts(accounts: Iterable<Account>, now: number): AccountStats {
   const counts: Counts = { accounts: new Map(), apiKeys: new Map(), expiring: new Map(), credentials: new Map() };
   for (const { keys, encryption } of accounts) {
     add(counts.accounts, encryptionLabel(encryption.test?.type === 'on', encryption.live?.type === 'on'));
     for (const key of keys) {
       if (!isValidKey(key, now)) continue;
       const { prefix, createdAt, expiresAt = Infinity } = key;
-      add(counts.apiKeys, `${prefix} ${rotationOf(createdAt, now)}`);
+      add(counts.apiKeys, `${prefix} ${classifyRotation(createdAt, now)}`);
       const { count, next } = counts.expiring.get(prefix) ?? noKeys;
       const more = isExpiring(key, now) ? 1 : 0;
       counts.expiring.set(prefix, { count: count + more, next: Math.min(next, expiresAt) });
@@ -84,7 +84,7 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
     for (const environment of environmentNames) {
       const encrypts = encryption[environment];
       if (encrypts?.type !== 'on') continue;
-      add(counts.credentials, `${environment} ${rotationOf(encrypts.createdAt ?? now, now)}`);
+      add(counts.credentials, `${environment} ${classifyRotation(encrypts.createdAt ?? now, now)}`);
     }
   }
   return tallyOfCounts(counts);
@@ -96,7 +96,7 @@ export function encryptionLabel(test: boolean, live: boolean): EncryptionLabel {
   return live ? 'live' : 'none';
 }
 
-function rotationOf(createdAt: number, now: number): Rotation {
+function classifyRotation(createdAt: number, now: number): Rotation {
   return isDue(createdAt, now) ? 'due' : 'current';
 }
 

@@ -1,5 +1,5 @@
 import type { Credentials } from '../envelope/credentials.ts';
-import { codecOf, parseCredentials } from '../envelope/formats.ts';
+import { createCodec, parseCredentials } from '../envelope/formats.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { Account, Encryption } from './account.ts';
 import { environmentNames, type EnvironmentName } from './api-key.ts';
@@ -20,7 +20,7 @@ export function unwrapAccount(stored: StoredAccount, vault: Vault): Account {
     const { enabled, encoding, credentials, previous } = written;
     const before =
       previous?.credentials &&
-      codecOf(unwrapCredentials(previous.credentials, stored.id, environment, vault), encoding);
+      createCodec(unwrapCredentials(previous.credentials, stored.id, environment, vault), encoding);
     if (!enabled) {
       if (previous !== undefined && before !== undefined) {
         encryption[environment] = { type: 'ending', previous: before, until: previous.until };
@@ -29,7 +29,7 @@ export function unwrapAccount(stored: StoredAccount, vault: Vault): Account {
     }
     encryption[environment] = {
       type: 'on',
-      current: codecOf(unwrapCredentials(credentials, stored.id, environment, vault), encoding),
+      current: createCodec(unwrapCredentials(credentials, stored.id, environment, vault), encoding),
       createdAt: credentials.createdAt,
       grace: previous && { previous: before, until: previous.until },
     };

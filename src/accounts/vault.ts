@@ -44,7 +44,7 @@ export class Vault {
   }
 
   /** The keys of an environment, the one that wraps first. */
-  #keysOf(environment: EnvironmentName): readonly KeyObject[] {
+  #getKeys(environment: EnvironmentName): readonly KeyObject[] {
     if (this.#keys instanceof AccountsError) throw this.#keys;
     const keys = this.#keys[environment];
     if (keys === undefined) throw masterKeyMissing(environment);
@@ -64,8 +64,8 @@ export class Vault {
   /** Whether the master key that `other` wraps with is one of these, and whether it is the first of them. */
   holds(other: Vault, environment: EnvironmentName): 'first' | 'other' | 'none' {
     if (!this.isFor(environment)) return 'none';
-    const [key] = other.#keysOf(environment);
-    const place = this.#keysOf(environment).findIndex((each) => key?.equals(each) === true);
+    const [key] = other.#getKeys(environment);
+    const place = this.#getKeys(environment).findIndex((each) => key?.equals(each) === true);
     if (place === -1) return 'none';
     return place === 0 ? 'first' : 'other';
   }
@@ -75,23 +75,23 @@ export class Vault {
     const bytes = Buffer.from(text.slice(marker.length), 'base64url');
     return (
       this.isFor(place.environment) &&
-      this.#keysOf(place.environment).some((key) => unwrapWith(key, bytes, place) !== undefined)
+      this.#getKeys(place.environment).some((key) => unwrapWith(key, bytes, place) !== undefined)
     );
   }
 
   /** Whether a text is stored as `wrap` would store it now: with the first master key, or in the clear if there is none. */
   isCurrent(text: string, place: Place): boolean {
-    const [key] = this.#keysOf(place.environment);
+    const [key] = this.#getKeys(place.environment);
     if (key === undefined || !isWrapped(text)) return key === undefined && !isWrapped(text);
     return unwrapWith(key, Buffer.from(text.slice(marker.length), 'base64url'), place) !== undefined;
   }
 
   /** The text to store: wrapped or, without a master key, unchanged. */
   wrap(text: string, place: Place): string {
-    const [key] = this.#keysOf(place.environment);
+    const [key] = this.#getKeys(place.environment);
     if (key === undefined) return text;
     const nonce = randomBytes(nonceLength);
-    const cipher = createCipheriv(algorithm, key, nonce).setAAD(nameOf(place));
+    const cipher = createCipheriv(algorithm, key, nonce).setAAD(encodePlace(place));
     const wrapped = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
     return marker + wrapped.toString('base64url');
   }
@@ -104,7 +104,7 @@ export class Vault {
   unwrap(text: string, place: Place): string {
     if (!isWrapped(text)) return text;
     const subject = `the sealed ${place.member} of account ${place.account} in ${place.environment}`;
-    const keys = this.#keysOf(place.environment);
+    const keys = this.#getKeys(place.environment);
     if (keys.length === 0) {
       throw new AccountsError('master_key_missing', `${subject} needs the master key: set accounts.masterKey`);
     }
@@ -126,7 +126,7 @@ export class Vault {
 function unwrapWith(key: KeyObject, bytes: Buffer, place: Place): string | undefined {
   if (bytes.length < nonceLength + tagLength) return undefined;
   const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceLength), { authTagLength: tagLength })
-    .setAAD(nameOf(place))
+    .setAAD(encodePlace(place))
     .setAuthTag(bytes.subarray(-tagLength));
   const opened = decipher.update(bytes.subarray(nonceLength, -tagLength));
   try {
@@ -137,6 +137,6 @@ function unwrapWith(key: KeyObject, bytes: Buffer, place: Place): string | undef
 }
 
 /** No part can contain a zero byte, so every place has a different name. */
-function nameOf({ account, environment, member }: Place): Buffer {
+function encodePlace({ account, environment, member }: Place): Buffer {
   return Buffer.from(['envelope-sidecar', 'v1', account, environment, member].join('\0'));
 }

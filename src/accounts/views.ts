@@ -3,14 +3,14 @@ import { keyTexts } from '../envelope/credentials.ts';
 import { encodings } from '../envelope/encoding.ts';
 import {
   environmentNames,
-  environmentOf,
+  getEnvironment,
   keyKinds,
   keyStates,
-  kindOf,
-  stateOf,
+  getKind,
+  getState,
   type EnvironmentName,
 } from './api-key.ts';
-import { isInGrace, keyWarnings, warningsOf } from './conditions.ts';
+import { isInGrace, keyWarnings, listWarnings } from './conditions.ts';
 import { rfc3339 } from '../input/value-types.ts';
 import {
   auditActions,
@@ -162,10 +162,10 @@ export function viewKey(account: string, key: StoredKey, { now, recordsUse }: Vi
     name,
     hint: lastFour === undefined ? null : `${prefix}…${lastFour}`,
     account,
-    environment: environmentOf(prefix),
-    kind: kindOf(prefix),
-    state: stateOf(key, now),
-    warnings: warningsOf(key, now),
+    environment: getEnvironment(prefix),
+    kind: getKind(prefix),
+    state: getState(key, now),
+    warnings: listWarnings(key, now),
     created_at: rfc3339(createdAt),
     expires_at: dateOrNull(expiresAt),
     revoked_at: dateOrNull(revokedAt),

@@ -5,7 +5,7 @@ import { bearerToken, http, isLoopback, stopAtDestroyed } from '../http.ts';
 import { oneInATurn } from '../proxy/capacity/queues.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
-import { statusOf, type RunningState } from './status.ts';
+import { describeStatus, type RunningState } from './status.ts';
 
 interface AdminDependencies {
   readonly registry: Registry;
@@ -65,7 +65,7 @@ async function respond(
   } else if (path === '/metrics' && isRead) {
     send(res, 200, registry.contentType, await metrics.text());
   } else if (isCommand(path) && req.method === 'POST') {
-    const refusal = refusalOf(path.slice(1), req, drainToken);
+    const refusal = findRefusal(path.slice(1), req, drainToken);
     if (refusal !== undefined) {
       text(res, 403, `${refusal}\n`);
       return;
@@ -74,7 +74,7 @@ async function respond(
     connections.keep(req.socket);
     if (path === '/drain') await drain();
     if (path === '/reload') await reload?.();
-    send(res, 200, 'application/json', Buffer.from(`${JSON.stringify(statusOf(state()))}\n`));
+    send(res, 200, 'application/json', Buffer.from(`${JSON.stringify(describeStatus(state()))}\n`));
   } else {
     text(res, 404, 'not found\n');
   }
@@ -91,7 +91,7 @@ function isCommand(path: string | undefined): path is (typeof commands)[number] 
  * Why a command is refused. The admin port is open to the cluster for scraping, but only a process in the pod with the
  * same user may take it out of service. Port-forwards, mesh proxies and browsers reach loopback too, but have no token.
  */
-function refusalOf(
+function findRefusal(
   command: string,
   { socket, headers }: IncomingMessage,
   expected: string | undefined,

@@ -37,7 +37,7 @@ export interface Status {
   readonly needs_restart: readonly string[];
 }
 
-export function statusOf({ version, ready, fileStates, needsRestart, database, limits }: RunningState): Status {
+export function describeStatus({ version, ready, fileStates, needsRestart, database, limits }: RunningState): Status {
   return {
     version,
     ready,

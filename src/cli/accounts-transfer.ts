@@ -2,12 +2,12 @@ import { readFileSync, statSync } from 'node:fs';
 import { extname } from 'node:path';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import { membersOf } from '../accounts/file/members.ts';
+import { toMembers } from '../accounts/file/members.ts';
 import { parseMasterKeys } from '../accounts/master-key.ts';
 import type { AuditAction, StoredAccount } from '../accounts/store.ts';
 import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.ts';
 import { Importer } from '../accounts/transfer/importer.ts';
-import { linesOf } from '../accounts/transfer/lines.ts';
+import { readLines } from '../accounts/transfer/lines.ts';
 import { Vault } from '../accounts/vault.ts';
 import { loadCommandStore } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
@@ -82,7 +82,7 @@ async function importFile(session: StoreSession, file: string, { dryRun, partial
 }
 
 async function* candidatesIn({ vault }: StoreSession, file: string): AsyncIterable<Candidate> {
-  const lines = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(linesOf(file), await vault());
+  const lines = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(readLines(file), await vault());
   for await (const { line, ...read } of lines) yield { where: `${file}:${line}`, ...read };
 }
 
@@ -135,7 +135,7 @@ async function applyStep(
 async function exportAll({ operations, store, unreadable, io, actor }: StoreSession): Promise<void> {
   await operations.record('accounts_exported', {}, { actor });
   for await (const account of store.list(undefined, unreadable)) {
-    await io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
+    await io.stdout.write(`${JSON.stringify(toMembers(account))}\n`);
   }
 }
 

@@ -1,9 +1,9 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
-import { lackOf } from '../accounts/postgres/rights.ts';
-import { sampleOf, type CredentialsSample } from '../accounts/accounts.ts';
+import { describeMissing } from '../accounts/postgres/rights.ts';
+import { takeSample, type CredentialsSample } from '../accounts/accounts.ts';
 import { Vault } from '../accounts/vault.ts';
-import { certificatesOf } from '../config/certificates.ts';
+import { listCertificates } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
 import { probe } from '../upstream/connect.ts';
 import type { CliIo } from './io.ts';
@@ -52,7 +52,7 @@ export async function kmsChecks({ kms }: Config, keyring: CliIo['keyring']): Pro
 async function storeChecks({ store, accounts, operators }: Config): Promise<Check[]> {
   if (store.type === 'file') {
     // A file's credentials were unwrapped when the configuration was read.
-    const sample = sampleOf(accounts);
+    const sample = takeSample(accounts);
     return [
       { check: 'store', ok: true, detail: `${store.file}: ${counted(accounts.length, 'account')}` },
       opened(sample, counted(sample.tried, 'account'), 'all open'),
@@ -75,7 +75,7 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
 
 function migrated({ missingRights }: Inspection): Check {
   if (missingRights.length > 0) {
-    return { check: 'store', ok: false, detail: lackOf(missingRights) };
+    return { check: 'store', ok: false, detail: describeMissing(missingRights) };
   }
   return { check: 'store', ok: true, detail: 'the database is reachable and migrated' };
 }
@@ -96,7 +96,7 @@ async function upstreamChecks({ name, upstream }: Environment, timeout: number, 
 }
 
 function certificateChecks(config: Config, now: number): Check[] {
-  return certificatesOf(config).map(({ certificate, expiresAt }) =>
+  return listCertificates(config).map(({ certificate, expiresAt }) =>
     validity(`certificate ${certificate}`, expiresAt, now),
   );
 }

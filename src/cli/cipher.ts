@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers';
 import type { EnvelopeOpener } from '../envelope/codec.ts';
 import type { Credentials, KeyText } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
-import { codecOf, parseCredentials } from '../envelope/formats.ts';
+import { createCodec, parseCredentials } from '../envelope/formats.ts';
 import { hintForBody } from '../envelope/hints.ts';
 import { openEnvelope, type OpenFailure } from '../envelope/envelope.ts';
 import { isJson } from '../envelope/json.ts';
@@ -25,12 +25,12 @@ export async function seal(io: CipherIo, options: CipherOptions & { readonly enc
   const credentials = await readCredentials(io, options);
   const input = await buffer(io.stdin);
   if (!isJson(input)) throw new CommandFailed('stdin is not a JSON document in UTF-8');
-  await io.stdout.write(`${codecOf(credentials, options.encoding).seal(input)}\n`);
+  await io.stdout.write(`${createCodec(credentials, options.encoding).seal(input)}\n`);
 }
 
 /** `open`: an envelope, or the bare string out of one, on stdin; the plaintext byte for byte on stdout. */
 export async function open(io: CipherIo, options: CipherOptions): Promise<void> {
-  const opener = codecOf(await readCredentials(io, options), 'hex');
+  const opener = createCodec(await readCredentials(io, options), 'hex');
   const input = await buffer(io.stdin);
   const text = input.toString().trim();
   const isBare = !text.startsWith('{');

@@ -95,17 +95,17 @@ async function changeGrace(
 
 async function showEncryption({ operations, show }: StoreSession, id: string, options: Options): Promise<void> {
   const view = await operations.showEncryption(id, options.environment);
-  await show(view, () => members(factsOf(view)));
+  await show(view, () => members(listFacts(view)));
 }
 
 function enabledText(enabled: EnabledView): string {
   const { key = '', iv = '', fingerprint } = enabled;
-  return `${members({ key, iv, fingerprint, ...factsOf(enabled) })}
+  return `${members({ key, iv, fingerprint, ...listFacts(enabled) })}
 The key and the IV are not shown again. Give all three to the merchant unchanged.
 `;
 }
 
-function factsOf(view: EncryptionView): Record<string, string | undefined> {
+function listFacts(view: EncryptionView): Record<string, string | undefined> {
   const { account, environment, enabled, encoding, previous } = view;
   return {
     account,

@@ -48,7 +48,7 @@ export function problemLines(problems: readonly FileProblem[]): string[] {
  *
  * @param work resolves to the exit code, or to nothing for success
  */
-export async function exitCodeOf(
+export async function toExitCode(
   io: Pick<CliIo, 'stderr'>,
   command: string,
   work: () => Promise<number | void>,

@@ -86,7 +86,7 @@ async function find({ io, operations, show }: StoreSession, options: { readonly 
   const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
   const { account, id, environment, kind } = found;
   const [name, key] = [found.name ?? undefined, found.hint ?? undefined];
-  await show(found, () => members({ account, id, name, key, environment, kind, state: stateOf(found) }));
+  await show(found, () => members({ account, id, name, key, environment, kind, state: formatState(found) }));
 }
 
 async function rotate(
@@ -96,13 +96,13 @@ async function rotate(
   options: { readonly overlap: number },
 ): Promise<void> {
   const { operations, actor, show } = session;
-  const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
+  const issued = await operations.rotateKey(id, await resolveKeyId(session, id, named), options.overlap, { actor });
   await show(issued, () => issuedText(issued));
 }
 
 async function revoke(session: StoreSession, id: string, named: string): Promise<void> {
   const { operations, actor, show } = session;
-  const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
+  const revoked = await operations.revokeKey(id, await resolveKeyId(session, id, named), { actor });
   await show(revoked, () => `${revoked.id} is revoked.\n`);
 }
 
@@ -124,7 +124,7 @@ const dueLayout: Layout<DueView> = {
 };
 
 /** The id of a key that is given by its id or by itself: an operator who finds a leaked key may not know its id. */
-async function keyIdOf({ operations }: StoreSession, id: string, named: string): Promise<string> {
+async function resolveKeyId({ operations }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
   const { keys } = requireAccount(await operations.stored(id), id);
   const hash = sha256Hex(named);
@@ -152,7 +152,7 @@ async function hashFrom({ stdin }: CliIo): Promise<string> {
 }
 
 /** `valid, expiring`, for instance. */
-function stateOf({ state, warnings }: KeyView): string {
+function formatState({ state, warnings }: KeyView): string {
   return [state, ...warnings].join(', ');
 }
 
@@ -181,7 +181,7 @@ export function keysTable(keys: readonly KeyView[]): string {
       key.id,
       maskedKey(key),
       ...(isNamed ? [key.name ?? '-'] : []),
-      stateOf(key),
+      formatState(key),
       day(key.created_at),
       day(key.expires_at),
       ...(isRecorded ? [day(key.last_used_at)] : []),

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { Option, type Command } from 'commander';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Keyring } from '../accounts/keyring.ts';
-import { keysFor, masterKeyOf, openedKey, parseMasterKeys, placeOf, type MasterKey } from '../accounts/master-key.ts';
+import { keysFor, masterKeyOf, openedKey, parseMasterKeys, getPlace, type MasterKey } from '../accounts/master-key.ts';
 import { sealedTexts } from '../accounts/sealed-texts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { loadKms } from '../config/load.ts';
@@ -65,7 +65,7 @@ async function list(session: StoreSession, { usage }: { readonly usage?: true })
   const counts = usage && (await usageOf(session, keys));
   const rows = keys.map((key, i) => ({
     environment: key.environment ?? null,
-    place: placeOf(key, keys),
+    place: getPlace(key, keys),
     kcv: key.kcv,
     provider: key.wrapped === undefined ? 'clear' : 'kms',
     key_id: key.wrapped?.key_id ?? null,

@@ -10,7 +10,7 @@ import { check, type CheckOptions } from './check.ts';
 import { open, seal, type CipherOptions } from './cipher.ts';
 import { demo } from './demo.ts';
 import { addEncryptionCommands } from './encryption.ts';
-import { exitCodeOf, printError } from './failures.ts';
+import { toExitCode, printError } from './failures.ts';
 import { init } from './init.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
@@ -26,7 +26,7 @@ import { storeCommands, type AddStoreCommand, type RunCommand } from './store-co
 export async function runProgram(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;
   const program = commandLine(io, async (name, work) => {
-    exitCode = await exitCodeOf(io, name, work);
+    exitCode = await toExitCode(io, name, work);
   });
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -123,12 +123,12 @@ function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand):
 
 async function printVersion({ stdout, version, env }: CliIo): Promise<void> {
   // The image sets the variable when it is built.
-  const commit = env['SIDECAR_REVISION'] || commitOf(packageFile('.git'), env);
+  const commit = env['SIDECAR_REVISION'] || readCommit(packageFile('.git'), env);
   await stdout.write(members({ 'envelope-sidecar': version, node: process.version, commit }));
 }
 
 /** The commit that is checked out. Undefined if this is not a checkout, or git is not installed or refuses. */
-function commitOf(repository: string, env: CliIo['env']): string | undefined {
+function readCommit(repository: string, env: CliIo['env']): string | undefined {
   if (!existsSync(repository)) return undefined;
   const options = { cwd: dirname(repository), env, encoding: 'utf8' } as const;
   const { status, stdout } = spawnSync('git', ['rev-parse', 'HEAD'], options);

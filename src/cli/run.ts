@@ -1,4 +1,4 @@
-import { exitCodeOf, printError } from './failures.ts';
+import { toExitCode, printError } from './failures.ts';
 import { defaultConfig, exitCodes, type CliIo } from './io.ts';
 import { OutputFailed } from './output.ts';
 import { begin } from './start.ts';
@@ -28,7 +28,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
 async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
   const config = configToServe(args, io);
   if (config !== undefined) {
-    return exitCodeOf(io, 'serve', async () => {
+    return toExitCode(io, 'serve', async () => {
       const start = begin(io, config);
       const { serve } = await import('./serve.ts');
       return serve(io, config, start);

@@ -35,7 +35,7 @@ export async function status(io: CliIo, { config, json }: Options): Promise<void
 export async function reload(io: CliIo, { config, json }: Options): Promise<number> {
   const found = await askSidecar(io, config, 'reload');
   await show(io, json, found, () => filesText(found));
-  return problemsOf(found).length === 0 ? exitCodes.done : exitCodes.configuration;
+  return listProblems(found).length === 0 ? exitCodes.done : exitCodes.configuration;
 }
 
 async function show({ stdout }: CliIo, json: true | undefined, found: Status, lines: () => string): Promise<void> {
@@ -71,12 +71,12 @@ function fileMembers({ configuration, accounts_file: accounts, needs_restart: ne
 
 /** The problems of the files whose content is not in force. */
 function problemsText(found: Status): string {
-  return problemsOf(found)
+  return listProblems(found)
     .map((problem) => `${problem}\n`)
     .join('');
 }
 
-function problemsOf({ configuration, accounts_file: accounts }: Status): readonly string[] {
+function listProblems({ configuration, accounts_file: accounts }: Status): readonly string[] {
   return [...(configuration?.problems ?? []), ...(accounts?.problems ?? [])];
 }
 
@@ -85,7 +85,7 @@ async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' |
   const { host, port } = valid(loadAdmin(configFile, env)).value;
   // Without a token there may be no sidecar; the request will show that.
   const token = (await readToken(drainTokenFile(configFile, env))) ?? '';
-  const address = { host: loopbackOf(host), port };
+  const address = { host: toLoopback(host), port };
   const { status, body } = await post(address, `/${command}`, token);
   if (status === 200) return JSON.parse(body) as Status;
   if (status === 403) throw new CommandFailed(`the sidecar at ${formatted(address)} refuses: ${body.trim()}`);
@@ -103,7 +103,7 @@ function formatted({ host, port }: Listener): string {
 }
 
 /** The address of the admin listener: loopback if it listens on all addresses, because it accepts commands only from there. */
-function loopbackOf(host: string): string {
+function toLoopback(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   return host === '::' ? '::1' : host;
 }

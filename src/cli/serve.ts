@@ -76,13 +76,13 @@ async function logStart(log: Logger, { version }: CliIo, configuration: object, 
   const stored =
     store.type === 'file'
       ? { store: store.file, accounts: accounts.length }
-      : { store: 'postgres', ...(await countOf(store.url)) };
+      : { store: 'postgres', ...(await describeCount(store.url)) };
   const names = environments.map(({ name }) => name);
   log.info({ version, node: process.version, ...configuration, environments: names, ...stored }, 'starting');
 }
 
 /** The number of accounts in a database, or why it is unknown: the start does not depend on it. */
-async function countOf(url: string): Promise<object> {
+async function describeCount(url: string): Promise<object> {
   try {
     return { accounts: await countAccounts(url) };
   } catch (error) {

@@ -13,7 +13,7 @@ interface ConfiguredCertificate {
  * When the certificates of a configuration expire: a chain with the first of its certificates, a bundle of CAs with the
  * last.
  */
-export function certificatesOf({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
+export function listCertificates({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [
     ...expiry('listen.tls.cert', listen.tls?.cert, Math.min),
     ...expiry('listen.tls.clientCa', listen.tls?.clientCa, Math.max),

@@ -1,7 +1,7 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { environmentNames } from '../accounts/api-key.ts';
-import { keysFor, placeOf, type MasterKey } from '../accounts/master-key.ts';
+import { keysFor, getPlace, type MasterKey } from '../accounts/master-key.ts';
 import { isLoopback } from '../http.ts';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { Partly } from '../input/validate.ts';
@@ -180,7 +180,7 @@ export function openedLines(
 ): readonly MasterKey[] {
   return keys.map((own) => {
     const at = own.environment === undefined ? path : [...path, own.environment];
-    const line = `line ${placeOf(own, keys)}`;
+    const line = `line ${getPlace(own, keys)}`;
     const { wrapped } = own;
     if (hasKms && wrapped === undefined) {
       file.report(at, `${line} is a master key in the clear: with "kms", wrap it with "master-key wrap"`);
@@ -196,7 +196,7 @@ export function openedLines(
 function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): void {
   const seen: { key: string; methods: ReadonlySet<HttpMethod>; path: MemberPath }[] = [];
   for (const [i, route] of routes.entries()) {
-    const methods = methodsOf(route?.methods);
+    const methods = collectMethods(route?.methods);
     if (route?.upgrade && route.envelope) {
       file.report(['routes', i, 'upgrade'], 'not with "envelope": WebSocket messages are not sealed');
     }
@@ -212,7 +212,7 @@ function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): vo
 }
 
 /** The methods of a route: all if none is listed, `HEAD` with `GET`. Undefined if every listed one is invalid. */
-function methodsOf(listed: readonly (HttpMethod | undefined)[] = []): ReadonlySet<HttpMethod> | undefined {
+function collectMethods(listed: readonly (HttpMethod | undefined)[] = []): ReadonlySet<HttpMethod> | undefined {
   if (listed.length === 0) return new Set(httpMethods);
   const methods = new Set(listed.filter((method) => method !== undefined));
   if (methods.has('GET')) methods.add('HEAD');

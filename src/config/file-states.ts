@@ -66,7 +66,7 @@ export class FileStates {
     }
     if (valid.length === 0) return {};
     try {
-      apply(configOf(loaded, running));
+      apply(combineWithRunning(loaded, running));
     } catch (error) {
       log.error({ err: error }, 'configuration could not be applied');
       for (const { file } of valid) this.#failed(file, ['could not be applied: see the log']);
@@ -117,7 +117,7 @@ function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
 }
 
 /** The new content of valid files, and the current content of the others. */
-function configOf({ sidecar, accounts }: ReloadedFiles, running: Config): Config {
+function combineWithRunning({ sidecar, accounts }: ReloadedFiles, running: Config): Config {
   const settings = sidecar?.ok === true ? sidecar.value : running;
   if (settings.store.type === 'postgres') return { ...settings, accounts: [] };
   return { ...settings, accounts: accounts?.ok === true ? accounts.value : running.accounts };

@@ -39,7 +39,7 @@ export async function loadInThread(
     }
   } catch (error) {
     if (error instanceof AccountsError) throw error;
-    const content = { ok: false, problems: [problemWithFile(task.file, messageOf(error))] } as const;
+    const content = { ok: false, problems: [problemWithFile(task.file, describeFailure(error))] } as const;
     return { sidecar: content, accounts: content, files: watched, digests: {} };
   }
 }
@@ -81,7 +81,7 @@ async function load(task: WorkerTask): Promise<LoadedFiles> {
 }
 
 /** The error's own message is omitted, because it may quote a file. */
-function messageOf(error: unknown): string {
+function describeFailure(error: unknown): string {
   const { code, name } = error as NodeJS.ErrnoException;
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'there is too little memory to load it';
   const cause = error instanceof ThreadEnded ? error.message : typeof code === 'string' ? code : name;

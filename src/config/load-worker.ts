@@ -11,10 +11,10 @@ const maxProblems = 100;
 /** Accounts in one message: few enough that receiving them never blocks the request thread. */
 const batch = 100;
 
-const messages = messagesOf(workerData as WorkerTask);
+const messages = createMessages(workerData as WorkerTask);
 replyWith(() => messages.next().value);
 
-function* messagesOf({ file, env, running, unwrapped }: WorkerTask): Generator<WorkerMessage> {
+function* createMessages({ file, env, running, unwrapped }: WorkerTask): Generator<WorkerMessage> {
   const { sidecar, accounts, files, digests } = loadFiles(file, env, running, unwrapped);
   const all = accounts?.ok === true ? accounts.value : [];
   for (let i = 0; i < all.length; i += batch) {

@@ -20,15 +20,15 @@ import { masterKeys } from './value-types.ts';
 import { combine, lockedKeys, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
 import { warnOfReadableSecrets } from './secret-files.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
-import { sourcesOf } from './sources.ts';
+import { findSources } from './sources.ts';
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
-export function loadConfig(path: string, env: Env, unopened?: Unopened): LoadResult {
+export function loadConfig(path: string, env: Env, unopened?: UnopenedSeverity): LoadResult {
   return combine(loadFiles(path, env, undefined, [], unopened));
 }
 
 /** What sealed credentials are that the master key does not open, if it opens others. */
-type Unopened = 'warning' | 'problem';
+type UnopenedSeverity = 'warning' | 'problem';
 
 /**
  * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name
@@ -44,7 +44,7 @@ export function loadFiles(
   env: Env,
   running?: StoreSettings,
   unwrapped: readonly MasterKey[] = [],
-  unopened?: Unopened,
+  unopened?: UnopenedSeverity,
 ): LoadedFiles {
   const files = new Files();
   const filesOfAccounts = new Files();
@@ -58,7 +58,7 @@ export function loadFiles(
   });
   let settings = sidecar;
   if (running === undefined || (sidecar.ok && lockedKeys({ sidecar }) === undefined)) {
-    const accounts = readAccountsOf(store, env, filesOfAccounts, { problemWith, unopened });
+    const accounts = readStoreAccounts(store, env, filesOfAccounts, { problemWith, unopened });
     if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
       return loaded(sidecar, accounts);
     }
@@ -68,7 +68,7 @@ export function loadFiles(
     );
     settings = { ok: false, problems: [reason, ...accounts.problems] };
   }
-  return loaded(settings, readAccountsOf(running, env, filesOfAccounts, { unopened }));
+  return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));
 }
 
 /** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
@@ -111,7 +111,7 @@ function readSidecar(path: string, env: Env, files: Files, known: readonly Maste
   }
   const content = validate(file, sidecarSchema(valuesIn(file, env)), true);
   if (content !== undefined) crossCheck(file, content);
-  const keys = keysOf(file, content, env, known);
+  const keys = readMasterKeys(file, content, env, known);
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
   if (file.problems.length > 0) {
     const auditKeys = (content?.audit?.key ?? []) as readonly KeyObject[];
@@ -124,17 +124,17 @@ function readSidecar(path: string, env: Env, files: Files, known: readonly Maste
   }
   warnOfReadableSecrets(file, content?.kms !== undefined);
   // Without problems, no member is missing.
-  const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: sourcesOf(file.value) };
+  const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: findSources(file.value) };
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
 }
 
 interface Reporting {
   /** Reports a file that cannot be read at the member that names it. Default: at the file itself. */
   readonly problemWith?: ProblemWith;
-  readonly unopened: Unopened | undefined;
+  readonly unopened: UnopenedSeverity | undefined;
 }
 
-function readAccountsOf(
+function readStoreAccounts(
   store: StoreSettings | undefined,
   env: Env,
   files: Files,
@@ -190,7 +190,7 @@ function toKms(kms: SidecarFile['kms'], directory: string): KmsSettings | undefi
 }
 
 /** The master keys that the file names, or else those of the environment. A database requires one. */
-function keysOf(
+function readMasterKeys(
   file: YamlFile,
   content: Partly<SidecarFile> | undefined,
   env: Env,

@@ -3,14 +3,14 @@ import type { Listener, ServerTls, Settings } from './config.ts';
 
 /** The members that differ from those the process started with and cannot change while it runs. */
 export function needsRestart(started: Settings, settings: Settings): readonly string[] {
-  const before = fixedOf(started);
-  return Object.entries(fixedOf(settings))
+  const before = pickFixed(started);
+  return Object.entries(pickFixed(settings))
     .filter(([member, value]) => value !== before[member])
     .map(([member]) => member);
 }
 
 /** The settings of a running process: `settings`, except for members that cannot change while it runs. */
-export function inForceOf(started: Settings, settings: Settings): Settings {
+export function keepFixed(started: Settings, settings: Settings): Settings {
   const { listen, operators } = settings;
   return {
     ...settings,
@@ -33,7 +33,7 @@ function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined):
   return isFixed ? { ...tls, clientCa: started.clientCa } : tls;
 }
 
-function fixedOf(settings: Settings): Readonly<Record<string, unknown>> {
+function pickFixed(settings: Settings): Readonly<Record<string, unknown>> {
   const { listen, admin, operators } = settings;
   const fixed = writtenSettings(settings).filter(({ needsRestart }) => needsRestart);
   return {

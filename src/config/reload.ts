@@ -20,7 +20,7 @@ const maxSettleTime = 500;
 const pollInterval = 10_000;
 
 /** A watched folder. It may be replaced by another one of the same name. */
-interface Watched {
+interface WatchedPath {
   readonly watcher: FSWatcher;
   readonly identity: string;
 }
@@ -41,7 +41,7 @@ interface ReloaderOptions {
 /** Watches and polls the files of the configuration and passes their content to `apply`, read and validated on another thread. */
 export class Reloader {
   readonly #options: ReloaderOptions;
-  readonly #watched = new Map<string, Watched>();
+  readonly #watched = new Map<string, WatchedPath>();
   /** Folders whose failure was logged. */
   readonly #unwatched = new Set<string>();
   /** The version of each file that was read last. */
@@ -69,7 +69,7 @@ export class Reloader {
    * @param readSince when reading them began, epoch milliseconds: a file that has changed since is read again
    */
   watch(files: readonly string[], readSince: number): void {
-    this.#files = new Map(files.map((file) => [file, this.#files.get(file) ?? versionOf(file)]));
+    this.#files = new Map(files.map((file) => [file, this.#files.get(file) ?? readVersion(file)]));
     this.#polling ??= setInterval(() => this.#poll(), pollInterval).unref();
     const added = this.#watchFolders();
     const unwatched = [...added, ...files.filter((file) => added.includes(dirname(file)))];
@@ -81,7 +81,7 @@ export class Reloader {
     const folders = new Set([...this.#files.keys()].map((file) => dirname(file)));
     for (const [folder, { watcher, identity }] of this.#watched) {
       // Watches that are still needed are kept, because their pending events would be lost.
-      if (folders.has(folder) && identityOf(folder) === identity) continue;
+      if (folders.has(folder) && readIdentity(folder) === identity) continue;
       watcher.close();
       this.#watched.delete(folder);
     }
@@ -93,7 +93,7 @@ export class Reloader {
   #poll(): void {
     if (this.#loading) return;
     this.#watchFolders();
-    if ([...this.#files].some(([file, version]) => versionOf(file) !== version)) this.#changed();
+    if ([...this.#files].some(([file, version]) => readVersion(file) !== version)) this.#changed();
   }
 
   /** Loads now, or once more after the load in progress. Resolves when what was loaded was applied or reported. */
@@ -124,7 +124,7 @@ export class Reloader {
     const unwrapped = this.#unwrapped;
     this.#unwrapped = [];
     // Before the files are read, so that a change in between is noticed.
-    this.#files = new Map([...this.#files.keys()].map((name) => [name, versionOf(name)]));
+    this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
     const loaded = await loadInThread({ file, env, running: running(), unwrapped }, [...this.#files.keys()]);
     this.#loading = false;
     if (this.#stopped) return;
@@ -153,7 +153,7 @@ export class Reloader {
       const watcher = watch(folder, { persistent: false }, (_event, name) => {
         if (name === null || name === '..data' || this.#files.has(join(folder, name))) this.#changed();
       });
-      this.#watched.set(folder, { watcher, identity: identityOf(folder) });
+      this.#watched.set(folder, { watcher, identity: readIdentity(folder) });
       this.#unwatched.delete(folder);
       watcher.on('error', (error) => {
         watcher.close();
@@ -184,24 +184,24 @@ export class Reloader {
 }
 
 /** Distinguishes a folder from another one of the same name; empty if there is none. */
-function identityOf(folder: string): string {
-  const stats = statsOf(folder);
+function readIdentity(folder: string): string {
+  const stats = readStats(folder);
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
 }
 
 /** Whether a file, or a folder's list of entries, has changed. @param time epoch milliseconds */
 function changedSince(path: string, time: number): boolean {
-  return Number(statsOf(path)?.ctimeMs ?? 0) >= time;
+  return Number(readStats(path)?.ctimeMs ?? 0) >= time;
 }
 
 /** Differs after each change of a file, and of a link to it; empty if there is no file. */
-function versionOf(path: string): string {
-  const stats = statsOf(path);
+function readVersion(path: string): string {
+  const stats = readStats(path);
   return stats === undefined ? '' : [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
 }
 
 /** Undefined if there is no file or no access to it, which loading reports. */
-function statsOf(path: string): BigIntStats | undefined {
+function readStats(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });
   } catch {

@@ -7,14 +7,14 @@ export type Sources = Readonly<Record<string, string>>;
 const pemMembers: ReadonlySet<string | number | undefined> = new Set(['cert', 'key', 'ca', 'clientCa']);
 
 /** The source of each value of a valid file, without the values. */
-export function sourcesOf(value: unknown): Sources {
+export function findSources(value: unknown): Sources {
   const sources: Record<string, string> = {};
   collect(value, [], sources);
   return sources;
 }
 
 function collect(value: unknown, path: MemberPath, into: Record<string, string>): void {
-  const source = sourceOf(value, path.at(-1));
+  const source = describeSource(value, path.at(-1));
   if (source !== undefined) {
     into[formatPath(path)] = source;
     return;
@@ -26,7 +26,7 @@ function collect(value: unknown, path: MemberPath, into: Record<string, string>)
 }
 
 /** Undefined if the value has members. */
-function sourceOf(value: unknown, member: string | number | undefined): string | undefined {
+function describeSource(value: unknown, member: string | number | undefined): string | undefined {
   if (typeof value === 'object' && value !== null) {
     const { file } = value as { readonly file?: unknown };
     return typeof file === 'string' && Object.keys(value).length === 1 && member !== 'accounts'

@@ -150,7 +150,7 @@ export const pageUrl: ValueType<string> = {
   name: 'URL',
   expected: 'an absolute https URL such as https://docs.example/errors, without query, fragment and user',
   pattern: /^https:\/\/[^\s?#@]+$/,
-  read: hrefOf,
+  read: parseHref,
 };
 
 /** The base URL of a service, read without a slash at its end. */
@@ -158,10 +158,10 @@ export const baseUrl: ValueType<string> = {
   name: 'URL',
   expected: 'http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
   pattern: /^https?:\/\/[^\s?#@]+$/,
-  read: (text) => hrefOf(text)?.replace(/\/$/, ''),
+  read: (text) => parseHref(text)?.replace(/\/$/, ''),
 };
 
-function hrefOf(text: string): string | undefined {
+function parseHref(text: string): string | undefined {
   return URL.canParse(text) ? new URL(text).href : undefined;
 }
 

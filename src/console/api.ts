@@ -54,7 +54,7 @@ function listed(errors: readonly (readonly [member: string, message: string])[])
 }
 
 /** Why an attempt was refused; undefined: it succeeded. */
-export async function refusalOf(attempt: () => Promise<void>): Promise<Refused | undefined> {
+export async function catchRefusal(attempt: () => Promise<void>): Promise<Refused | undefined> {
   try {
     await attempt();
     return undefined;

@@ -1,7 +1,7 @@
 import type { AuditEvent } from './api.ts';
 
 /** Audit events as CSV (RFC 4180), one line each. */
-export function csvOf(events: readonly AuditEvent[]): string {
+export function toCsv(events: readonly AuditEvent[]): string {
   const rows = events.map(({ position, at, actor, action, account, details, origin }) => [
     String(position),
     at,

@@ -22,7 +22,7 @@ const encoder = new TextEncoder();
  * The mistake in a key or an IV in text form. A key has 32 bytes; an IV has at least 16 characters, of which 16 bytes
  * are used.
  */
-export function faultOf({ key, iv }: Credentials): Fault | undefined {
+export function findFault({ key, iv }: Credentials): Fault | undefined {
   if (encoder.encode(key).length !== 32) return 'key_length';
   return encoder.encode(iv.slice(0, 16)).length === blockBytes ? undefined : 'iv_length';
 }
@@ -40,7 +40,7 @@ export async function seal(text: string, credentials: Credentials, encoding: Enc
  * @param sent the whole envelope, or its `data` alone
  */
 export async function open(sent: string, credentials: Credentials): Promise<Opened> {
-  const data = dataOf(sent.trim());
+  const data = readData(sent.trim());
   if (data === undefined) return { fault: 'data_missing' };
   const bytes = decode(data);
   if (bytes === undefined) return { fault: 'encoding' };
@@ -67,7 +67,7 @@ async function imported({ key, iv }: Credentials): Promise<{ key: CryptoKey; iv:
 }
 
 /** The ciphertext in a pasted text: an envelope, a JSON string, or the bare ciphertext. */
-export function dataOf(sent: string): string | undefined {
+export function readData(sent: string): string | undefined {
   if (!/^[{["]/.test(sent)) return sent === '' ? undefined : sent;
   try {
     const envelope: unknown = JSON.parse(sent);

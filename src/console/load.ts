@@ -1,6 +1,6 @@
 import { useSignal, type ReadonlySignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { refusalOf, type Refused } from './api.ts';
+import { catchRefusal, type Refused } from './api.ts';
 import { session } from './session.ts';
 
 /** Data of the API that a page shows. */
@@ -26,7 +26,7 @@ export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<
   const load = async (): Promise<void> => {
     const asked = ask();
     pending.current = asked;
-    const refusal = await refusalOf(async () => {
+    const refusal = await catchRefusal(async () => {
       const loaded = await asked;
       if (pending.current === asked) data.value = loaded;
     });
@@ -60,7 +60,7 @@ export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<
 export function useAttempt() {
   const refused = useSignal<Refused | undefined>(undefined);
   const attempt = (make: () => Promise<void>): void => {
-    void refusalOf(make).then((refusal) => (refused.value = refusal));
+    void catchRefusal(make).then((refusal) => (refused.value = refusal));
   };
   return [refused, attempt] as const;
 }

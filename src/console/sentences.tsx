@@ -18,23 +18,23 @@ const told: Record<AuditEvent['action'], ((details: Details, at: string) => read
   ],
   key_rotated: ({ key, replaces, replaced_expires_at: until, ...details }) => [
     `rotated key ${replaces} of`,
-    `${placeOf(details)}: ${key} succeeds it, and it ends ${dateOf(until)}`,
+    `${formatPlace(details)}: ${key} succeeds it, and it ends ${formatDate(until)}`,
   ],
   key_revoked: ({ key, last_used_at: used, ...details }, at) => [
     `revoked key ${key} of`,
-    placeOf(details) + (used === undefined ? '' : `, last used ${timeBefore(String(used), at)}`),
+    formatPlace(details) + (used === undefined ? '' : `, last used ${timeBefore(String(used), at)}`),
   ],
   encryption_enabled: ({ environment, replaced, grace_until: until }) => [
     replaced === true ? 'replaced key and IV of' : 'enabled encryption of',
-    ` in ${environment}${graceOf(until)}`,
+    ` in ${environment}${formatGrace(until)}`,
   ],
   encryption_disabled: ({ environment, grace_until: until }) => [
     'disabled encryption of',
-    ` in ${environment}${graceOf(until)}`,
+    ` in ${environment}${formatGrace(until)}`,
   ],
   grace_changed: ({ environment, grace_until: until }) => [
     'moved the end of the grace of',
-    ` in ${environment} to ${dateOf(until)}`,
+    ` in ${environment} to ${formatDate(until)}`,
   ],
   grace_ended: ({ environment }) => ['ended the grace of', ` in ${environment}`],
   accounts_exported: () => ['exported all accounts'],
@@ -84,7 +84,7 @@ export function Sentence({ event: { action, account, details, at } }: { event: A
 }
 
 /** Where a key is used. Events of earlier versions do not say it. */
-function placeOf({ environment }: Details): string {
+function formatPlace({ environment }: Details): string {
   return environment === undefined ? '' : ` (${environment})`;
 }
 
@@ -92,11 +92,11 @@ function timeBefore(date: string, at: string): string {
   return distance(Date.parse(date), Date.parse(at), 'seconds').replace(/ago$|now$/, 'before');
 }
 
-function graceOf(until: Details[string] | undefined): string {
-  return until === undefined ? ', without a grace' : `, with a grace until ${dateOf(until)}`;
+function formatGrace(until: Details[string] | undefined): string {
+  return until === undefined ? ', without a grace' : `, with a grace until ${formatDate(until)}`;
 }
 
-function dateOf(date: Details[string] | undefined): string {
+function formatDate(date: Details[string] | undefined): string {
   return inFull(String(date));
 }
 
@@ -106,7 +106,7 @@ export function isOneImport(one: AuditEvent, other: AuditEvent): boolean {
 }
 
 /** Consecutive events of one import, as one entry; every other event is an entry of its own. */
-export function entriesOf(events: readonly AuditEvent[]): readonly (readonly [AuditEvent, ...AuditEvent[]])[] {
+export function groupEvents(events: readonly AuditEvent[]): readonly (readonly [AuditEvent, ...AuditEvent[]])[] {
   const entries: [AuditEvent, ...AuditEvent[]][] = [];
   for (const event of events) {
     const last = entries.at(-1);
@@ -117,6 +117,6 @@ export function entriesOf(events: readonly AuditEvent[]): readonly (readonly [Au
 }
 
 /** The name in an actor, without where it comes from. */
-export function nameOf(actor: string): string {
+export function formatActor(actor: string): string {
   return actor.replace(/^(?:user|token):/, '');
 }

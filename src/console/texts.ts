@@ -4,13 +4,13 @@ import type { Fault } from './envelope.ts';
 type RefusalCode = components['schemas']['Activity']['refusals'][number]['code'];
 
 /** `1,200.5`: with at most one digit behind the point. */
-export function numberOf(value: number): string {
+export function formatNumber(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: 1 });
 }
 
 /** A number of things: `1 key`, `1,200 keys`. */
 function counted(count: number, thing: string): string {
-  return `${numberOf(count)} ${thing}${count === 1 ? '' : 's'}`;
+  return `${formatNumber(count)} ${thing}${count === 1 ? '' : 's'}`;
 }
 
 /** How long something may go on, as the API writes it. */
@@ -95,10 +95,10 @@ export const texts = {
     connections: 'Connections',
     inFlight: 'Requests in flight',
     buffered: 'Buffered bodies, MiB',
-    used: (used: number, limit: number) => `${numberOf(used)} of ${numberOf(limit)}`,
+    used: (used: number, limit: number) => `${formatNumber(used)} of ${formatNumber(limit)}`,
     since: 'started',
     counts: (accounts: number, encrypting: number) =>
-      `${counted(accounts, 'account')}, ${numberOf(encrypting)} encrypting`,
+      `${counted(accounts, 'account')}, ${formatNumber(encrypting)} encrypting`,
     span: 'Period',
     spans: [
       ['1h', '1 h'],

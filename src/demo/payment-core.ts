@@ -48,7 +48,7 @@ export function createPaymentCore(log: (line: string) => void): Server {
     const cut = path.lastIndexOf('/') + 1;
     const operation = operations.get(`${method} ${path}`) ?? operations.get(`${method} ${path.slice(0, cut)}:id`);
     if (operation === undefined) return failure(404, 'not_found', 'There is nothing at this path and method.');
-    const account = accountOf(request);
+    const account = readAccount(request);
     if (account === undefined) return failure(403, 'account_missing', 'The request names no account.');
     if (text === undefined) return failure(413, 'body_too_large', `A body may have ${bodyLimit} bytes.`);
     return operation({ account, id: path.slice(cut), body: parseJson(text) });
@@ -60,7 +60,7 @@ export function createPaymentCore(log: (line: string) => void): Server {
     const reply = responseTo(request, path, text);
     if (path === initialize) allowBrowsers(response);
     send(response, reply);
-    const account = accountOf(request) ?? '(no account)';
+    const account = readAccount(request) ?? '(no account)';
     log(printable(`${reply.status} ${request.method} ${request.url} ${account} ${text ?? '(too large)'}`));
   };
 
@@ -78,7 +78,7 @@ function withBody<T>(schema: z.ZodType<T>, { body }: Call, operation: (body: T) 
   return failure(400, 'invalid_request', `${issue?.path.join('.') || 'body'}: ${issue?.message ?? 'is invalid'}`);
 }
 
-function accountOf(request: IncomingMessage): string | undefined {
+function readAccount(request: IncomingMessage): string | undefined {
   const account = request.headers['x-account-id'];
   return typeof account === 'string' && account !== '' ? account : undefined;
 }

@@ -3,7 +3,7 @@ import { decodeCiphertext } from './encoding.ts';
 import { longestExamined } from './hints.ts';
 import { isJson, quote } from './json.ts';
 import { MemberReader, memberAt, skipWhiteSpace, stringAt } from './members.ts';
-import { paddingOf } from './paddings.ts';
+import { findPadding } from './paddings.ts';
 
 /** White space of JSON that is also a PKCS#7 padding: 9, 10 or 13 bytes of it, or 32 to a larger block; and the space. */
 const paddings = new Set(Buffer.from('\t\n\r '));
@@ -47,7 +47,7 @@ function hintForSoleData(plaintext: Buffer): string | undefined {
 
 function hintForPadding(plaintext: Buffer): string | undefined {
   if (!paddings.has(plaintext.at(-1) ?? 0) || !isWholeBlocks(plaintext)) return undefined;
-  const padding = paddingOf(plaintext, isJson);
+  const padding = findPadding(plaintext, isJson);
   if (padding?.name === '')
     return 'white space behind the JSON is PKCS#7 padding: it was padded twice; the library pads by itself';
   const spaces = plaintext.length - plaintext.toString('latin1').trimEnd().length;

@@ -20,7 +20,7 @@ export function encryptedLength(plaintextLength: number): number {
 }
 
 /** The result of decryption; without `paddingOk` the plaintext is meaningless and includes the padding. */
-interface Decrypted {
+interface DecryptionResult {
   readonly plaintext: Buffer;
   readonly paddingOk: boolean;
 }
@@ -71,7 +71,7 @@ export class AesCbc {
    * Never throws: the result for a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate
    * outcome, so that a caller can check the plaintext in any case and not become a padding oracle.
    */
-  decrypt(ciphertext: Buffer): Decrypted | 'length' {
+  decrypt(ciphertext: Buffer): DecryptionResult | 'length' {
     if (!isWholeBlocks(ciphertext)) return 'length';
     const padded = this.#decryptAtOnce(ciphertext);
     const padding = paddingLength(padded);

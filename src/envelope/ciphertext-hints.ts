@@ -11,17 +11,17 @@ export const hexDigits = /^[0-9A-Fa-f]+$/;
 
 /** The likely mistake in the string of an envelope. */
 export function hintForCiphertext(data: string): string {
-  return slipOfCiphertext(data) ?? wrongCredentials;
+  return findCiphertextMistake(data) ?? wrongCredentials;
 }
 
 /** The mistake in the form of the string; undefined if it may be a ciphertext. At most 200 characters. */
-export function slipOfCiphertext(data: string): string | undefined {
+export function findCiphertextMistake(data: string): string | undefined {
   if (data === '') return 'the string is empty: your encryption failed';
   const word = words.find(([form]) => form.test(data));
   if (word !== undefined) return word[1];
   const ciphertext = decodeCiphertext(data);
   if (ciphertext === undefined) return encodingHint(data);
-  return slipOfBytes(ciphertext, hexDigits.test(data) ? 'hex' : 'base64');
+  return findBytesMistake(ciphertext, hexDigits.test(data) ? 'hex' : 'base64');
 }
 
 /** Texts that stand for a value that is missing. Some of them are base64 too. */
@@ -43,7 +43,7 @@ const foreign: readonly (readonly [beginning: string, hint: string])[] = [
   ['-----BEGIN ', 'PEM: write the ciphertext alone in hex or base64'],
 ];
 
-function slipOfBytes(ciphertext: Buffer, outer: 'hex' | 'base64'): string | undefined {
+function findBytesMistake(ciphertext: Buffer, outer: 'hex' | 'base64'): string | undefined {
   const inner = ciphertext.toString('latin1');
   const format = foreign.find(([beginning]) => inner.startsWith(beginning));
   if (format !== undefined) return format[1];

@@ -1,11 +1,11 @@
 import { AesCbc, blockLength } from './aes-cbc.ts';
-import { hintForCiphertext, slipOfCiphertext } from './ciphertext-hints.ts';
+import { hintForCiphertext, findCiphertextMistake } from './ciphertext-hints.ts';
 import type { Credentials } from './credentials.ts';
 import { decodeCiphertext } from './encoding.ts';
 import { longestExamined, noHint } from './hints.ts';
 import { isJson } from './json.ts';
-import { decrypt, misuseOf, otherIvOf } from './misuse.ts';
-import { isPaddedText, slipOfPlaintext, whatComesOut } from './plaintext-hints.ts';
+import { decrypt, findMisuse, findOtherIv } from './misuse.ts';
+import { isPaddedText, findPlaintextMistake, whatComesOut } from './plaintext-hints.ts';
 
 /**
  * Why the string of an envelope does not decrypt to JSON, for a caller that has the key and may therefore learn about the padding
@@ -14,14 +14,14 @@ import { isPaddedText, slipOfPlaintext, whatComesOut } from './plaintext-hints.t
  * @param key of `credentials`, 32 bytes of UTF-8
  * @param iv  of `credentials`, 16 characters or more
  */
-export function causeOf(data: string, credentials: Credentials, key: string, iv: string): string | undefined {
+export function findCause(data: string, credentials: Credentials, key: string, iv: string): string | undefined {
   if (data.length > longestExamined) return noHint;
   const ciphertext = decodeCiphertext(data);
   if (ciphertext === undefined || ciphertext.length === 0) return hintForCiphertext(data);
   const decrypted = new AesCbc(credentials).decrypt(ciphertext);
-  if (decrypted === 'length') return misuseOf(ciphertext, key, iv) ?? hintForCiphertext(data);
+  if (decrypted === 'length') return findMisuse(ciphertext, key, iv) ?? hintForCiphertext(data);
   if (decrypted.paddingOk && isJson(decrypted.plaintext)) return undefined;
-  return slipOfCiphertext(data) ?? diagnose(ciphertext, key, iv);
+  return findCiphertextMistake(data) ?? diagnose(ciphertext, key, iv);
 }
 
 /**
@@ -35,9 +35,9 @@ export function causeOf(data: string, credentials: Credentials, key: string, iv:
  */
 export function diagnose(ciphertext: Buffer, key: string, iv: string): string {
   const padded = decrypt('cbc', Buffer.from(key), Buffer.from(iv.slice(0, blockLength)), ciphertext);
-  const slip = slipOfPlaintext(padded);
+  const slip = findPlaintextMistake(padded);
   if (slip !== undefined) return slip;
   // Text behind which there is good padding shows that the key is right.
-  const misuse = isPaddedText(padded) ? otherIvOf(ciphertext, key, iv) : misuseOf(ciphertext, key, iv);
+  const misuse = isPaddedText(padded) ? findOtherIv(ciphertext, key, iv) : findMisuse(ciphertext, key, iv);
   return misuse ?? whatComesOut(padded);
 }

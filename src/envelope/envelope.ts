@@ -4,10 +4,10 @@ import { looksLikeCiphertext } from './formats.ts';
 import { isJsonInSlices } from './json.ts';
 import { MemberReader } from './members.ts';
 import { inSlices } from './slices.ts';
-import { soleData } from './sole-member.ts';
+import { readDataMember } from './sole-member.ts';
 
 /** The plaintext byte for byte, and the opener that opened it. */
-export interface Opened<Opener extends EnvelopeOpener> {
+export interface OpenedEnvelope<Opener extends EnvelopeOpener> {
   readonly plaintext: Buffer;
   readonly openedBy: Opener;
 }
@@ -26,8 +26,8 @@ export interface OpenFailure {
 export function openEnvelope<Opener extends EnvelopeOpener>(
   body: Buffer,
   openers: readonly Opener[],
-): Opened<Opener> | OpenFailure | Promise<Opened<Opener> | OpenFailure> {
-  const data = soleData(body);
+): OpenedEnvelope<Opener> | OpenFailure | Promise<OpenedEnvelope<Opener> | OpenFailure> {
+  const data = readDataMember(body);
   return continueWith(data, (found) => (found === undefined ? whyNoData(body) : openData(found, openers, body)));
 }
 
@@ -37,7 +37,7 @@ function openData<Opener extends EnvelopeOpener>(
   [openedBy, ...others]: readonly Opener[],
   body: Buffer,
   furthest = 0,
-): Opened<Opener> | OpenFailure | Promise<Opened<Opener> | OpenFailure> {
+): OpenedEnvelope<Opener> | OpenFailure | Promise<OpenedEnvelope<Opener> | OpenFailure> {
   const reason = openReasons[furthest] ?? 'encoding';
   if (openedBy === undefined) {
     // A wrong encoding may be due to bytes that no JSON has.
@@ -52,12 +52,12 @@ function openData<Opener extends EnvelopeOpener>(
 
 /** Whether `body` is an object with the sole member `data`, a string of any content: its sender meant an envelope. */
 export function hasEnvelopeShape(body: Buffer): boolean | Promise<boolean> {
-  return continueWith(soleData(body), (data) => data !== undefined && isJsonInSlices(body));
+  return continueWith(readDataMember(body), (data) => data !== undefined && isJsonInSlices(body));
 }
 
 /** Whether `body` looks like an envelope of any format. Credentials are not needed. */
 export function isEnvelope(body: Buffer): boolean | Promise<boolean> {
-  return continueWith(soleData(body), (data) => data !== undefined && looksLikeCiphertext(data));
+  return continueWith(readDataMember(body), (data) => data !== undefined && looksLikeCiphertext(data));
 }
 
 function whyNoCiphertext(body: Buffer): OpenFailure | Promise<OpenFailure> {

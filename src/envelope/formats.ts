@@ -72,13 +72,13 @@ export function parseCredentials(
 }
 
 /** @param encoding of sealed envelopes; either is accepted when opening */
-export function codecOf(credentials: Credentials, encoding: Encoding): EnvelopeCodec {
+export function createCodec(credentials: Credentials, encoding: Encoding): EnvelopeCodec {
   return new algorithms[credentials.algorithm].codec(credentials, encoding);
 }
 
 /** The codec that was packed in another thread. */
 export function unpackCodec({ algorithm, key, iv, encoding }: PackedCodec): EnvelopeCodec {
-  return codecOf(new Credentials(algorithm, key, Buffer.from(iv)), encoding);
+  return createCodec(new Credentials(algorithm, key, Buffer.from(iv)), encoding);
 }
 
 /** Whether the string of an envelope has the form of a ciphertext of any algorithm. */

@@ -6,7 +6,7 @@ import type { OpenFailure } from './envelope.ts';
 import { isJson, jsonFaultAt, quote } from './json.ts';
 import { MemberReader, memberAt, skipWhiteSpace, stringAt } from './members.ts';
 import { faultInJson } from './plaintext-hints.ts';
-import { soleData } from './sole-member.ts';
+import { readDataMember } from './sole-member.ts';
 
 /** Bytes of the longest body, ciphertext or plaintext that is examined: hints are for those who try things out. */
 export const longestExamined = 65_536;
@@ -23,12 +23,12 @@ export function hintForBody(body: Buffer, code: OpenFailure['code'], opener: Env
   if (body.length > longestExamined) return noHint;
   if (code === 'envelope_required') return requiredHint(body);
   if (code === 'envelope_malformed') return isJson(body) ? shapeHint(body) : notJsonHint(body, asEnvelope);
-  return opener.hint(dataOf(body)?.toString() ?? '');
+  return opener.hint(readData(body)?.toString() ?? '');
 }
 
 /** As `soleData`, for a body that is not worked on in slices. */
-function dataOf(body: Buffer): Buffer | undefined {
-  const data = soleData(body);
+function readData(body: Buffer): Buffer | undefined {
+  const data = readDataMember(body);
   return data instanceof Promise ? undefined : data;
 }
 
@@ -87,7 +87,7 @@ function requiredHint(body: Buffer): string {
   if (/^(?:\{\s*\}|\[\s*\]|null|"")\s*$/.test(body.toString('latin1', from, from + longestEmpty)))
     return 'the body is empty JSON: send no body if there is nothing to send, as with GET and DELETE';
   if (body[from] === quote) {
-    if (dataOf(Buffer.from(stringAt(body, from))) !== undefined)
+    if (readData(Buffer.from(stringAt(body, from))) !== undefined)
       return 'the envelope was serialised twice: send the object itself';
     return `the body is a JSON string: ${asEnvelope}`;
   }

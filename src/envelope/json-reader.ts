@@ -39,11 +39,11 @@ export class JsonReader {
       const second = (next[first] as number) + (bytes[at + 1] as number);
       state = next[second] as number;
       const one = effects[first] as number;
-      mismatch |= mismatchOf(levels, one);
+      mismatch |= detectMismatch(levels, one);
       missing |= levels - (one & 2);
       levels = levelsAfter(levels, one);
       const two = effects[second] as number;
-      mismatch |= mismatchOf(levels, two);
+      mismatch |= detectMismatch(levels, two);
       missing |= levels - (two & 2);
       levels = levelsAfter(levels, two);
       if (levels >= full || levels < floor) {
@@ -55,7 +55,7 @@ export class JsonReader {
       const last = state + (bytes[at] as number);
       state = next[last] as number;
       const one = effects[last] as number;
-      mismatch |= mismatchOf(levels, one);
+      mismatch |= detectMismatch(levels, one);
       missing |= levels - (one & 2);
       levels = levelsAfter(levels, one);
       if (levels >= full || levels < floor) levels = this.#shift(levels);
@@ -86,7 +86,7 @@ export class JsonReader {
 }
 
 /** 1 in the lowest bit if a byte asserts another kind of container than the innermost one. */
-function mismatchOf(levels: number, effect: number): number {
+function detectMismatch(levels: number, effect: number): number {
   return (levels ^ effect) & (effect >>> 2);
 }
 

@@ -1,17 +1,17 @@
 import { createDecipheriv } from 'node:crypto';
 import { blockLength, isWholeBlocks } from './aes-cbc.ts';
-import { ivsFor, keysFor, type Guess } from './guesses.ts';
+import { ivsFor, keysFor, type Candidate } from './candidates.ts';
 import { isJson } from './json.ts';
-import { paddingOf } from './paddings.ts';
+import { findPadding } from './paddings.ts';
 
 /** The other IV under which blocks are JSON; for a ciphertext whose key is known to be right. */
-export function otherIvOf(ciphertext: Buffer, key: string, iv: string): string | undefined {
+export function findOtherIv(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const blocks = decrypt('cbc', Buffer.from(key), Buffer.alloc(blockLength), ciphertext);
   return ivUnder(blocks, ivsFor(iv, key).slice(1))?.name;
 }
 
 /** The other key, IV or mode under which a ciphertext is JSON; undefined if none of the usual ones opens it. */
-export function misuseOf(ciphertext: Buffer, key: string, iv: string): string | undefined {
+export function findMisuse(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const ivs = ivsFor(iv, key);
   const all = keysFor(key, iv);
   const likely = all.slice(0, frequent);
@@ -57,7 +57,7 @@ const layouts: readonly { name: string; before: number; behind: number; ivAt: nu
  *
  * @param blocks decrypted with an IV of zeros
  */
-function ivUnder(blocks: Buffer, ivs: readonly Guess[]): { name: string; padding: string } | undefined {
+function ivUnder(blocks: Buffer, ivs: readonly Candidate[]): { name: string; padding: string } | undefined {
   const [found, ...others] = ivs.filter(({ bytes }) => paddingOfJson(blocks, bytes) !== undefined);
   if (found === undefined) return undefined;
   const padding = paddingOfJson(blocks, found.bytes) ?? '';
@@ -72,7 +72,7 @@ function ivUnder(blocks: Buffer, ivs: readonly Guess[]): { name: string; padding
   };
 }
 
-function inBlocks(usedKey: Guess, ivs: readonly Guess[], ciphertext: Buffer): string | undefined {
+function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buffer): string | undefined {
   const { bytes: key } = usedKey;
   // With an IV of zeros the first block is the one that the real IV is XORed into.
   const blocks = decrypt('cbc', key, Buffer.alloc(blockLength), ciphertext);
@@ -116,7 +116,7 @@ const streams: readonly { name: string; mode: string; ivBytes: number; tagBytes:
   { name: 'OFB', mode: 'ofb', ivBytes: 16, tagBytes: 0 },
 ];
 
-function inStream(usedKey: Guess, ivs: readonly Guess[], ciphertext: Buffer, iv: string): string | undefined {
+function inStream(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buffer, iv: string): string | undefined {
   for (const { name, mode, ivBytes, tagBytes } of streams) {
     const whole = ciphertext.subarray(0, Math.max(0, ciphertext.length - tagBytes));
     const cause = named(usedKey.name, `the mode is ${name}: use CBC`);
@@ -155,7 +155,7 @@ function paddingOfJson(blocks: Buffer, iv: Buffer): string | undefined {
   if (!beginnings.has((blocks[0] ?? 0) ^ (iv[0] ?? 0)) || !mayEndJson(blocks)) return undefined;
   const first = xor(blocks.subarray(0, blockLength), iv);
   if (!mayBeginJson(first)) return undefined;
-  return paddingOf(Buffer.concat([first, blocks.subarray(blockLength)]), isJson)?.name;
+  return findPadding(Buffer.concat([first, blocks.subarray(blockLength)]), isJson)?.name;
 }
 
 /** The bytes that JSON may begin with. */

@@ -14,7 +14,7 @@ const iso10126 = 'the padding is ISO 10126: use PKCS#7';
  * @param padded whole blocks
  * @param isContent whether the bytes before a padding may be the plaintext
  */
-export function paddingOf(padded: Buffer, isContent: (bytes: Buffer) => boolean): Padding | undefined {
+export function findPadding(padded: Buffer, isContent: (bytes: Buffer) => boolean): Padding | undefined {
   for (const [name, length] of lengths(padded)) {
     const content = padded.subarray(0, padded.length - length);
     if (length <= padded.length && isContent(content)) return { name, content };

@@ -3,14 +3,14 @@ import { blockLength, isWholeBlocks, paddingLength } from './aes-cbc.ts';
 import { decodeCiphertext } from './encoding.ts';
 import { hexDigits } from './ciphertext-hints.ts';
 import { isJson, jsonFaultAt } from './json.ts';
-import { paddingOf } from './paddings.ts';
+import { findPadding } from './paddings.ts';
 
 /** Characters of a plaintext that a hint quotes. */
 const quoted = 24;
 
 /** The mistake that makes JSON of decrypted blocks once it is corrected; undefined if none of the usual ones does. */
-export function slipOfPlaintext(padded: Buffer): string | undefined {
-  const padding = paddingOf(padded, isJson);
+export function findPlaintextMistake(padded: Buffer): string | undefined {
+  const padding = findPadding(padded, isJson);
   if (padding !== undefined) return padding.name;
   const length = paddingLength(padded);
   if (length === 0) return undefined;
@@ -22,7 +22,7 @@ export function slipOfPlaintext(padded: Buffer): string | undefined {
   if (!isUtf8(plaintext) && isJson(Buffer.from(plaintext.toString('latin1')))) {
     return 'the plaintext is not UTF-8 but Latin-1, or another character set of single bytes: encode it as UTF-8';
   }
-  const again = paddingOf(plaintext, isJson);
+  const again = findPadding(plaintext, isJson);
   if (again?.name === '') return 'the plaintext is padded twice: the library pads by itself';
   if (again !== undefined && again.content.length < plaintext.length) {
     return 'other padding stands behind the JSON, before that of the library: remove it';
@@ -162,7 +162,7 @@ function notJson(plaintext: Buffer): string {
   const text = plaintext.toString();
   const format = formats.find(([form]) => form.test(text))?.[1];
   const what =
-    encodingOf(text.trim()) ?? (format === undefined ? faultInJson(plaintext, at) : `it looks like ${format}`);
+    guessEncoding(text.trim()) ?? (format === undefined ? faultInJson(plaintext, at) : `it looks like ${format}`);
   const hint = `what comes out is not JSON at byte ${at}${what === undefined ? '' : `, ${what}`}: ${quote(plaintext)}`;
   // Another IV may differ in a character only, and make other text.
   const mayBeIv = what === undefined && at < blockLength && plaintext.length > blockLength;
@@ -170,7 +170,7 @@ function notJson(plaintext: Buffer): string {
 }
 
 /** What a text encodes. */
-function encodingOf(text: string): string | undefined {
+function guessEncoding(text: string): string | undefined {
   const inner = decodeCiphertext(text);
   if (inner === undefined || inner.length === 0) return undefined;
   const encoding = hexDigits.test(text) ? 'hex' : 'base64';

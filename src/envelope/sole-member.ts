@@ -10,7 +10,7 @@ import { unescaped, unescapedName } from './unescape.ts';
  * Only the shape is checked: there may be a value for a body that is not JSON because of the string's content (a raw control
  * character, bytes that are not UTF-8).
  */
-export function soleData(body: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
+export function readDataMember(body: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const reader = new SoleMemberReader();
   const read = inSlices(body.length, (from, to) => reader.read(body, from, to));
   return continueWith(read, (): Buffer | undefined | Promise<Buffer | undefined> => {
@@ -22,7 +22,7 @@ export function soleData(body: Buffer): Buffer | undefined | Promise<Buffer | un
 }
 
 /** A string between its quotes. */
-interface Quoted {
+interface QuotedString {
   from: number;
   to: number;
   hasEscapes: boolean;
@@ -33,11 +33,11 @@ const order = ['{', 'name', ':', 'value', '}', 'end'] as const;
 
 /** Finds the name and the value in an object with one member, a string. */
 class SoleMemberReader {
-  readonly name: Quoted = { from: 0, to: 0, hasEscapes: false };
-  readonly value: Quoted = { from: 0, to: 0, hasEscapes: false };
+  readonly name: QuotedString = { from: 0, to: 0, hasEscapes: false };
+  readonly value: QuotedString = { from: 0, to: 0, hasEscapes: false };
   /** The tokens so far. */
   #tokens = 0;
-  #string: Quoted | undefined;
+  #string: QuotedString | undefined;
   #escaped = false;
 
   get isWhole(): boolean {
@@ -78,7 +78,7 @@ class SoleMemberReader {
   }
 
   /** @returns the position after the closing quote, or `to` */
-  #inString(bytes: Buffer, from: number, to: number, string: Quoted): number {
+  #inString(bytes: Buffer, from: number, to: number, string: QuotedString): number {
     const end = this.#escaped ? -1 : bytes.subarray(from, to).indexOf(quote);
     // A ciphertext has no escapes: then two searches by the platform find its end, much faster than a loop over its bytes.
     if (end !== -1 && !bytes.subarray(from, from + end).includes(backslash)) return this.#endString(from + end, string);
@@ -99,7 +99,7 @@ class SoleMemberReader {
   }
 
   /** @param at the position of the closing quote */
-  #endString(at: number, string: Quoted): number {
+  #endString(at: number, string: QuotedString): number {
     string.to = at;
     this.#string = undefined;
     this.#tokens += 1;

@@ -271,7 +271,7 @@ export class ServerExchange {
       const text = typeof piece === 'string' ? piece : piece.toString('latin1');
       return socket.write(before + text + after, 'latin1', callback);
     }
-    const copy = owner.pieces.copyOf(piece);
+    const copy = owner.pieces.copy(piece);
     socket.cork();
     if (before !== '') socket.write(before, 'latin1');
     let hasRoom = socket.write(copy, () => owner.pieces.release(copy));

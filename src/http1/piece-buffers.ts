@@ -15,7 +15,7 @@ export class PieceBuffers {
   readonly #free: Buffer[] = [];
 
   /** A copy, to be released once. */
-  copyOf(piece: Buffer): Buffer {
+  copy(piece: Buffer): Buffer {
     if (piece.length < minPiece || piece.length > size) return Buffer.from(piece);
     const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(size);
     piece.copy(buffer);

@@ -14,14 +14,14 @@ interface Handle {
 
 /** Reads nothing more of a flowing socket. On TLS the records that were read already are still emitted: less than 64 KiB. */
 export function stopReading(socket: Socket): void {
-  handleOf(socket)?.readStop();
+  getHandle(socket)?.readStop();
 }
 
 export function startReading(socket: Socket): void {
-  handleOf(socket)?.readStart();
+  getHandle(socket)?.readStart();
 }
 
 /** Undefined once the socket has closed. */
-function handleOf(socket: Socket): Handle | undefined {
+function getHandle(socket: Socket): Handle | undefined {
   return (socket as { readonly _handle?: Handle | null })._handle ?? undefined;
 }

@@ -52,10 +52,10 @@ export function validateWhole<S extends z.ZodType>(
 ): { readonly value: z.output<S> } | { readonly mistakes: Iterable<Mistake> } {
   const result = schema.safeParse(sent, { error: messageOf });
   if (result.success) return { value: result.data };
-  return { mistakes: mistakesOf(result.error.issues, []) };
+  return { mistakes: listMistakes(result.error.issues, []) };
 }
 
-function* mistakesOf(issues: readonly z.core.$ZodIssue[], parent: MemberPath): Generator<Mistake> {
+function* listMistakes(issues: readonly z.core.$ZodIssue[], parent: MemberPath): Generator<Mistake> {
   for (const issue of issues) yield* mistakesIn(issue, parent);
 }
 
@@ -71,7 +71,7 @@ function* mistakesIn(issue: z.core.$ZodIssue, parent: MemberPath): Generator<Mis
   // If an alternative has the right form and fails only when the value is read, that alternative was meant.
   const meant = ways.find((errors) => errors.every(({ code }) => code === 'custom')) ?? (ways.length === 1 && ways[0]);
   if (!meant) yield { path, message: issue.message };
-  else yield* mistakesOf(meant, path);
+  else yield* listMistakes(meant, path);
 }
 
 /** Whether the value has another type than this alternative expects, such as text instead of members. */

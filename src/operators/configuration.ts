@@ -36,7 +36,7 @@ interface Row {
 /**
  * The running configuration without its secrets. This is an allow-list: a new member is not shown until it gets a row here.
  */
-export function configurationOf(settings: Settings): z.output<typeof views.Configuration> {
+export function viewConfiguration(settings: Settings): z.output<typeof views.Configuration> {
   const { listen, admin, operators, environments, kms, store, routes, tracing } = settings;
   const rows: Row[] = [
     ...addressRows('listen', listen),
@@ -61,21 +61,21 @@ export function configurationOf(settings: Settings): z.output<typeof views.Confi
     { member: 'log.level', value: settings.log.level },
     { member: 'log.client', value: settings.log.client },
   ];
-  return { members: rows.map((row) => memberOf(row, settings.sources)) };
+  return { members: rows.map((row) => viewMember(row, settings.sources)) };
 }
 
-function memberOf({ member, value, secret, needsRestart, defaultSource, writtenAt = member }: Row, sources: Sources) {
+function viewMember({ member, value, secret, needsRestart, defaultSource, writtenAt = member }: Row, sources: Sources) {
   return {
     member,
     value: value ?? null,
     secret: secret === true,
-    source: value === undefined ? null : (sourceOf(writtenAt, sources) ?? defaultSource ?? null),
+    source: value === undefined ? null : (findSource(writtenAt, sources) ?? defaultSource ?? null),
     needs_restart: needsRestart === true,
   };
 }
 
 /** The source of a list is recorded for its items, that of an upstream in short form for the whole. */
-function sourceOf(member: string, sources: Sources): string | undefined {
+function findSource(member: string, sources: Sources): string | undefined {
   return sources[member] ?? sources[`${member}[0]`] ?? sources[member.replace(/\.url$/, '')];
 }
 
@@ -145,7 +145,7 @@ function storeRows(store: StoreSettings): Row[] {
     return [{ member: 'accounts.file', value: store.file }, ...masterKeyRows('accounts.masterKey', store.masterKeys)];
   }
   return [
-    { member: 'accounts.postgres.url', value: databaseOf(store.url) },
+    { member: 'accounts.postgres.url', value: formatDatabase(store.url) },
     ...masterKeyRows('accounts.postgres.masterKey', store.masterKeys),
     { member: 'accounts.postgres.cache', value: String(store.cache) },
     { member: 'accounts.postgres.staleFor', value: formatDuration(store.staleFor) },
@@ -183,7 +183,7 @@ function list(items: readonly string[]): string {
  * The address of a database, without user, password and options. A password with an unencoded slash would end up in the path, so
  * only a plain name is shown.
  */
-function databaseOf(url: string): string {
+function formatDatabase(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return /^\/[A-Za-z0-9_.-]+$/.test(pathname) ? `${protocol}//${host}${pathname}` : `${protocol}//…`;
 }

@@ -97,8 +97,8 @@ export class Console {
   /**
    * The token of a request's session; undefined without a session, or if another site's page sent the request.
    */
-  tokenOf(request: Head): OperatorsToken | undefined {
-    return this.#sessionOf(request)?.token;
+  findToken(request: Head): OperatorsToken | undefined {
+    return this.#findSession(request)?.token;
   }
 
   /** Ends the sessions of tokens that the configuration no longer has. Called after each change of it. */
@@ -131,8 +131,8 @@ export class Console {
   #serveSessions(page: FastifyInstance): void {
     const url = `${consoleRoot}session`;
     page.get(url, { config: { operation: 'show_console_session' } }, async (request, reply) => {
-      const session = this.#sessionOf(request);
-      return session === undefined ? reply.code(204).send() : this.#viewOf(session);
+      const session = this.#findSession(request);
+      return session === undefined ? reply.code(204).send() : this.#viewSession(session);
     });
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
@@ -147,13 +147,13 @@ export class Console {
       if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');
       request.token = token;
       this.#dependencies.access.signedIn(token, { origin: request.ip, requestId: request.id });
-      const { browser, key, expiresAt } = this.#sessions.begin(token, this.#halvesOf(request).browser);
+      const { browser, key, expiresAt } = this.#sessions.begin(token, this.#readHalves(request).browser);
       this.#setCookie(request, reply, browser, new Date(expiresAt));
-      return { ...(await this.#viewOf({ token, expiresAt })), session_key: key };
+      return { ...(await this.#viewSession({ token, expiresAt })), session_key: key };
     });
     page.delete(url, { config: { operation: 'sign_out' }, onRequest }, async (request, reply) => {
       // Signing out without a session is not an error, but then ends none.
-      if (this.#sessionOf(request) !== undefined) this.#sessions.end(this.#halvesOf(request).browser);
+      if (this.#findSession(request) !== undefined) this.#sessions.end(this.#readHalves(request).browser);
       this.#setCookie(request, reply, '', new Date(0));
       return reply.code(204).send();
     });
@@ -168,10 +168,10 @@ export class Console {
     return found;
   }
 
-  #sessionOf(request: Head): OpenSession | undefined {
+  #findSession(request: Head): OpenSession | undefined {
     const { console, tokens } = this.#dependencies.state();
     if (!console || !isFromOwnPage(request.method ?? '', request.headers, this.#dependencies.secure)) return undefined;
-    return this.#sessions.find(this.#halvesOf(request), tokens);
+    return this.#sessions.find(this.#readHalves(request), tokens);
   }
 
   #expectOwnPage({ method = '', headers }: Head): void {
@@ -179,9 +179,9 @@ export class Console {
     throw new ApiProblem('forbidden', 'Only the console may sign in and out.');
   }
 
-  #halvesOf(request: Head): SessionHalves {
+  #readHalves(request: Head): SessionHalves {
     const { [keyHeader]: key, cookie = '' } = request.headers;
-    const name = `${this.#cookieOf(request)}=`;
+    const name = `${this.#formatCookie(request)}=`;
     // Only this one is read: a stranger may send a thousand.
     const browser = cookie.split(/; */).find((pair) => pair.startsWith(name)) ?? name;
     return { browser: browser.slice(name.length), key: typeof key === 'string' ? key : '' };
@@ -190,19 +190,19 @@ export class Console {
   #setCookie(request: FastifyRequest, reply: FastifyReply, value: string, expires: Date): void {
     const secure = this.#dependencies.secure ? '; Secure' : '';
     const attributes = `Path=/; Expires=${expires.toUTCString()}; HttpOnly; SameSite=Strict${secure}`;
-    void reply.header('Set-Cookie', `${this.#cookieOf(request)}=${value}; ${attributes}`);
+    void reply.header('Set-Cookie', `${this.#formatCookie(request)}=${value}; ${attributes}`);
   }
 
   /**
    * The cookie's name. It contains the port, because browsers share cookies between ports, and several sidecars are
    * often reached through ports of one machine. `__Host-` keeps other hosts of a domain from setting it (RFC 6265bis).
    */
-  #cookieOf({ headers }: Head): string {
+  #formatCookie({ headers }: Head): string {
     const port = /:(?<port>[0-9]+)$/.exec(headers.host ?? '')?.groups?.['port'] ?? '';
     return `${this.#dependencies.secure ? '__Host-' : ''}sidecar-session${port}`;
   }
 
-  async #viewOf({ token: { name, role, account }, expiresAt }: OpenSession): Promise<object> {
+  async #viewSession({ token: { name, role, account }, expiresAt }: OpenSession): Promise<object> {
     const { settings } = this.#dependencies.state().sidecar();
     return {
       name,

@@ -17,8 +17,8 @@ import type { Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
 import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
-import { bodyLimit, problemOf } from './problem-of.ts';
-import { ApiProblem, problemBody, problems, problemsPageOf, type ProblemCode } from './problems.ts';
+import { bodyLimit, toProblem } from './to-problem.ts';
+import { ApiProblem, problemBody, problems, findProblemsPage, type ProblemCode } from './problems.ts';
 import { Routes } from './routes.ts';
 import { findToken } from './tokens.ts';
 import { Turns } from './turns.ts';
@@ -95,7 +95,7 @@ export interface OperatorsApi {
 /** Creates the listener of the operators' API. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<OperatorsApi> {
   const { state, log, metrics, clock, tls, onHandshakeFailure } = dependencies;
-  const page = (): string | undefined => problemsPageOf(state().documentation);
+  const page = (): string | undefined => findProblemsPage(state().documentation);
   const unparsed = new UnparsedRequests(page, ({ code }, requestId, address) => {
     const { status } = problems[code];
     metrics.request('none', status);
@@ -106,7 +106,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     const { operation = 'none' } = request.routeOptions.config;
     metrics.request(operation, status);
     const { id, ip: address, token, account, code } = request;
-    const refusal = refusalOf(request, operation);
+    const refusal = classifyRefusal(request, operation);
     if (refusal !== undefined) metrics.refused(refusal);
     if (code === 'unauthorized') access.refused({ origin: address, requestId: id });
     const line = { request_id: id, address, operation, status, token: token?.name, account, code };
@@ -119,7 +119,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
       ended(request, clientLeft, reply.elapsedTime);
       return reply.hijack();
     }
-    const problem = problemOf(error, request.token);
+    const problem = toProblem(error, request.token);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
     request.code = problem.code;
     if (!reply.raw.destroyed) return sendProblem(reply, problem, page());
@@ -127,12 +127,12 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     return reply.hijack();
   };
 
-  const tokenOf = (req: IncomingMessage): OperatorsToken | undefined => {
+  const authenticate = (req: IncomingMessage): OperatorsToken | undefined => {
     const { authorization } = req.headers;
-    return authorization === undefined ? console.tokenOf(req) : findToken(authorization, state().tokens);
+    return authorization === undefined ? console.findToken(req) : findToken(authorization, state().tokens);
   };
   const app = fastify({
-    serverFactory: (handle) => serverOf(handle, (req) => tokenOf(req) !== undefined, unparsed, tls),
+    serverFactory: (handle) => createListener(handle, (req) => authenticate(req) !== undefined, unparsed, tls),
     clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
     // Endpoints check parameters themselves.
@@ -142,7 +142,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
       querystringParser: (query) => parseQuery(query, '&', '=', { maxKeys: maxParameters }),
     },
     exposeHeadRoutes: false,
-    genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
+    genReqId: ({ headers }) => chooseRequestId(headers['x-request-id']),
     // The router cannot decode the path.
     frameworkErrors: (_error, request, reply) => void fail(request, reply, noEndpoint()),
   });
@@ -158,11 +158,11 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   const turns = new Turns();
   const console = new Console({ state, log, clock, secure: tls !== undefined, access, turns });
   app.addHook('onRequest', async (request, reply) => {
-    void reply.headers(headersOf(request));
+    void reply.headers(commonHeaders(request));
     if (!isKnownHost(request.raw.headersDistinct['host'], state().hosts)) {
       throw new ApiProblem('unknown_host', 'Use an IP address, localhost or a name that operators.hosts lists.');
     }
-    const token = tokenOf(request.raw);
+    const token = authenticate(request.raw);
     if (token === undefined && !isOfConsole(request.routeOptions.url))
       throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     request.token = token;
@@ -195,7 +195,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   };
 }
 
-function serverOf(
+function createListener(
   handle: RequestListener,
   hasToken: (req: IncomingMessage) => boolean,
   unparsed: UnparsedRequests,
@@ -219,7 +219,7 @@ function serverOf(
 }
 
 /** Why a request was refused, if it was for its token or its host. */
-function refusalOf({ code, headers }: FastifyRequest, operation: string): OperatorRefusal | undefined {
+function classifyRefusal({ code, headers }: FastifyRequest, operation: string): OperatorRefusal | undefined {
   if (code === 'forbidden' || code === 'unknown_host') return code;
   if (code !== 'unauthorized') return undefined;
   return headers.authorization !== undefined || operation === 'sign_in' ? 'unknown_token' : 'no_token';
@@ -229,7 +229,7 @@ function noEndpoint(): ApiProblem {
   return new ApiProblem('not_found', 'No endpoint has this path and method.');
 }
 
-function headersOf({ id }: FastifyRequest): Readonly<Record<string, string>> {
+function commonHeaders({ id }: FastifyRequest): Readonly<Record<string, string>> {
   return { 'X-Request-Id': id, 'Cache-Control': 'no-store' };
 }
 
@@ -239,12 +239,12 @@ function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string | un
   if (retryAfter !== undefined) void reply.header('Retry-After', retryAfter);
   return reply
     .code(status)
-    .headers(headersOf(reply.request))
+    .headers(commonHeaders(reply.request))
     .header('Content-Type', 'application/problem+json')
     .send(Buffer.from(JSON.stringify(problemBody(problem, page, reply.request.id))));
 }
 
 /** Keeps a client's own id if it is safe in a log. */
-function requestIdOf(sent: unknown): string {
+function chooseRequestId(sent: unknown): string {
   return typeof sent === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(sent) ? sent : randomUUID();
 }

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import { rfc3339 } from '../input/value-types.ts';
 import type { DirectoryState } from '../accounts/key-directory.ts';
-import type { Tally } from '../accounts/tally.ts';
-import { certificatesOf } from '../config/certificates.ts';
+import type { AccountStats } from '../accounts/tally.ts';
+import { listCertificates } from '../config/certificates.ts';
 import type { Settings } from '../config/config.ts';
 import type { FileState, FileStates } from '../config/file-states.ts';
 import { sum } from '../telemetry/key-uses.ts';
@@ -23,11 +23,11 @@ export interface SidecarState {
   readonly database: DirectoryState | undefined;
   readonly limits: LimitUse;
   /** Undefined while the database has not been counted yet. */
-  readonly tally: Tally | undefined;
+  readonly tally: AccountStats | undefined;
 }
 
 /** The overview that the console's first page shows. @param now epoch milliseconds */
-export function overviewOf(state: SidecarState, recent: RecentTraffic, now: number): z.output<typeof views.Overview> {
+export function viewOverview(state: SidecarState, recent: RecentTraffic, now: number): z.output<typeof views.Overview> {
   const { version, ready, settings, fileStates, needsRestart, database, limits, tally } = state;
   const accountsFile = fileStates.of('accounts');
   return {
@@ -37,7 +37,7 @@ export function overviewOf(state: SidecarState, recent: RecentTraffic, now: numb
     accounts_file: accountsFile === undefined ? null : fileView(accountsFile),
     database: database === undefined ? null : databaseView(database, now),
     master_keys: settings.store.masterKeys.length,
-    certificates: certificatesOf(settings).map(({ certificate, expiresAt }) => ({
+    certificates: listCertificates(settings).map(({ certificate, expiresAt }) => ({
       certificate,
       expires_at: rfc3339(expiresAt),
     })),
@@ -64,7 +64,7 @@ function fileView(file: FileState | undefined) {
   return { in_force: problems.length === 0, loaded_at: file === undefined ? null : rfc3339(file.loadedAt), problems };
 }
 
-function countsView({ accounts, apiKeys, expiring, credentials }: Tally) {
+function countsView({ accounts, apiKeys, expiring, credentials }: AccountStats) {
   const all = sum([...accounts.values()]);
   return {
     accounts: all,

@@ -95,7 +95,7 @@ export class ApiProblem extends Error {
  *
  * @param documentation the address of docs/errors.md: `https://docs.example/errors` gives `https://docs.example/accounts`
  */
-export function problemsPageOf(documentation: string | undefined): string | undefined {
+export function findProblemsPage(documentation: string | undefined): string | undefined {
   if (documentation === undefined) return undefined;
   const url = new URL(documentation);
   url.pathname = url.pathname.replace(/[^/.]*(\.[^/]*)?(\/?)$/, 'accounts$1$2');

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { ServerTls } from '../config/config.ts';
-import { endsOf } from '../connection-limit.ts';
+import { formatEndpoints } from '../connection-limit.ts';
 import { waitUntil } from '../promises.ts';
 import { secureContext, tls as nodeTls } from '../tls.ts';
 
@@ -34,7 +34,7 @@ export class TlsRenewal {
     this.#clientCa = clientCa;
     this.#handshakeTimeout = handshakeTimeout;
     server.on('connection', (socket: Socket) => this.#watchHandshake(socket));
-    server.prependListener('secureConnection', (socket) => this.#completed(endsOf(socket)));
+    server.prependListener('secureConnection', (socket) => this.#completed(formatEndpoints(socket)));
     if (clientCa === undefined) return;
     server.on('secureConnection', (socket) => {
       this.#connections.set(socket, { requests: 0 });
@@ -73,7 +73,7 @@ export class TlsRenewal {
   }
 
   #watchHandshake(socket: Socket): void {
-    const ends = endsOf(socket);
+    const ends = formatEndpoints(socket);
     const timeout = this.#handshakeTimeout;
     const late = timeout === undefined ? undefined : setTimeout(() => socket.destroy(), timeout);
     const handshake = { socket, late };

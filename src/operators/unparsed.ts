@@ -29,7 +29,7 @@ export class UnparsedRequests {
   }
 
   refuse(error: Error, socket: Socket): void {
-    const problem = problemOf(error);
+    const problem = toProblem(error);
     const last = this.#last.get(socket);
     // A complete request is carried out all the same: a refusal would be taken for its response.
     const isPending = last !== undefined && !last.writableFinished && (last.req.complete || last.headersSent);
@@ -45,7 +45,7 @@ export class UnparsedRequests {
 }
 
 /** The problem of an error of the parser; undefined if the client has left, or TLS failed. */
-function problemOf({ code }: Error & { readonly code?: string }): ApiProblem | undefined {
+function toProblem({ code }: Error & { readonly code?: string }): ApiProblem | undefined {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new ApiProblem('request_timeout', 'The request did not arrive in time.');
   }

@@ -1,4 +1,4 @@
-import { kindOf } from '../accounts/api-key.ts';
+import { getKind } from '../accounts/api-key.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import { Refusal } from '../errors.ts';
 import type { Admitted } from './admit/exchange.ts';
@@ -19,7 +19,7 @@ export function upstreamFields(exchange: Admitted, { client, http, snapshot }: R
   // A preflight has no identity and no key.
   if (principal !== undefined) {
     const { account, key } = principal;
-    fields.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', kindOf(key.prefix));
+    fields.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', getKind(key.prefix));
     fields.push('X-Environment', environment.name);
     // It is a valid API key, because there is a principal.
     if (environment.forwardsAuthorization && head.authorization !== undefined)

@@ -1,4 +1,4 @@
-import { kindOf } from '../accounts/api-key.ts';
+import { getKind } from '../accounts/api-key.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessLine } from '../telemetry/access-log.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
@@ -96,7 +96,7 @@ function explanation(responder: Responder, used: LimitUse['used']): object {
     request_id: id,
     match: match?.outcome,
     routes: match?.routes,
-    key_kind: principal === undefined ? undefined : kindOf(principal.key.prefix),
+    key_kind: principal === undefined ? undefined : getKind(principal.key.prefix),
     encrypts: environment === undefined ? undefined : encryption !== undefined,
     limit: exceededLimit(responder, used),
   };

@@ -10,7 +10,7 @@ type TlsListener = 'merchants' | 'operators';
 const window = 60_000;
 
 /** Failures since the last line. */
-interface Unlogged {
+interface PendingFailures {
   failures: number;
   address: string | undefined;
 }
@@ -20,7 +20,7 @@ export class HandshakeFailures {
   readonly #log: Logger;
   readonly #counter;
   /** By listener and reason, while a line was written less than a minute ago. */
-  readonly #open = new Map<string, Unlogged>();
+  readonly #open = new Map<string, PendingFailures>();
 
   constructor(registry: Registry, log: Logger) {
     this.#log = log;
@@ -48,10 +48,10 @@ export class HandshakeFailures {
     }
   }
 
-  #write(listener: TlsListener, reason: HandshakeFault, { failures, address }: Unlogged): void {
+  #write(listener: TlsListener, reason: HandshakeFault, { failures, address }: PendingFailures): void {
     this.#log.warn({ listener, reason, failures, address }, 'TLS handshakes failed');
     const series = `${listener} ${reason}`;
-    const unlogged: Unlogged = { failures: 0, address: undefined };
+    const unlogged: PendingFailures = { failures: 0, address: undefined };
     this.#open.set(series, unlogged);
     setTimeout(() => {
       this.#open.delete(series);

@@ -225,12 +225,12 @@ function envelopeCounts(registry: Registry): Record<EnvironmentName, Record<Oper
     help: 'Envelopes opened and sealed.',
     labelNames: ['environment', 'operation', 'outcome'],
   });
-  const outcomesOf = (environment: EnvironmentName, operation: Operation): Record<Outcome, Count> => ({
+  const createCounts = (environment: EnvironmentName, operation: Operation): Record<Outcome, Count> => ({
     ok: envelopes.at(environment, operation, 'ok'),
     failed: envelopes.at(environment, operation, 'failed'),
   });
   return {
-    test: { open: outcomesOf('test', 'open'), seal: outcomesOf('test', 'seal') },
-    live: { open: outcomesOf('live', 'open'), seal: outcomesOf('live', 'seal') },
+    test: { open: createCounts('test', 'open'), seal: createCounts('test', 'seal') },
+    live: { open: createCounts('live', 'open'), seal: createCounts('live', 'seal') },
   };
 }

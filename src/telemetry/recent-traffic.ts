@@ -22,7 +22,7 @@ interface Failing extends Omit<EnvironmentCount, 'unexpected' | 'codes'> {
 }
 
 /** How many accounts `failures` names. */
-const mostNamed = 20;
+const maxNamed = 20;
 
 /** The refusals of bodies that are not an envelope or do not open. */
 const envelopeCodes: ReadonlySet<RefusalCode> = new Set([
@@ -101,7 +101,7 @@ export class RecentTraffic {
       })
       .filter(({ refusals }) => refusals > 0)
       .toSorted((a, b) => b.refusals - a.refusals || (a.account < b.account ? -1 : 1))
-      .slice(0, mostNamed);
+      .slice(0, maxNamed);
   }
 
   #counts(): readonly EnvironmentCount[] {
@@ -135,7 +135,7 @@ export class RecentTraffic {
     const accounts = this.#counts()
       .filter(({ unexpected }) => unexpected > 0)
       .toSorted((a, b) => b.unexpected - a.unexpected)
-      .slice(0, mostNamed)
+      .slice(0, maxNamed)
       .map(({ account, environment, unexpected }) => ({ account, environment, envelopes: unexpected }));
     if (accounts.length > 0) log.warn({ accounts }, 'accounts that do not encrypt sent envelopes in ten minutes');
     const failures = this.failures();

@@ -16,8 +16,8 @@ interface RefusedRequest {
   readonly reason: string | undefined;
 }
 
-const mostOfOne = 50;
-const mostOfAll = 1_000;
+const maxOfAccount = 50;
+const maxRefusals = 1_000;
 
 /** The most recent refusals of known accounts: 50 of each and 1,000 in all. One account cannot displace the refusals of all others. */
 export class RefusalLog {
@@ -28,8 +28,8 @@ export class RefusalLog {
   add(refused: RefusedRequest): void {
     const { account } = refused;
     const count = this.#countOf.get(account) ?? 0;
-    if (count === mostOfOne) this.#drop(this.#refused.findIndex((each) => each.account === account));
-    else if (this.#refused.length === mostOfAll) this.#drop(0);
+    if (count === maxOfAccount) this.#drop(this.#refused.findIndex((each) => each.account === account));
+    else if (this.#refused.length === maxRefusals) this.#drop(0);
     this.#refused.push(refused);
     this.#countOf.set(account, (this.#countOf.get(account) ?? 0) + 1);
   }

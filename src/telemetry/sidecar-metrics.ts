@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import { keysFor, type MasterKey } from '../accounts/master-key.ts';
-import type { Tally } from '../accounts/tally.ts';
+import type { AccountStats } from '../accounts/tally.ts';
 
 /** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
@@ -62,7 +62,7 @@ export function inFlightMetric(registry: Registry, inFlight: () => number): void
 }
 
 /** Gauges of accounts, keys and credentials. @param tally called at each scrape; undefined while nothing has been counted yet */
-export function accountMetrics(registry: Registry, tally: () => Tally | undefined): void {
+export function accountMetrics(registry: Registry, tally: () => AccountStats | undefined): void {
   const registers = [registry];
   void new Gauge({
     name: 'envelope_sidecar_accounts',

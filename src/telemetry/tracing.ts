@@ -75,7 +75,7 @@ export class Tracing {
    * @param now         epoch milliseconds
    */
   begin(traceparent: string | undefined, trusted: boolean, startedAt: number, now: number): RequestTrace {
-    const parent = parentOf(traceparent);
+    const parent = parseParent(traceparent);
     const decision =
       trusted && parent !== undefined ? (parent.traceFlags & TraceFlags.SAMPLED) !== 0 : Math.random() < this.#sample;
     const continues = parent !== undefined;
@@ -201,7 +201,7 @@ function watched(exporter: SpanExporter, log: Logger): SpanExporter {
   };
 }
 
-function parentOf(traceparent: string | undefined): SpanContext | undefined {
+function parseParent(traceparent: string | undefined): SpanContext | undefined {
   const [, traceId, spanId, flags] = traceparent === undefined ? [] : (traceparentForm.exec(traceparent) ?? []);
   if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
   return {

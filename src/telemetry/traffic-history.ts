@@ -85,7 +85,7 @@ export class TrafficHistory {
 
   /** Counts one request. @param now epoch milliseconds */
   add(line: Outcome, now: number): void {
-    const outcome = outcomeOf(line);
+    const outcome = classifyOutcome(line);
     this.#series['1h'].add(outcome, line, now);
     this.#series['24h'].add(outcome, line, now);
   }
@@ -99,7 +99,7 @@ export class TrafficHistory {
 /** The statuses of requests without a complete response. */
 const unfinished: ReadonlySet<number> = new Set([444, 499]);
 
-function outcomeOf({ code, status }: Outcome): keyof Outcomes {
+function classifyOutcome({ code, status }: Outcome): keyof Outcomes {
   if (code !== undefined) return 'refused';
   if (unfinished.has(status)) return 'left';
   return status >= 500 ? 'failed' : 'served';

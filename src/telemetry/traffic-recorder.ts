@@ -11,7 +11,7 @@ import type { RequestTrace, Tracing, TracingSettings } from './tracing.ts';
 const reportInterval = 600_000;
 
 /** Facts of a request that its access line does not have. */
-interface Unlogged {
+interface ExtraFacts {
   /** Whether its envelope was opened. */
   readonly opened: boolean;
   /** The sidecar's own part of the time to the head of the response, in milliseconds; undefined without a response. */
@@ -49,7 +49,7 @@ export class TrafficRecorder {
   }
 
   /** Records a completed request. */
-  record(line: AccessLine, { opened, overhead, unexpectedEnvelope, trace }: Unlogged): void {
+  record(line: AccessLine, { opened, overhead, unexpectedEnvelope, trace }: ExtraFacts): void {
     const now = this.#clock();
     this.#accessLog.write(line, now);
     this.recent.add(line, opened, unexpectedEnvelope, now);

@@ -36,7 +36,7 @@ export class Files {
     const bytes = readBytes(absolute);
     this.#hash.update(`${absolute}\0${bytes.length}\0`).update(bytes);
     // The target of a symbolic link may be replaced in its own folder, which the folder of the link does not show.
-    this.seen.add(realPathOf(absolute));
+    this.seen.add(resolveRealPath(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
     const text = bytes.toString();
     // It may have secrets in it, and Node uses the memory again without clearing it.
@@ -82,7 +82,7 @@ function readBytes(path: string): Buffer {
   }
 }
 
-function realPathOf(path: string): string {
+function resolveRealPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {

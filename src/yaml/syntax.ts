@@ -15,9 +15,9 @@ export interface ParsedYaml {
   readonly value: unknown;
   readonly problems: readonly SyntaxProblem[];
   /** The offset of the member at `path`: of its value or its name, or of its parent's name if it is missing. */
-  offsetOf(path: MemberPath, part: 'name' | 'value'): number;
+  findOffset(path: MemberPath, part: 'name' | 'value'): number;
   /** Line and column of an offset, both from 1. */
-  positionOf(offset: number): { line: number; col: number };
+  locate(offset: number): { line: number; col: number };
 }
 
 /** Unlike the parser's own messages, these do not quote the text, which may be a secret. */
@@ -67,8 +67,8 @@ export function parseYaml(text: string): ParsedYaml {
   return {
     value,
     problems,
-    offsetOf: (path, part) => offsetOf(document, path, part),
-    positionOf: (offset) => lines.linePos(offset),
+    findOffset: (path, part) => findOffset(document, path, part),
+    locate: (offset) => lines.linePos(offset),
   };
 }
 
@@ -94,7 +94,7 @@ function flaws(root: unknown): SyntaxProblem[] {
     if (isMap(node)) {
       const names = new Set<string>();
       for (const { key, value } of node.items) {
-        const name = nameOf(key);
+        const name = readName(key);
         path.push(name);
         if (names.has(name)) add(key, 'duplicate member');
         names.add(name);
@@ -111,36 +111,36 @@ function flaws(root: unknown): SyntaxProblem[] {
   }
 
   function add(node: unknown, message: string): void {
-    found.push({ offset: startOf(node) ?? 0, path: [...path], message });
+    found.push({ offset: findStart(node) ?? 0, path: [...path], message });
   }
 }
 
-function offsetOf(document: Document, path: MemberPath, part: 'name' | 'value'): number {
+function findOffset(document: Document, path: MemberPath, part: 'name' | 'value'): number {
   let node: unknown = document.contents;
-  let name = startOf(node) ?? 0;
+  let name = findStart(node) ?? 0;
   for (const step of path) {
     if (isAlias(node)) node = node.resolve(document);
     if (isMap(node)) {
-      const pair = node.items.find(({ key }) => nameOf(key) === step);
+      const pair = node.items.find(({ key }) => readName(key) === step);
       if (pair === undefined) return name;
-      name = startOf(pair.key) ?? name;
+      name = findStart(pair.key) ?? name;
       node = pair.value;
     } else if (isSeq(node) && typeof step === 'number' && step < node.items.length) {
       node = node.items[step];
-      name = startOf(node) ?? name;
+      name = findStart(node) ?? name;
     } else {
       return name;
     }
   }
-  return part === 'name' ? name : (startOf(node) ?? name);
+  return part === 'name' ? name : (findStart(node) ?? name);
 }
 
-function nameOf(key: unknown): string {
+function readName(key: unknown): string {
   return isScalar(key) ? String(key.value) : String(key);
 }
 
 /** The offset of a node; undefined if nothing is written, as after `port:`. */
-function startOf(node: unknown): number | undefined {
+function findStart(node: unknown): number | undefined {
   if (!isNode(node) || node.range == null) return undefined;
   return node.range[0] < node.range[1] ? node.range[0] : undefined;
 }

@@ -25,7 +25,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
     return files.read(resolve(directory, path));
   }
 
-  function textOf(written: Written): string {
+  function readText(written: Written): string {
     if (typeof written === 'number') return String(written);
     if (typeof written === 'object') return readFile(written.file).replace(/\r?\n$/, '');
     const name = environmentReference.exec(written)?.[1];
@@ -40,7 +40,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
   function value<T>(type: ValueType<T>, goesOn = false) {
     return z
       .union(waysToWrite(type), { error: ({ input }) => mismatch(input, type) })
-      .transform(orIssue((written: Written) => parseAs(type, textOf(written)), goesOn))
+      .transform(orIssue((written: Written) => parseAs(type, readText(written)), goesOn))
       .meta({ title: type.name });
   }
 

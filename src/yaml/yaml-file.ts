@@ -75,11 +75,11 @@ export class YamlFile {
 
   /** A problem with the member at `path`, which is not added to those of the file. */
   problemAt(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): FileProblem {
-    return this.#problemFrom(this.#parsed.offsetOf(path, part), path, message);
+    return this.#problemFrom(this.#parsed.findOffset(path, part), path, message);
   }
 
   #problemFrom(offset: number, path: MemberPath, message: string): FileProblem {
-    const { line, col } = this.#parsed.positionOf(offset);
+    const { line, col } = this.#parsed.locate(offset);
     return { file: this.#name, line, column: col, path: formatPath(path), message };
   }
 }

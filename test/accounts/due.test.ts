@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compareUrgency, dueOf, MostUrgent, placeOf, readPlace, writePlace } from '../../src/accounts/due.ts';
+import { compareUrgency, listDue, MostUrgent, locate, readPlace, writePlace } from '../../src/accounts/due.ts';
 import type { StoredAccount, StoredKey } from '../../src/accounts/store.ts';
 import { runs } from '../support/property.ts';
 
@@ -30,8 +30,8 @@ test('keys come in the order of their ends, then keys and credentials in the ord
     ]),
     accountOf('oldest', [keyOf('k2', { prefix: 'pk_live_', createdAt: now - 400 * day })], 180 * day - 1),
   ];
-  const all = accounts.flatMap((account) => dueOf(account, viewing, {}));
-  const sorted = all.toSorted((a, b) => compareUrgency(placeOf(a), placeOf(b)));
+  const all = accounts.flatMap((account) => listDue(account, viewing, {}));
+  const sorted = all.toSorted((a, b) => compareUrgency(locate(a), locate(b)));
   expect(sorted.map(({ account, kind, id, warnings }) => [account, kind, id, ...warnings].join(' '))).toEqual([
     'ends secret soon expiring',
     'ends secret later due expiring',
@@ -52,9 +52,9 @@ test('keys come in the order of their ends, then keys and credentials in the ord
     expires_at: null,
   });
   const [old] = accounts;
-  expect(old && dueOf(old, viewing, { kind: 'credentials' })).toHaveLength(1);
-  expect(old && dueOf(old, viewing, { kind: 'secret', environment: 'live' })).toHaveLength(1);
-  expect(old && dueOf(old, viewing, { environment: 'test' })).toEqual([]);
+  expect(old && listDue(old, viewing, { kind: 'credentials' })).toHaveLength(1);
+  expect(old && listDue(old, viewing, { kind: 'secret', environment: 'live' })).toHaveLength(1);
+  expect(old && listDue(old, viewing, { environment: 'test' })).toEqual([]);
 });
 
 test('pages of any size, in any order of reading, are the sorted whole', () => {
@@ -71,8 +71,8 @@ test('pages of any size, in any order of reading, are the sorted whole', () => {
         ),
         181 * day,
       );
-      const all = dueOf(account, viewing, {});
-      const sorted = all.toSorted((a, b) => compareUrgency(placeOf(a), placeOf(b)));
+      const all = listDue(account, viewing, {});
+      const sorted = all.toSorted((a, b) => compareUrgency(locate(a), locate(b)));
       const found: unknown[] = [];
       let place: ReturnType<typeof readPlace>;
       for (let page = 0; page <= all.length; page += 1) {
@@ -81,7 +81,7 @@ test('pages of any size, in any order of reading, are the sorted whole', () => {
         found.push(...urgent.list);
         const last = urgent.list.at(-1);
         if (last === undefined) break;
-        place = readPlace(writePlace(placeOf(last)));
+        place = readPlace(writePlace(locate(last)));
       }
       expect(found).toEqual(sorted);
     }),

@@ -2,11 +2,11 @@ import { crc32 } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import {
   environmentNames,
-  environmentOf,
+  getEnvironment,
   isWellFormed,
   keyKinds,
-  kindOf,
-  prefixOf,
+  getKind,
+  readPrefix,
 } from '../../src/accounts/api-key.ts';
 import { hasChecksum, makeApiKey, makeKeyId } from '../../src/accounts/key-maker.ts';
 
@@ -15,8 +15,8 @@ const combinations = environmentNames.flatMap((environment) => keyKinds.map((kin
 test.each(combinations)('a key for %s and %s is well formed and has its prefix', (environment, kind) => {
   const key = makeApiKey(environment, kind);
   expect(isWellFormed(key)).toBe(true);
-  expect(environmentOf(prefixOf(key))).toBe(environment);
-  expect(kindOf(prefixOf(key))).toBe(kind);
+  expect(getEnvironment(readPrefix(key))).toBe(environment);
+  expect(getKind(readPrefix(key))).toBe(kind);
 });
 
 test('a key has 32 random base62 characters and a checksum of 6 after its prefix', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Account } from '../../src/accounts/account.ts';
-import { tallyOf } from '../../src/accounts/tally.ts';
+import { countAccounts } from '../../src/accounts/tally.ts';
 import { acmeLive, acmeTest, apiKey, encryptionOf } from '../support/sidecar.ts';
 
 const day = 86_400_000;
@@ -12,13 +12,13 @@ function account(more: Partial<Account> = {}): Account {
 }
 
 function keyCounts(...keys: Account['keys']): string[] {
-  return tallyOf([account({ keys })], now)
+  return countAccounts([account({ keys })], now)
     .apiKeys.filter(({ count }) => count > 0)
     .map(({ environment, kind, rotation, count }) => `${environment} ${kind} ${rotation} ${count}`);
 }
 
 function credentialCounts(...accounts: readonly Account[]): string[] {
-  return tallyOf(accounts, now)
+  return countAccounts(accounts, now)
     .credentials.filter(({ count }) => count > 0)
     .map(({ environment, rotation, count }) => `${environment} ${rotation} ${count}`);
 }
@@ -26,7 +26,7 @@ function credentialCounts(...accounts: readonly Account[]): string[] {
 const key = (prefix: string): string => `${prefix}${'x'.repeat(16)}`;
 
 test('without accounts every series is zero, so that the set of series is constant', () => {
-  const { accounts, apiKeys, expiring, credentials } = tallyOf([], now);
+  const { accounts, apiKeys, expiring, credentials } = countAccounts([], now);
   expect([...accounts]).toEqual([
     ['none', 0],
     ['test', 0],
@@ -54,7 +54,7 @@ test('an account counts in each environment in which it encrypts, even if it is 
   const accounts = [{}, {}, {}, { test }, { test }, { live }, { test, live }].map((encryption) =>
     account({ encryption }),
   );
-  const counts = tallyOf([...accounts, account({ active: false, encryption: { live } })], now).accounts;
+  const counts = countAccounts([...accounts, account({ active: false, encryption: { live } })], now).accounts;
   expect(Object.fromEntries(counts)).toEqual({ none: 3, test: 2, live: 2, both: 1 });
 });
 
@@ -95,7 +95,7 @@ describe('an API key', () => {
 describe('an API key with an expiry', () => {
   const notice = 30 * day;
   function expiringOf(...keys: Account['keys']): object[] {
-    return tallyOf([account({ keys })], now).expiring.filter(({ next }) => next !== Infinity);
+    return countAccounts([account({ keys })], now).expiring.filter(({ next }) => next !== Infinity);
   }
   const labels = { environment: 'live', kind: 'secret' };
 

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { certificatesOf } from '../../src/config/certificates.ts';
+import { listCertificates } from '../../src/config/certificates.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { startGateway } from '../support/gateway.ts';
 import { configOf } from '../support/sidecar.ts';
@@ -20,7 +20,7 @@ test('every certificate of a configuration is reported with its member', () => {
     ...environment,
     upstream: { ...environment.upstream, ...issued, ca: authority.cert },
   }));
-  const found = certificatesOf({ ...base, listen: { ...base.listen, tls }, operators, environments });
+  const found = listCertificates({ ...base, listen: { ...base.listen, tls }, operators, environments });
   expect(Object.fromEntries(found.map(({ certificate, expiresAt }) => [certificate, expiresAt]))).toEqual({
     'listen.tls.cert': end(issued.cert),
     'listen.tls.clientCa': end(authority.cert),
@@ -35,7 +35,7 @@ test('a chain expires with its first certificate, a bundle of authorities with i
   const several = `${later.cert}\n${authority.cert}`;
   const tls = { cert: several, key: issued.key, clientCa: several };
   expect(end(later.cert)).toBeGreaterThan(end(authority.cert));
-  expect(certificatesOf({ ...base, listen: { ...base.listen, tls } })).toEqual([
+  expect(listCertificates({ ...base, listen: { ...base.listen, tls } })).toEqual([
     { certificate: 'listen.tls.cert', expiresAt: end(authority.cert) },
     { certificate: 'listen.tls.clientCa', expiresAt: end(later.cert) },
   ]);

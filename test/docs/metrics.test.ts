@@ -7,7 +7,7 @@ import { Registry, type Metric } from 'prom-client';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
 import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
-import { tallyOf } from '../../src/accounts/tally.ts';
+import { countAccounts } from '../../src/accounts/tally.ts';
 import { beginning } from '../../src/audit/chain.ts';
 import { reportableCodes } from '../../src/config/choices.ts';
 import { ClockWatch } from '../../src/telemetry/clock-watch.ts';
@@ -70,7 +70,7 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
     () => 0,
     () => 0,
   ).stop();
-  accountMetrics(registry, () => tallyOf([], 0));
+  accountMetrics(registry, () => countAccounts([], 0));
   for (const file of ['sidecar', 'accounts'] as const) reloads.loaded(file, 0);
   operatorsMetrics(registry);
   const handshakes = new HandshakeFailures(registry, silent);

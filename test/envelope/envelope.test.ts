@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { encodings } from '../../src/envelope/encoding.ts';
-import { codecOf } from '../../src/envelope/formats.ts';
+import { createCodec } from '../../src/envelope/formats.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
 import { wrongCredentials } from '../../src/envelope/ciphertext-hints.ts';
 import { JsonReader } from '../../src/envelope/json-reader.ts';
@@ -9,8 +9,8 @@ import { hintForBody } from '../../src/envelope/hints.ts';
 import { cipher, credentials, iv, key, now, openssl, otherCredentials } from './fixtures.ts';
 import { anyCharacter, runs } from '../support/property.ts';
 
-const codec = codecOf(credentials, 'hex');
-const otherCodec = codecOf(otherCredentials, 'hex');
+const codec = createCodec(credentials, 'hex');
+const otherCodec = createCodec(otherCredentials, 'hex');
 const document = Buffer.from('{"amount": 10.50, "note": "é"}');
 
 function envelope(data: string): Buffer {
@@ -279,7 +279,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (array) => {
         const ciphertext = openssl(key, iv, array).toString(encoding);
-        expect(codecOf(credentials, encoding).seal(Buffer.from(array))).toBe(`{"data":"${ciphertext}"}`);
+        expect(createCodec(credentials, encoding).seal(Buffer.from(array))).toBe(`{"data":"${ciphertext}"}`);
       }),
       { numRuns: runs(25) },
     );
@@ -289,7 +289,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     fc.assert(
       fc.property(fc.json({ stringUnit: anyCharacter }), (json) => {
         const plaintext = Buffer.from(json);
-        const body = Buffer.from(codecOf(credentials, encoding).seal(plaintext));
+        const body = Buffer.from(createCodec(credentials, encoding).seal(plaintext));
         expect(isEnvelope(body)).toBe(true);
         expect(openEnvelope(body, [codec])).toMatchObject({ plaintext });
       }),
@@ -300,31 +300,31 @@ describe.each(encodings)('sealing in %s', (encoding) => {
   test('in pieces makes the same envelope, however the plaintext is cut', () => {
     fc.assert(
       fc.property(chunks, (chunks) => {
-        const sealer = codecOf(credentials, encoding).stream();
+        const sealer = createCodec(credentials, encoding).stream();
         const pieces = [...chunks.map((chunk) => sealer.update(chunk)), sealer.end()];
         expect(pieces[0]).toMatch(/^\{"data":"/);
         expect(pieces.at(-1)).toMatch(/"\}$/);
-        expect(pieces.join('')).toBe(codecOf(credentials, encoding).seal(Buffer.concat(chunks)));
+        expect(pieces.join('')).toBe(createCodec(credentials, encoding).seal(Buffer.concat(chunks)));
       }),
       { numRuns: runs(500) },
     );
   });
 
   test('in pieces holds back less than a block and a group of base64', () => {
-    const sealer = codecOf(credentials, encoding).stream();
+    const sealer = createCodec(credentials, encoding).stream();
     let plain = 0;
     let sealed = 0;
     for (let size = 0; size < 200; size += 1) {
       sealed += sealer.update(Buffer.alloc(size)).length;
       plain += size;
-      expect(codecOf(credentials, encoding).sealedLength(plain) - sealed).toBeLessThanOrEqual(16 * 2 + 4 + 2);
+      expect(createCodec(credentials, encoding).sealedLength(plain) - sealed).toBeLessThanOrEqual(16 * 2 + 4 + 2);
     }
   });
 
   test('has a length that is known in advance', () => {
     for (let length = 0; length <= 100; length += 1) {
-      const sealed = codecOf(credentials, encoding).seal(Buffer.alloc(length));
-      expect(codecOf(credentials, encoding).sealedLength(length)).toBe(Buffer.byteLength(sealed));
+      const sealed = createCodec(credentials, encoding).seal(Buffer.alloc(length));
+      expect(createCodec(credentials, encoding).sealedLength(length)).toBe(Buffer.byteLength(sealed));
     }
   });
 });

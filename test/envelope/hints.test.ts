@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { hintForCiphertext, wrongCredentials } from '../../src/envelope/ciphertext-hints.ts';
-import { codecOf } from '../../src/envelope/formats.ts';
+import { createCodec } from '../../src/envelope/formats.ts';
 import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
 import { credentials } from './fixtures.ts';
 
@@ -8,7 +8,7 @@ const bytes = Buffer.alloc(32, 0xfb);
 const hex = bytes.toString('hex');
 const pairs = hex.match(/../g) ?? [];
 
-const codec = codecOf(credentials, 'hex');
+const codec = createCodec(credentials, 'hex');
 
 describe('hintForCiphertext', () => {
   test.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { codecOf } from '../../src/envelope/formats.ts';
+import { createCodec } from '../../src/envelope/formats.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
 import { inSlices, sliceLength } from '../../src/envelope/slices.ts';
 import { credentials, otherCredentials } from './fixtures.ts';
@@ -38,10 +38,10 @@ describe('inSlices', () => {
 });
 
 describe('a body of several slices', () => {
-  const codec = codecOf(credentials, 'hex');
-  const other = codecOf(otherCredentials, 'base64');
+  const codec = createCodec(credentials, 'hex');
+  const other = createCodec(otherCredentials, 'base64');
   const document = Buffer.from(JSON.stringify({ note: 'é'.repeat(sliceLength + 1) }));
-  const envelopes = [codec, codecOf(credentials, 'base64'), other].map((each) => Buffer.from(each.seal(document)));
+  const envelopes = [codec, createCodec(credentials, 'base64'), other].map((each) => Buffer.from(each.seal(document)));
 
   test('opens with the credentials that fit, byte for byte', async () => {
     for (const body of envelopes) {
@@ -66,7 +66,7 @@ describe('a body of several slices', () => {
   });
 
   const [sealed = ''] = envelopes.map((body) => body.toString());
-  const base64 = codecOf(credentials, 'base64').seal(document);
+  const base64 = createCodec(credentials, 'base64').seal(document);
   const brackets = '['.repeat(2 * sliceLength);
 
   test.each([

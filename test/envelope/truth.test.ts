@@ -4,10 +4,10 @@ import { parseCredentials } from '../../src/envelope/formats.ts';
 import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
 import type { Credentials } from '../../src/envelope/credentials.ts';
 import { isJson } from '../../src/envelope/json.ts';
-import { causeOf } from '../../src/envelope/diagnosis.ts';
+import { findCause } from '../../src/envelope/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
-import { codecOf } from '../../src/envelope/formats.ts';
-import { ivsFor, keysFor } from '../../src/envelope/guesses.ts';
+import { createCodec } from '../../src/envelope/formats.ts';
+import { ivsFor, keysFor } from '../../src/envelope/candidates.ts';
 import { falseIn, namedIn, type Part } from './claims.ts';
 import { accepted, ciphertexts, strings, bodies, headers } from './slip-list.ts';
 import { encrypt, iv, key } from './slips.ts';
@@ -99,7 +99,7 @@ describe('no hint names a thing that is right', () => {
       const faults: Part[] = [...wrong];
       if (!isJson(Buffer.from(document as string))) faults.push('plaintext');
       if (faults.length === 0) continue;
-      const hint = causeOf(ciphertext.toString('hex'), credentials, key, iv);
+      const hint = findCause(ciphertext.toString('hex'), credentials, key, iv);
       // A letter that is wrong may still make JSON.
       if (hint === undefined) continue;
       expect([name, hint, falseIn(hint, faults)]).toEqual([name, hint, []]);
@@ -119,7 +119,7 @@ describe('of what is made of key and IV by mistake, no hint names another than t
           const made = [usedKey.name, usedIv.name].filter((name) => name !== '');
           const algorithm = `aes-${usedKey.bytes.length * 8}-cbc`;
           const ciphertext = encrypt(document, { algorithm, usedKey: usedKey.bytes, usedIv: usedIv.bytes });
-          const cause = causeOf(ciphertext.toString('hex'), credentials, key, iv);
+          const cause = findCause(ciphertext.toString('hex'), credentials, key, iv);
           if (made.length === 0 || cause === undefined) continue;
           // Of a short document, several IVs may make JSON.
           const others = [/^another IV was used: [^;]*$/, /^no IV or one of zeros was used: [^;]*$/];
@@ -141,7 +141,7 @@ function rulesFor(keyHeader: string, ivHeader: string): string {
 }
 
 describe('the list of slips', () => {
-  const codec = codecOf(credentials, 'hex');
+  const codec = createCodec(credentials, 'hex');
 
   /** The hint for each slip, and what is wrong. */
   async function hints(): Promise<
@@ -150,10 +150,10 @@ describe('the list of slips', () => {
     const all: [string, string, readonly Part[], RegExp][] = [];
     for (const [name, ciphertext, wrong, cause] of ciphertexts) {
       const data = typeof ciphertext === 'string' ? ciphertext : ciphertext.toString('hex');
-      all.push([name, causeOf(data, credentials, key, iv) ?? 'it opens', wrong, cause]);
+      all.push([name, findCause(data, credentials, key, iv) ?? 'it opens', wrong, cause]);
     }
     for (const [name, data, cause] of strings) {
-      all.push([name, causeOf(data, credentials, key, iv) ?? 'it opens', ['form'], cause]);
+      all.push([name, findCause(data, credentials, key, iv) ?? 'it opens', ['form'], cause]);
       const opened = await openEnvelope(Buffer.from(JSON.stringify({ data })), [codec]);
       const hint =
         'code' in opened ? hintForBody(Buffer.from(JSON.stringify({ data })), opened.code, codec) : 'it opens';

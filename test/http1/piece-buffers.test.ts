@@ -17,14 +17,14 @@ test.each([
 ])('the memory of a copied piece of %i bytes is used again once it is released: %s', (length, isReused) => {
   const buffers = new PieceBuffers();
   const piece = Buffer.alloc(length, 'a');
-  const first = buffers.copyOf(piece);
-  const second = buffers.copyOf(piece);
+  const first = buffers.copy(piece);
+  const second = buffers.copy(piece);
   expect(samePlace(second, first)).toBe(false);
   piece.fill('b');
   expect(first.equals(Buffer.alloc(length, 'a'))).toBe(true);
 
   buffers.release(first);
-  const third = buffers.copyOf(piece);
+  const third = buffers.copy(piece);
   expect(third.equals(piece)).toBe(true);
   expect(samePlace(third, first)).toBe(isReused);
   expect(second.equals(Buffer.alloc(length, 'a'))).toBe(true);
@@ -32,8 +32,8 @@ test.each([
 
 test('no more than 32 buffers are kept', () => {
   const buffers = new PieceBuffers();
-  const copies = Array.from({ length: 33 }, () => buffers.copyOf(Buffer.alloc(largest)));
+  const copies = Array.from({ length: 33 }, () => buffers.copy(Buffer.alloc(largest)));
   for (const copy of copies) buffers.release(copy);
-  const again = new Set(copies.map(() => buffers.copyOf(Buffer.alloc(largest)).buffer));
+  const again = new Set(copies.map(() => buffers.copy(Buffer.alloc(largest)).buffer));
   expect(copies.filter(({ buffer }) => again.has(buffer))).toHaveLength(32);
 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { needsRestart } from '../../src/config/needs-restart.ts';
-import { configurationOf } from '../../src/operators/configuration.ts';
+import { viewConfiguration } from '../../src/operators/configuration.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { filesIn } from '../config/files.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -28,7 +28,7 @@ function load(sidecar: object, files: Readonly<Record<string, string>> = {}, env
 
 /** The response with a configuration, and its whole text. */
 function told(config: Config): { readonly members: readonly Member[]; readonly text: string } {
-  const shown = configurationOf(config);
+  const shown = viewConfiguration(config);
   return { members: shown.members, text: JSON.stringify(shown) };
 }
 

@@ -2,7 +2,7 @@ import { appendFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
-import { problemOf } from '../../src/operators/problem-of.ts';
+import { toProblem } from '../../src/operators/to-problem.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { dashboard, expectProblem, startApi } from './api.ts';
 
@@ -47,6 +47,6 @@ test('a token of one account does not learn which lines of the trail are unreada
 
 test.each(['kms_refused', 'kms_unavailable'] as const)('a token of one account does not learn why %s', (code) => {
   const error = new AccountsError(code, 'Decrypt of the KMS at /run/kms/kms.sock failed: no such key (gRPC 5)');
-  expect(problemOf(error, own)).toMatchObject({ code, message: expect.not.stringMatching(/KMS|key/) as string });
-  expect(problemOf(error, dashboard).message).toContain('/run/kms/kms.sock');
+  expect(toProblem(error, own)).toMatchObject({ code, message: expect.not.stringMatching(/KMS|key/) as string });
+  expect(toProblem(error, dashboard).message).toContain('/run/kms/kms.sock');
 });

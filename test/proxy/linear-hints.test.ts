@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { ambiguousText } from '../../src/proxy/admit/ambiguity.ts';
 import type { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { hintForBody, hintForHeaders, hintForTestBody } from '../../src/envelope/hints.ts';
-import { slipOfPlaintext } from '../../src/envelope/plaintext-hints.ts';
+import { findPlaintextMistake } from '../../src/envelope/plaintext-hints.ts';
 import { codecOf, acmeTest } from '../support/sidecar.ts';
 
 /** Pieces of which a sender can make a long text: those that the patterns of hints look for. */
@@ -35,7 +35,7 @@ test.each(pieces)('a hint for a long text of %j takes a time that grows with its
       for (const hint of [
         () => hintForBody(bytes, 'decryption_failed', codec),
         () => hintForTestBody(bytes, 'decrypt'),
-        () => slipOfPlaintext(bytes),
+        () => findPlaintextMistake(bytes),
         () => hintForHeaders(data.slice(0, 16_000), data.slice(0, 16_000)),
       ]) {
         expect(cpu(() => void hint())).toBeLessThan(most);

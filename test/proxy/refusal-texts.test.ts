@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { hintForPlaintext } from '../../src/envelope/accepted-hints.ts';
-import { causeOf } from '../../src/envelope/diagnosis.ts';
+import { findCause } from '../../src/envelope/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
-import { Refusal, refusalOf, refusals, type RefusalCode } from '../../src/errors.ts';
+import { Refusal, findRefusal, refusals, type RefusalCode } from '../../src/errors.ts';
 import { refused } from '../../src/proxy/admit/exchange.ts';
 import type { Sealing } from '../../src/proxy/admit/sealing.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
@@ -69,13 +69,14 @@ async function bodiesOf(
 }
 
 function documentOf(code: RefusalCode, hint: string): Buffer {
-  const { title, status, detail, forwarded = 'no' } = refusalOf(code);
+  const { title, status, detail, forwarded = 'no' } = findRefusal(code);
   const type = `https://docs.example/\u652f\u4ed8/\u00e9#${code}`;
   return Buffer.from(JSON.stringify({ type, title, status, detail, code, request_id: 'id-1', forwarded, hint }));
 }
 
 /** How many of two pipelined requests are answered. */
-const answered = (code: RefusalCode, minor: 0 | 1): number => (refusalOf(code).closes === true || minor === 0 ? 1 : 2);
+const answered = (code: RefusalCode, minor: 0 | 1): number =>
+  findRefusal(code).closes === true || minor === 0 ? 1 : 2;
 
 describe('every text arrives byte for byte', () => {
   test.each(codes)('in plain: %s', async (code) => {
@@ -87,7 +88,7 @@ describe('every text arrives byte for byte', () => {
     }
   });
 
-  test.each(codes.filter((code) => refusalOf(code).sealed))('sealed: %s', async (code) => {
+  test.each(codes.filter((code) => findRefusal(code).sealed))('sealed: %s', async (code) => {
     for (const hint of texts) {
       const sealing = { sealer: codecOf(acmeTest), inGrace: false, credentials: 'current' } as const;
       const received = await bodiesOf(code, hint, sealing, 1);
@@ -139,7 +140,7 @@ describe('what the hints say of the list of slips arrives as it was written', ()
     const { rows, upstream } = await ask(all, async ([name, sent]) => {
       const data = typeof sent === 'string' ? sent : sent.toString('hex');
       const body = Buffer.from(JSON.stringify({ encrypted_data: data }));
-      return [name, decrypt, { key, iv }, body, causeOf(data, credentials, key, iv)];
+      return [name, decrypt, { key, iv }, body, findCause(data, credentials, key, iv)];
     });
     expectEqual(rows);
     // Some quote what the caller has encrypted.

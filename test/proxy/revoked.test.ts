@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
-import { codecOf } from '../../src/envelope/formats.ts';
+import { createCodec } from '../../src/envelope/formats.ts';
 import type { RefusalCode } from '../../src/errors.ts';
 import { envelopeOf } from '../support/client.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
@@ -111,7 +111,7 @@ test('a request that awaits its response is not broken off: it may be a payment'
 describe('a body that arrives after its head', () => {
   const on = acme.encryption.test;
   if (on?.type !== 'on') throw new Error('acme encrypts in test');
-  const other = codecOf(credentialsOf(acmeLive), 'hex');
+  const other = createCodec(credentialsOf(acmeLive), 'hex');
   const encrypting = (test?: Encryption): Account => ({ ...acme, encryption: test === undefined ? {} : { test } });
   const ended = { previous: on.current, until: 1 };
 

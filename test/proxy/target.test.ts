@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { pathOf } from '../../src/proxy/admit/target.ts';
+import { readPath } from '../../src/proxy/admit/target.ts';
 
 const octets = Array.from({ length: 256 }, (_, octet) => octet);
 const hex = (octet: number): string => octet.toString(16).padStart(2, '0');
@@ -31,7 +31,7 @@ describe('a path', () => {
     '/a%3Bb',
     '/*',
   ])('%s is accepted', (path) => {
-    expect(pathOf(path)).toBe(path);
+    expect(readPath(path)).toBe(path);
   });
 
   test.each([
@@ -76,14 +76,14 @@ describe('a path', () => {
     ['/%F4%90%80%80', 'beyond Unicode'],
     ['/caf\u00e9', 'non-ASCII bytes'],
   ])('%j is refused: %s', (path) => {
-    expect(pathOf(path)).toBeUndefined();
-    expect(pathOf(`${path}?x=1`)).toBeUndefined();
+    expect(readPath(path)).toBeUndefined();
+    expect(readPath(`${path}?x=1`)).toBeUndefined();
   });
 
   test('may have exactly the characters without a special meaning', () => {
     const taken = octets
       .map((octet) => String.fromCharCode(octet))
-      .filter((char) => pathOf(`/a${char}b`) !== undefined);
+      .filter((char) => readPath(`/a${char}b`) !== undefined);
     const expected = octets.map((octet) => String.fromCharCode(octet)).filter((char) => plainInPath.test(char));
     // A slash begins a segment, and a question mark the query.
     expect(taken).toEqual([...expected, '/', '?'].toSorted());
@@ -93,7 +93,7 @@ describe('a path', () => {
     ['lower', hex],
     ['upper', (octet: number) => hex(octet).toUpperCase()],
   ])('may have an octet encoded in %s case only if the plain character would mean something else', (_case, encode) => {
-    const isTaken = (octet: number): boolean => pathOf(`/a%${encode(octet)}b`) !== undefined;
+    const isTaken = (octet: number): boolean => readPath(`/a%${encode(octet)}b`) !== undefined;
     const isExpected = (octet: number): boolean => {
       const char = String.fromCharCode(octet);
       const isControl = octet < 0x20 || octet === 0x7f;
@@ -107,12 +107,12 @@ describe('a query', () => {
   test.each(['', 'a=1&b=2', 'a=%2e%2e%2f', 'path=/a//b/../c', 'a;b', '??', 'a=%zz', '"<>[]{}|^`'])(
     '%j is left alone',
     (query) => {
-      expect(pathOf(`/api?${query}`)).toBe('/api');
+      expect(readPath(`/api?${query}`)).toBe('/api');
     },
   );
 
   test('takes printable ASCII without the fragment and the backslash', () => {
-    const taken = octets.filter((octet) => pathOf(`/a?b${String.fromCharCode(octet)}`) !== undefined);
+    const taken = octets.filter((octet) => readPath(`/a?b${String.fromCharCode(octet)}`) !== undefined);
     const expected = octets.filter(
       (octet) => octet > 0x20 && octet < 0x7f && !'#\\'.includes(String.fromCharCode(octet)),
     );

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { request, type IncomingHttpHeaders } from 'node:http';
 import { expect } from 'vitest';
-import { refusalOf, type RefusalCode } from '../../src/errors.ts';
+import { findRefusal, type RefusalCode } from '../../src/errors.ts';
 
 /** The address that a request is sent to; 127.0.0.1 by default. */
 interface Listener {
@@ -112,7 +112,7 @@ export function explained(body: string, code: RefusalCode): object {
 }
 
 function expectProblem(response: Response, body: string, code: RefusalCode, hint?: string): void {
-  const { status, title, detail, retryAfter, forwarded } = refusalOf(code);
+  const { status, title, detail, retryAfter, forwarded } = findRefusal(code);
   expect(explained(body, code)).toEqual({
     type: 'about:blank',
     title,

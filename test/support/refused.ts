@@ -1,5 +1,5 @@
 import { expect, vi } from 'vitest';
-import { refusalOf, type RefusalCode } from '../../src/errors.ts';
+import { findRefusal, type RefusalCode } from '../../src/errors.ts';
 import { explained } from './client.ts';
 import { openConnection, parseOnly, type Connection, type RawResponse } from './connection.ts';
 import { configOf, keys, startSidecar, type TestSidecar } from './sidecar.ts';
@@ -32,7 +32,7 @@ export function post(...headers: readonly string[]): string {
 
 /** Expects a refusal of a request without an id: its body, a new id, and `Connection: close`. */
 export function expectRefusal(response: RawResponse, code: RefusalCode): void {
-  const { status, title, detail } = refusalOf(code);
+  const { status, title, detail } = findRefusal(code);
   expect(response.status).toBe(status);
   expect(response.headers).toMatchObject({
     'content-type': 'application/problem+json',
@@ -64,7 +64,7 @@ export async function expectOnlyRefused(
   expect(client.ending).toBe('end');
   expect(upstream.heads()).toBe(0);
   await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
-  expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code, route: 'none' });
+  expect(sidecar.accessLines()[0]).toMatchObject({ status: findRefusal(code).status, code, route: 'none' });
 }
 
 /** The same for a request without a known end: it is read and discarded until its client has the response. */
@@ -83,7 +83,7 @@ export async function expectRefusedOnceRead(
   expect(JSON.parse(response.body)).toMatchObject({ code });
   expect(upstream.seen).toEqual([]);
   await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
-  expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code });
+  expect(sidecar.accessLines()[0]).toMatchObject({ status: findRefusal(code).status, code });
 }
 
 /** Waits until the other end has closed the connection, which further bytes show by a reset. */

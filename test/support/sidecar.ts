@@ -5,10 +5,10 @@ import { Registry } from 'prom-client';
 import { onTestFinished } from 'vitest';
 import { App } from '../../src/app.ts';
 import type { Account, Encryption, EncryptionOn } from '../../src/accounts/account.ts';
-import { sha256Hex, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
+import { sha256Hex, readPrefix, type ApiKey } from '../../src/accounts/api-key.ts';
 import type { Config, OperatorsListener, OperatorsToken, Route, UpstreamTarget } from '../../src/config/config.ts';
 import type { Credentials } from '../../src/envelope/credentials.ts';
-import { codecOf as codecFor, parseCredentials } from '../../src/envelope/formats.ts';
+import { createCodec as codecFor, parseCredentials } from '../../src/envelope/formats.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Defer } from './file-wide.ts';
 
@@ -36,7 +36,7 @@ export function apiKey(key: string, more: Partial<ApiKey> = {}): ApiKey {
   const id = `${key.slice(0, 7)}-${key.slice(8, 14)}`;
   return {
     id,
-    prefix: prefixOf(key),
+    prefix: readPrefix(key),
     hash: sha256Hex(key),
     createdAt: 0,
     expiresAt: undefined,

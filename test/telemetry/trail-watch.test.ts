@@ -5,7 +5,7 @@ import { Trail } from '../../src/accounts/file/trail.ts';
 import { PostgresStore } from '../../src/accounts/postgres/store.ts';
 import { trailState } from '../../src/accounts/postgres/trail.ts';
 import { changePool } from '../../src/accounts/postgres/clients.ts';
-import type { AppendedEvent, AuditEvent, Changed, Store, TrailState } from '../../src/accounts/store.ts';
+import type { AppendedEvent, AuditEvent, ChangeResult, Store, TrailState } from '../../src/accounts/store.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { TrailWatch } from '../../src/telemetry/trail-watch.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const event: AuditEvent = { at: 1, actor: 'user:ana', action: 'accounts_exported
 
 /** Counts, so that no two events are equal. */
 let time = 0;
-const add = (store: Store): Promise<Changed<undefined>> =>
+const add = (store: Store): Promise<ChangeResult<undefined>> =>
   store.change([], () => ({ accounts: [], events: [{ ...event, at: (time += 1) }], result: undefined }));
 
 /** A watch, and what it has told. */

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Account } from '../../src/accounts/account.ts';
-import { refusalOf } from '../../src/errors.ts';
+import { findRefusal } from '../../src/errors.ts';
 import { parseAddress } from '../../src/upstream/connect.ts';
 import { upgrade } from '../../src/upstream/upgrade.ts';
 import { ignored } from '../support/ask-upstream.ts';
@@ -284,7 +284,7 @@ describe('a refused handshake', () => {
     name: string,
     path: string,
     headers: Record<string, string>,
-    code: Parameters<typeof refusalOf>[0],
+    code: Parameters<typeof findRefusal>[0],
   ])[] = [
     ['without a key', '/ws/feed', {}, 'missing_api_key'],
     ['with an unknown key', '/ws/feed', { Authorization: 'Bearer sk_test_unknownunknownunknown' }, 'invalid_api_key'],
@@ -308,14 +308,14 @@ describe('a refused handshake', () => {
       const { upstream, sidecar } = await startEcho();
       const socket = connect(sidecar, path, headers);
       const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
-      expect(response.statusCode).toBe(refusalOf(code).status);
+      expect(response.statusCode).toBe(findRefusal(code).status);
       expect(response.headers['content-type']).toBe('application/problem+json');
       let body = '';
       for await (const chunk of response) body += String(chunk);
       expect(JSON.parse(body)).toMatchObject({ code, request_id: response.headers['x-request-id'] });
       expect(upstream.handshakes).toEqual([]);
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
-      expect(sidecar.accessLines()).toMatchObject([{ status: refusalOf(code).status, code }]);
+      expect(sidecar.accessLines()).toMatchObject([{ status: findRefusal(code).status, code }]);
     },
   );
 

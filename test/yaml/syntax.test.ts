@@ -4,7 +4,7 @@ import { parseYaml } from '../../src/yaml/syntax.ts';
 /** Line and column of a member, as one text. */
 function place(text: string, path: (string | number)[], part: 'name' | 'value' = 'value'): string {
   const parsed = parseYaml(text);
-  const { line, col } = parsed.positionOf(parsed.offsetOf(path, part));
+  const { line, col } = parsed.locate(parsed.findOffset(path, part));
   return `${line}:${col}`;
 }
 

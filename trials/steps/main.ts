@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { credentialsOf } from '../../test/support/sidecar.ts';
-import { causeOf } from '../../src/envelope/diagnosis.ts';
+import { findCause } from '../../src/envelope/diagnosis.ts';
 import { decodeInSlices } from '../../src/envelope/encoding.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
-import { codecOf } from '../../src/envelope/formats.ts';
+import { createCodec } from '../../src/envelope/formats.ts';
 import { hintForBody } from '../../src/envelope/hints.ts';
 import { isJson, minifyJson } from '../../src/envelope/json.ts';
 import { stringMember } from '../../src/envelope/members.ts';
 import { sliceLength } from '../../src/envelope/slices.ts';
-import { soleData } from '../../src/envelope/sole-member.ts';
+import { readDataMember } from '../../src/envelope/sole-member.ts';
 import { BodyReader } from '../../src/http1/body-reader.ts';
 import { HeldText } from '../../src/http1/held-text.ts';
 import { maxLines } from '../../src/http1/incoming.ts';
@@ -22,7 +22,7 @@ const runs = 30;
 
 const secrets = { key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le', iv: 'Bn4Mx8Cz1Vl6Kj3H' };
 const credentials = credentialsOf(secrets);
-const codec = codecOf(credentials, 'hex');
+const codec = createCodec(credentials, 'hex');
 const testBody = 65_536;
 
 /** The result of work on no more than a slice, which is no promise. */
@@ -53,8 +53,8 @@ const hints = {
 };
 const encryptedText = randomBytes(testBody / 2 - 32).toString('hex');
 /** Looks like JSON at every place, and is none. */
-const sealedBrackets = codecOf(credentials, 'base64').seal(Buffer.alloc((testBody * 3) / 4 - 48, '['));
-const encryptedBrackets = atOnce(soleData(Buffer.from(sealedBrackets)))?.toString() ?? '';
+const sealedBrackets = createCodec(credentials, 'base64').seal(Buffer.alloc((testBody * 3) / 4 - 48, '['));
+const encryptedBrackets = atOnce(readDataMember(Buffer.from(sealedBrackets)))?.toString() ?? '';
 const encryptedSlice = Buffer.from(sealed.toString().replace('data', 'encrypted_data'));
 
 /** What a socket delivers at once, as chunks of a body. */
@@ -71,8 +71,8 @@ function readChunks(bytes: Buffer): void {
 const steps: readonly (readonly [name: string, bytes: number, work: () => unknown])[] = [
   ['read chunks of one byte', shortChunks.length, () => readChunks(shortChunks)],
   ['read chunks of one byte with an extension', longChunks.length, () => readChunks(longChunks)],
-  ['find `data`', slice.length, () => soleData(slice)],
-  ['find `data`, written in escapes', escapes.length, () => soleData(escapes)],
+  ['find `data`', slice.length, () => readDataMember(slice)],
+  ['find `data`, written in escapes', escapes.length, () => readDataMember(escapes)],
   ['decode hex', sliceLength, () => decodeInSlices(Buffer.from(hex))],
   ['decode base64', sliceLength, () => decodeInSlices(Buffer.from(Buffer.from(hex, 'hex').toString('base64')))],
   ['check JSON', document.length, () => isJson(document)],
@@ -100,12 +100,12 @@ const steps: readonly (readonly [name: string, bytes: number, work: () => unknow
   [
     'diagnosis of a ciphertext',
     encryptedText.length,
-    () => causeOf(encryptedText, credentials, secrets.key, secrets.iv),
+    () => findCause(encryptedText, credentials, secrets.key, secrets.iv),
   ],
   [
     'diagnosis of open brackets',
     encryptedBrackets.length,
-    () => causeOf(encryptedBrackets, credentials, secrets.key, secrets.iv),
+    () => findCause(encryptedBrackets, credentials, secrets.key, secrets.iv),
   ],
   ['seal a response', testBody, () => codec.seal(testDocument)],
 ];

@@ -4,7 +4,7 @@ import type { KeyDirectory } from '../key-directory.ts';
 import type { Accounts } from '../accounts.ts';
 import type { PlainOperations } from '../plain-operations.ts';
 import type { TrailState } from '../store.ts';
-import { tallyOf, type Tally } from '../tally.ts';
+import { countAccounts, type AccountStats } from '../tally.ts';
 import { Vault } from '../vault.ts';
 import { memoryDirectory } from './directory.ts';
 import { OperationsThreads, type OperationsThreadOptions } from './thread.ts';
@@ -44,8 +44,8 @@ export class FileAccounts implements Accounts {
     return new Trail(realpathSync(this.#file)).state(seen);
   }
 
-  tally(): Tally {
-    return tallyOf(this.#accounts, this.#clock());
+  tally(): AccountStats {
+    return countAccounts(this.#accounts, this.#clock());
   }
 
   async close(): Promise<void> {

@@ -1,7 +1,7 @@
 import { Document, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
 import type { StoredAccount } from '../store.ts';
-import { isList, isMembers, membersOf, type Members, type Plain } from './members.ts';
+import { isList, isMembers, toMembers, type Members, type Plain } from './members.ts';
 
 const layout = { lineWidth: 0 } as const;
 
@@ -26,17 +26,17 @@ export function editedText(
   const places = new Map(before.map(({ id }, place) => [id, place]));
   const removedPlaces = removed.flatMap((id) => places.get(id) ?? []);
   const keepsLines = list.flow !== true && removedPlaces.length < before.length && !hasAliases(document);
-  const spans = keepsLines ? list.items.map((item) => spanOf(text, item)) : [];
+  const spans = keepsLines ? list.items.map((item) => findSpan(text, item)) : [];
   const edits: Edit[] = removedPlaces.map((place) => ({ place, isRemoved: true }));
   const added: Members[] = [];
   for (const account of changed) {
     const place = places.get(account.id);
     const old = place === undefined ? undefined : before[place];
     if (place === undefined || old === undefined) {
-      added.push(membersOf(account));
+      added.push(toMembers(account));
     } else {
       edits.push({ place, isRemoved: false });
-      change(document, list, place, membersOf(old), membersOf(account));
+      change(document, list, place, toMembers(old), toMembers(account));
     }
   }
   const result = keepsLines ? splice(text, list, spans, edits, added) : rewrite(document, list, removedPlaces, added);
@@ -115,7 +115,7 @@ function splice(
   const last = list.items.at(-1);
   const end = endOfLine(text, hasRange(last) ? last.range[2] : text.length);
   const isSpaced = first !== undefined && second !== undefined && /\n\s*\n/.test(text.slice(first.to - 1, second.from));
-  const column = columnOf(text, list.range?.[0] ?? 0);
+  const column = findColumn(text, list.range?.[0] ?? 0);
   const items = added.map(
     (members) =>
       `${isSpaced ? '\n' : ''}${' '.repeat(column)}- ${render(new Document(members).contents, column + 2)}\n`,
@@ -131,7 +131,7 @@ function splice(
       const dash = text.lastIndexOf('-', from - 1);
       result = result.slice(0, text.lastIndexOf('\n', dash) + 1) + result.slice(to);
     } else {
-      const lines = render(list.items[place], columnOf(text, from));
+      const lines = render(list.items[place], findColumn(text, from));
       result = result.slice(0, from) + lines + (text[to - 1] === '\n' ? '\n' : '') + result.slice(to);
     }
   }
@@ -149,7 +149,7 @@ interface Span {
  * The position of an item, without the comments before and after it. The parser attaches those after it to a node inside, however
  * deep; they are removed there, because they stay in the text.
  */
-function spanOf(text: string, item: unknown): Span {
+function findSpan(text: string, item: unknown): Span {
   if (!hasRange(item)) throw new Error('an item that was read stands nowhere');
   item.commentBefore = null;
   item.spaceBefore = false;
@@ -181,6 +181,6 @@ function render(item: unknown, indent: number): string {
     .replaceAll(/\n(?!\n)/g, `\n${' '.repeat(indent)}`);
 }
 
-function columnOf(text: string, offset: number): number {
+function findColumn(text: string, offset: number): number {
   return offset - (text.lastIndexOf('\n', offset - 1) + 1);
 }

@@ -73,7 +73,7 @@ function taken(database: DatabaseSync): boolean {
 }
 
 /** Those who may read a lock can hold it, and keep a key from being revoked: only those who may write the file may do either. */
-function modeOf(path: string): number {
+function readMode(path: string): number {
   const writers = statSync(path).mode & 0o222;
   return writers | (writers << 1);
 }
@@ -81,7 +81,7 @@ function modeOf(path: string): number {
 /** Corrects the mode of an existing lock. Only its owner can. */
 function closeToReaders(lock: string, path: string): void {
   const stats = lstatSync(lock);
-  const mode = modeOf(path);
+  const mode = readMode(path);
   if (!stats.isFile() || (stats.mode & 0o777) === mode || stats.uid !== process.geteuid?.()) return;
   chmodSync(lock, mode);
 }
@@ -100,7 +100,7 @@ function makeLock(lock: string, path: string): void {
   }
   try {
     copyRights(path, file);
-    fchmodSync(file, modeOf(path));
+    fchmodSync(file, readMode(path));
   } catch (error) {
     // A lock with the wrong rights would keep out users who may write the file.
     rmSync(lock);

@@ -17,11 +17,11 @@ export function isList(value: Plain | undefined): value is readonly Members[] {
 }
 
 /** An account in the form of the file. */
-export function membersOf(account: StoredAccount): Members {
+export function toMembers(account: StoredAccount): Members {
   const encryption: Record<string, Members> = {};
   for (const environment of environmentNames) {
     const one = account.encryption[environment];
-    if (one !== undefined) encryption[environment] = encryptionOf(one);
+    if (one !== undefined) encryption[environment] = toEncryptionMembers(one);
   }
   return {
     id: account.id,
@@ -34,37 +34,37 @@ export function membersOf(account: StoredAccount): Members {
       sha256: hash,
       lastFour,
       createdAt: rfc3339(createdAt),
-      expiresAt: dateOf(expiresAt),
-      revokedAt: dateOf(revokedAt),
+      expiresAt: formatDate(expiresAt),
+      revokedAt: formatDate(revokedAt),
     })),
     encryption: Object.keys(encryption).length === 0 ? undefined : encryption,
   };
 }
 
-function encryptionOf({ enabled, encoding, credentials, previous }: StoredEncryption): Members {
+function toEncryptionMembers({ enabled, encoding, credentials, previous }: StoredEncryption): Members {
   return {
     enabled,
-    ...credentialsOf(credentials),
+    ...toCredentialMembers(credentials),
     encoding,
-    format: formatOf(credentials, 'text'),
-    createdAt: dateOf(credentials?.createdAt),
+    format: toFormat(credentials, 'text'),
+    createdAt: formatDate(credentials?.createdAt),
     previous: previous && {
-      ...credentialsOf(previous.credentials),
-      format: formatOf(previous.credentials, credentials?.format ?? 'text'),
+      ...toCredentialMembers(previous.credentials),
+      format: toFormat(previous.credentials, credentials?.format ?? 'text'),
       until: rfc3339(previous.until),
     },
   };
 }
 
-function credentialsOf(credentials: StoredCredentials | undefined): Members {
+function toCredentialMembers(credentials: StoredCredentials | undefined): Members {
   return { key: credentials?.key, iv: credentials?.iv };
 }
 
 /** Optional members with default values are left out. */
-function formatOf(credentials: StoredCredentials | undefined, usual: StoredCredentials['format']): string | undefined {
+function toFormat(credentials: StoredCredentials | undefined, usual: StoredCredentials['format']): string | undefined {
   return credentials?.format === usual ? undefined : credentials?.format;
 }
 
-function dateOf(time: number | undefined): string | undefined {
+function formatDate(time: number | undefined): string | undefined {
   return time === undefined ? undefined : rfc3339(time);
 }

@@ -6,7 +6,7 @@ import { valuesIn, type Env } from '../../yaml/values.ts';
 import type { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { accountsSchema, type AccountsFile } from './schema.ts';
-import { environmentNames, sha256Hex, prefixOf, type EnvironmentName } from '../api-key.ts';
+import { environmentNames, sha256Hex, readPrefix, type EnvironmentName } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
 import { isWrapped, type Place, type Vault } from '../vault.ts';
 
@@ -136,7 +136,7 @@ class AccountsReader {
       this.#file.report([...path, 'prefix'], 'missing: a key kept as "sha256" needs it');
     }
     const hash = key === undefined ? sha256 : sha256Hex(key);
-    const prefix = key === undefined ? entry.prefix : prefixOf(key);
+    const prefix = key === undefined ? entry.prefix : readPrefix(key);
     this.#once(this.#keyHashes, hash, [...path, key === undefined ? 'sha256' : 'key'], 'key');
 
     if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;

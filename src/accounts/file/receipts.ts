@@ -4,7 +4,7 @@ import { displayName, readRegularFile } from '../../yaml/files.ts';
 import { WrongValue } from '../../input/value-types.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { refuseReuse } from '../changes.ts';
-import { versionOf, type Companion } from './replace.ts';
+import { readVersion, type Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
 /** The most receipts that are kept. Beyond it, the account with the most loses its oldest, so that no token displaces others'. */
@@ -26,7 +26,7 @@ export class Receipts {
   constructor(accounts: string) {
     this.#path = join(dirname(accounts), `.${basename(accounts)}.receipts`);
     // Before they are read, so that a change in between is noticed when they are replaced.
-    this.#version = versionOf(this.#path);
+    this.#version = readVersion(this.#path);
   }
 
   /** The receipt of a request that was carried out. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
@@ -62,12 +62,12 @@ export class Receipts {
 
 /** The oldest key of the account that has most, or of the tokens that are for all accounts. */
 function oldestOfLargest(receipts: ReceiptsByKey): string {
-  const keysOf = Map.groupBy(receipts.keys(), accountOf);
+  const keysOf = Map.groupBy(receipts.keys(), parseAccount);
   const [oldest = ''] = [...keysOf.values()].reduce((most, keys) => (keys.length > most.length ? keys : most), []);
   return oldest;
 }
 
 /** The account before the space; empty for tokens that are for all accounts. */
-function accountOf(key: string): string {
+function parseAccount(key: string): string {
   return key.slice(0, Math.max(0, key.indexOf(' ')));
 }

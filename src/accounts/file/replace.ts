@@ -13,7 +13,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 
 /** A version of a file, which differs after any change by any program; empty if there is no file. */
-export function versionOf(path: string): string {
+export function readVersion(path: string): string {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   if (stats === undefined) return '';
   const { dev, ino, size, mtimeNs, ctimeNs } = stats;
@@ -51,18 +51,18 @@ export function replaceFile(path: string, text: string, version: string, compani
   const files = [{ path, text, version }, ...(companion === undefined ? [] : [companion])];
   try {
     // Everything that needs disk space is written before anything is replaced.
-    for (const file of files) writeNew(newNameOf(file.path), file.text, path);
-    if (files.some((file) => versionOf(file.path) !== file.version)) return false;
-    for (const file of files) renameSync(newNameOf(file.path), file.path);
+    for (const file of files) writeNew(createTemporaryName(file.path), file.text, path);
+    if (files.some((file) => readVersion(file.path) !== file.version)) return false;
+    for (const file of files) renameSync(createTemporaryName(file.path), file.path);
   } finally {
-    for (const file of files) rmSync(newNameOf(file.path), { force: true });
+    for (const file of files) rmSync(createTemporaryName(file.path), { force: true });
   }
   syncFolder(dirname(path));
   return true;
 }
 
 /** There is one writer at a time, so a fixed name is enough. A crash leaves at most one such file. */
-function newNameOf(path: string): string {
+function createTemporaryName(path: string): string {
   return join(dirname(path), `.${basename(path)}.new`);
 }
 

@@ -14,21 +14,21 @@ import { readAccounts, withKeysFrom } from './read.ts';
 import { editedText } from './edit.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
-import { membersOf } from './members.ts';
+import { toMembers } from './members.ts';
 import { refuseDuplicates, refuseInTheClear } from './conflicts.ts';
 import { Receipts } from './receipts.ts';
-import { replaceFile, versionOf, type Companion } from './replace.ts';
+import { replaceFile, readVersion, type Companion } from './replace.ts';
 import { Trail } from './trail.ts';
 import type {
   AppendedEvent,
   AuditEvent,
-  Changed,
+  ChangeResult,
   Decide,
   Decision,
   EventFilter,
   IdempotencyKey,
   RecordedEvent,
-  Rewritten,
+  RewriteResult,
   Selection,
   Store,
   StoredAccount,
@@ -36,7 +36,7 @@ import type {
 } from '../store.ts';
 
 /** How long to wait for another writer, in milliseconds. */
-const patience = 10_000;
+const lockTimeout = 10_000;
 /** The most attempts at a change that conflicts with another program's. */
 const attempts = 3;
 
@@ -84,7 +84,11 @@ export class FileStore implements Store {
     yield* selected.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  async change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>> {
+  async change<T>(
+    ids: readonly string[],
+    decide: Decide<T>,
+    idempotencyKey?: IdempotencyKey,
+  ): Promise<ChangeResult<T>> {
     const { result, appended } = await this.#rewrite((read, path): Rewrite<Outcome<T>> => {
       const receipts = new Receipts(path);
       const receipt = idempotencyKey && receipts.find(idempotencyKey);
@@ -102,7 +106,7 @@ export class FileStore implements Store {
     return result.outcome === 'repeated' ? result : { ...result, appended };
   }
 
-  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten> {
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
     const { result: accounts, appended } = await this.#rewrite((read) => {
       const different = read.accounts
         .map((account) => [account, rewrite(account)] as const)
@@ -147,7 +151,7 @@ export class FileStore implements Store {
   #read(path: string): Read {
     try {
       // Before the text is read, so that a change in between is noticed when the text is replaced.
-      const version = versionOf(path);
+      const version = readVersion(path);
       const files = new Files();
       const text = files.read(path);
       if (text === this.#known?.text) return { version, ...this.#known };
@@ -181,13 +185,13 @@ export class FileStore implements Store {
     let release: (() => void) | undefined;
     try {
       for (let attempt = 1; attempt <= attempts; attempt++) {
-        if (attempt === attempts) release = await lockFile(path, patience);
+        if (attempt === attempts) release = await lockFile(path, lockTimeout);
         const read = this.#read(path);
         const rewrite = decide(read, path);
         const { result } = rewrite;
         const write = this.#prepare(path, read, rewrite);
         if (write === undefined) return { result, appended: [] };
-        release ??= await lockFile(path, patience);
+        release ??= await lockFile(path, lockTimeout);
         const appended = write();
         if (appended !== undefined) return { result, appended };
         release();
@@ -225,18 +229,18 @@ export class FileStore implements Store {
     const { accounts, problems } = isRewritten ? this.#parse(path, new Files(), text) : { ...read, problems: [] };
     const left = read.accounts.filter(({ id }) => !removed.includes(id));
     const expected = replaced(left, changed);
-    if (problems.length > 0 || !isDeepStrictEqual(accounts.map(membersOf), expected.map(membersOf))) {
+    if (problems.length > 0 || !isDeepStrictEqual(accounts.map(toMembers), expected.map(toMembers))) {
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
     }
     return () => {
-      if (versionOf(path) !== read.version) return undefined;
+      if (readVersion(path) !== read.version) return undefined;
       const appended = trail.append(events);
       let written: boolean;
       try {
         written = replaceFile(path, text, read.version, receipts);
       } catch (error) {
         // If only the final sync failed, the change is in place.
-        if (versionOf(path) === read.version) trail.appendFailure(appended);
+        if (readVersion(path) === read.version) trail.appendFailure(appended);
         throw error;
       }
       if (!written) trail.appendFailure(appended);

@@ -8,7 +8,7 @@ import type { MasterKey } from '../master-key.ts';
 import { dispatch, remoteOperations, type PlainOperations } from '../plain-operations.ts';
 import type { AppendedEvent } from '../store.ts';
 import type { TrailState } from '../store.ts';
-import type { Tally } from '../tally.ts';
+import type { AccountStats } from '../tally.ts';
 import { unwrapIfPossible } from '../unwrap-account.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
@@ -127,7 +127,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
-  tally(): Tally | undefined {
+  tally(): AccountStats | undefined {
     return this.#tally.latest();
   }
 

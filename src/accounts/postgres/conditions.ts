@@ -4,7 +4,7 @@ import type { Condition, Selection } from '../store.ts';
 // The rules of ../conditions.ts in SQL.
 
 /** The accounts `a` of a selection, as a condition and its values. @param first the number of its first parameter */
-export function conditionsOf(
+export function buildConditions(
   selection: Selection | undefined,
   first: number,
 ): { readonly conditions: string; readonly values: readonly string[] } {

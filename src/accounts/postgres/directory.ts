@@ -7,7 +7,7 @@ import { Connection } from './connection.ts';
 import { accountsError } from './failures.ts';
 import { KeyCache, type Entry, type KeyCacheOptions, type Reading } from './key-cache.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
-import { accountOf, selectHolders, type HolderRow } from './rows.ts';
+import { toAccount, selectHolders, type HolderRow } from './rows.ts';
 
 /** The interval of heartbeats if there are no other queries. Milliseconds. */
 const heartbeat = 1_000;
@@ -137,7 +137,7 @@ export class PostgresDirectory implements KeyDirectory {
     this.#failing = false;
     span.heardAt = this.#monotonic();
     const read = { span, at: asked };
-    const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, read)] as const));
+    const entries = new Map(rows.map((row) => [row.key.hash, this.#toEntry(row, read)] as const));
     // After a change was notified, the rows may be out of date. They serve the waiting look-ups but are not cached.
     if (span === this.#cache.span && changes === this.#changes) {
       for (const hash of hashes) this.#keep(hash, entries.get(hash), read);
@@ -164,10 +164,10 @@ export class PostgresDirectory implements KeyDirectory {
     this.#lastChange = number;
   }
 
-  #entryOf(row: HolderRow, read: Reading): Entry {
+  #toEntry(row: HolderRow, read: Reading): Entry {
     const account = row.account_id;
     try {
-      const stored = accountOf({ ...row, keys: [row.key] });
+      const stored = toAccount({ ...row, keys: [row.key] });
       const [key] = stored.keys;
       if (key === undefined) throw new Error('a look-up by key returned none');
       return { account, found: { account: unwrapAccount(stored, this.#vault), key }, read };

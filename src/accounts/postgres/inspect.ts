@@ -9,7 +9,7 @@ import { changePool, lookUpClient } from './clients.ts';
 import { accountsError } from './failures.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
-import { canRead, lackOf, missingRights } from './rights.ts';
+import { canRead, describeMissing, missingRights } from './rights.ts';
 import { query } from './transaction.ts';
 
 /** A sample of accounts in a database that has the tables of this version. */
@@ -50,13 +50,13 @@ export function unwrapSample({ sample, unreadable }: Inspection, vault: Vault): 
 export async function inspect(url: string, maxSample: number, hasOperators = false): Promise<Inspection> {
   const pool = await changePool(url, 1);
   try {
-    const schema = await schemaOf(pool);
+    const schema = await readSchema(pool);
     if (schema.at < schema.needed) {
       const message = `schema is at ${schema.at}, needs ${schema.needed}: run accounts migrate`;
       throw new AccountsError('store_invalid', message);
     }
     const missing = await missingRights(pool, hasOperators);
-    if (!canRead(missing)) throw new AccountsError('store_read_only', lackOf(missing));
+    if (!canRead(missing)) throw new AccountsError('store_read_only', describeMissing(missing));
     const rows = await query<AccountRow>(
       pool,
       `${selectAccounts()} WHERE a.account_id IN (
@@ -97,7 +97,7 @@ export async function countAccounts(url: string): Promise<number> {
  * The number of the last migration that the database has, and the one that this version needs. Migrations of later versions do not
  * count.
  */
-async function schemaOf(pool: Pool): Promise<{ readonly at: number; readonly needed: number }> {
+async function readSchema(pool: Pool): Promise<{ readonly at: number; readonly needed: number }> {
   const own = readdirSync(migrationsFolder).map((file) => file.replace(/\.\w+$/, ''));
   const done = await migrationsDone(pool);
   return { at: done === undefined ? own.length : own.filter((name) => done.has(name)).length, needed: own.length };

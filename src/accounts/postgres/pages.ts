@@ -1,5 +1,5 @@
 import type { Selection } from '../store.ts';
-import { conditionsOf } from './conditions.ts';
+import { buildConditions } from './conditions.ts';
 import { selectAccounts, type AccountRow } from './rows.ts';
 import type { Query } from './transaction.ts';
 
@@ -9,7 +9,7 @@ const keysAtOnce = 2_000;
 
 /** The selected accounts after the one with an id, in the order of ids, in pages; without a selection with all their keys. */
 export async function* pages(run: Query, after = '', selection?: Selection): AsyncIterable<AccountRow[]> {
-  const { conditions, values } = conditionsOf(selection, 4);
+  const { conditions, values } = buildConditions(selection, 4);
   const text = `
     WITH candidates AS (
       SELECT a.account_id, (SELECT count(*) FROM envelope_sidecar.api_keys k WHERE k.account_id = a.account_id) AS keys

@@ -24,7 +24,7 @@ const operating: typeof serving = [
 ];
 
 /** A message about missing rights. */
-export function lackOf(missing: readonly string[]): string {
+export function describeMissing(missing: readonly string[]): string {
   return `the database's user lacks ${missing.join(', ')}: grant it`;
 }
 

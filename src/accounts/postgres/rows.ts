@@ -120,7 +120,7 @@ export const selectHolders = `
  *
  * @throws AccountsError `store_invalid`, with the account's id
  */
-export function accountOf({
+export function toAccount({
   account_id: id,
   name,
   active,
@@ -131,19 +131,19 @@ export function accountOf({
   const byEnvironment: Partial<Record<EnvironmentName, StoredEncryption>> = {};
   for (const row of encryption) {
     const environment = account.oneOf(environmentNames, row.environment, 'environment of its encryption');
-    byEnvironment[environment] = encryptionOf(row, account);
+    byEnvironment[environment] = toEncryption(row, account);
   }
   return {
     id,
     name,
     active: account.flag(active, 'active'),
-    keys: keys.map((row) => keyOf(row, account)),
+    keys: keys.map((row) => toKey(row, account)),
     encryption: byEnvironment,
   };
 }
 
 /** The versions of the rows of accounts. */
-export function versionsOf(rows: readonly AccountRow[]): Versions {
+export function readVersions(rows: readonly AccountRow[]): Versions {
   return new Map(
     rows.flatMap(({ account_id: id, version, keys, encryption }) => [
       [rowName('accounts', id), version],
@@ -156,7 +156,7 @@ export function versionsOf(rows: readonly AccountRow[]): Versions {
 /** As `accountOf`; undefined if the row cannot be read, which is reported to `unreadable`. */
 export function accountIfReadable(row: AccountRow, unreadable: Unreadable): StoredAccount | undefined {
   try {
-    return accountOf(row);
+    return toAccount(row);
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
     unreadable(error);
@@ -164,7 +164,7 @@ export function accountIfReadable(row: AccountRow, unreadable: Unreadable): Stor
   }
 }
 
-function keyOf(row: KeyJson, account: Owner): StoredKey {
+function toKey(row: KeyJson, account: Owner): StoredKey {
   const time = (value: number | null, column: string): number | undefined =>
     account.time(value, `${column} of key ${row.key_id}`);
   return {
@@ -181,12 +181,12 @@ function keyOf(row: KeyJson, account: Owner): StoredKey {
   };
 }
 
-function encryptionOf(row: EncryptionJson, account: Owner): StoredEncryption {
+function toEncryption(row: EncryptionJson, account: Owner): StoredEncryption {
   const named = (column: string): string => `${column} of its encryption in ${row.environment}`;
   const encoding = account.oneOf(encodings, row.encoding, named('encoding'));
-  const credentials = credentialsOf(account, named('key'), row.key, row.iv, row.format);
+  const credentials = toCredentials(account, named('key'), row.key, row.iv, row.format);
   const until = account.time(row.previous_until, named('previous_until'));
-  const before = credentialsOf(account, named('previous_key'), row.previous_key, row.previous_iv, row.previous_format);
+  const before = toCredentials(account, named('previous_key'), row.previous_key, row.previous_iv, row.previous_format);
   const lastUsedAt = account.time(row.used_at, named('used_at'));
   const previous = until === undefined ? undefined : { credentials: before, until, lastUsedAt };
   const createdAt = account.time(row.created_at, named('created_at'));
@@ -196,7 +196,7 @@ function encryptionOf(row: EncryptionJson, account: Owner): StoredEncryption {
 }
 
 /** Undefined if all three are null. One without the others is an error and must not mean plaintext. */
-function credentialsOf(
+function toCredentials(
   account: Owner,
   name: string,
   key: string | null,

@@ -6,13 +6,13 @@ import { refuseReuse } from '../changes.ts';
 import { endList, maxKeysRead } from '../store.ts';
 import type {
   AuditEvent,
-  Changed,
+  ChangeResult,
   Decide,
   EventFilter,
   Hints,
   IdempotencyKey,
   RecordedEvent,
-  Rewritten,
+  RewriteResult,
   Selection,
   Store,
   StoredAccount,
@@ -23,7 +23,7 @@ import { dailyUses } from './daily-uses.ts';
 import { readEvents } from './events.ts';
 import { olderLines } from './older-events.ts';
 import { pages } from './pages.ts';
-import { accountIfReadable, accountOf, selectAccounts, selectKeysFrom, versionsOf, type AccountRow } from './rows.ts';
+import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersions, type AccountRow } from './rows.ts';
 import { record, trailRows } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
@@ -65,13 +65,13 @@ export class PostgresStore implements Store {
     const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
     const run = this.#query(urgent ? 'urgent' : 'single');
     const rows = await run<AccountRow>(`${select} WHERE a.account_id = $1`, [id, key]);
-    return rows.map(accountOf)[0];
+    return rows.map(toAccount)[0];
   }
 
   async readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined> {
     const run = this.#query('single');
     const rows = await run<AccountRow>(`${selectKeysFrom} WHERE a.account_id = $1`, [id, from ?? null, limit]);
-    return rows.map(accountOf)[0];
+    return rows.map(toAccount)[0];
   }
 
   async findByKey(hash: string): Promise<StoredAccount | undefined> {
@@ -79,7 +79,7 @@ export class PostgresStore implements Store {
       `${selectAccounts({ limit: maxKeysRead, named: 'k.hash = $1' })} WHERE a.account_id = (SELECT account_id FROM envelope_sidecar.api_keys WHERE hash = $1)`,
       [Buffer.from(hash, 'hex')],
     );
-    return rows.map(accountOf)[0];
+    return rows.map(toAccount)[0];
   }
 
   /** As `AccountsDatabase` has it. */
@@ -101,9 +101,9 @@ export class PostgresStore implements Store {
     decide: Decide<T>,
     idempotencyKey?: IdempotencyKey,
     { urgent = false, key }: Hints = {},
-  ): Promise<Changed<T>> {
+  ): Promise<ChangeResult<T>> {
     const purpose = urgent ? 'urgent' : ids.length <= 1 ? 'single' : 'bulk';
-    const work = async (run: Query): Promise<Changed<T> & { readonly events: readonly AuditEvent[] }> => {
+    const work = async (run: Query): Promise<ChangeResult<T> & { readonly events: readonly AuditEvent[] }> => {
       const receipt = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt, events: [] };
 
@@ -133,12 +133,12 @@ export class PostgresStore implements Store {
     return changed;
   }
 
-  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten> {
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
     // Before anything is written, so that an account that cannot be rewritten changes nothing.
     for await (const account of this.list()) rewrite(account);
     let accounts = 0;
     for await (const rows of pages(this.#query('bulk'))) {
-      const due = rows.map(accountOf).filter((account) => !isDeepStrictEqual(rewrite(account), account));
+      const due = rows.map(toAccount).filter((account) => !isDeepStrictEqual(rewrite(account), account));
       for (let i = 0; i < due.length; i += rewrittenAtOnce) {
         accounts += await this.#rewrite(
           due.slice(i, i + rewrittenAtOnce).map(({ id }) => id),
@@ -209,7 +209,7 @@ async function lockAccounts(
   ]);
   const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
   const rows = await run<AccountRow>(`${select} WHERE a.account_id = ANY($1)`, [ids, key]);
-  return { existing: new Map(rows.map((row) => [row.account_id, accountOf(row)])), versions: versionsOf(rows) };
+  return { existing: new Map(rows.map((row) => [row.account_id, toAccount(row)])), versions: readVersions(rows) };
 }
 
 /**

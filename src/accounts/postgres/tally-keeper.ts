@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName, KeyPrefix } from '../api-key.ts';
-import { encryptionLabel, tallyOfCounts, type ExpiringKeys, type Rotation, type Tally } from '../tally.ts';
+import { encryptionLabel, tallyOfCounts, type ExpiringKeys, type Rotation, type AccountStats } from '../tally.ts';
 import { isDue, isExpiring, isValid } from './conditions.ts';
 import { query } from './transaction.ts';
 
@@ -15,7 +15,7 @@ export class TallyKeeper {
   readonly #pool: () => Promise<Pool>;
   readonly #clock: () => number;
   readonly #monotonic: () => number;
-  #latest: Tally | undefined;
+  #latest: AccountStats | undefined;
   #counting = false;
   #dueAt = -Infinity;
 
@@ -27,7 +27,7 @@ export class TallyKeeper {
   }
 
   /** The latest counts, undefined before the first; starts a new count if they are old. */
-  latest(): Tally | undefined {
+  latest(): AccountStats | undefined {
     if (!this.#counting && this.#monotonic() >= this.#dueAt) void this.refresh();
     return this.#latest;
   }
@@ -45,7 +45,7 @@ export class TallyKeeper {
     this.#counting = false;
   }
 
-  async #count(now: number): Promise<Tally> {
+  async #count(now: number): Promise<AccountStats> {
     const pool = await this.#pool();
     const accounts = await query<{ test: boolean; live: boolean; count: number }>(pool, countAccounts);
     const apiKeys = await query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(pool, countKeys(now));

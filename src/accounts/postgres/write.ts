@@ -93,9 +93,9 @@ export async function writeAccounts(
   versions: Versions,
 ): Promise<void> {
   const changes = tables.map((table) => {
-    const old = new Map(rowsOf(table, before));
+    const old = new Map(collectRows(table, before));
     // Not a map by key, so that the database refuses a duplicate key.
-    const wanted = rowsOf(table, after);
+    const wanted = collectRows(table, after);
     const wantedKeys = new Set(wanted.map(([key]) => key));
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
     return {
@@ -113,7 +113,7 @@ export async function writeAccounts(
   }
 }
 
-function rowsOf({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]): Rows {
+function collectRows({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]): Rows {
   return accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const);
 }
 

@@ -65,7 +65,7 @@ export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vau
     const { cells } = record;
     if (paths === undefined) {
       const names = cells.map((name) => name.trim());
-      const problem = problemOf(names);
+      const problem = describeProblems(names);
       paths = names.map((name) => name.split('.'));
       if (problem === undefined) continue;
       yield { line, account: undefined, problems: [problem] };
@@ -89,13 +89,13 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   return (value) => {
     const problems = new Map<string, string>();
     // A file with a single account, whose problems are reported with paths within the account.
-    const nameOf = (path: MemberPath): string => formatPath(path.slice(2));
+    const formatName = (path: MemberPath): string => formatPath(path.slice(2));
     const source = {
       value: { accounts: [value] },
       report: (path: MemberPath, message: string): void => {
-        if (!problems.has(nameOf(path))) problems.set(nameOf(path), message.replaceAll('accounts[0].', ''));
+        if (!problems.has(formatName(path))) problems.set(formatName(path), message.replaceAll('accounts[0].', ''));
       },
-      isWrong: (path: MemberPath): boolean => problems.has(nameOf(path)),
+      isWrong: (path: MemberPath): boolean => problems.has(formatName(path)),
       warn: (): void => {},
     };
     const [account] = accountsIn(source, schema, vault);
@@ -108,7 +108,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
  * The mistake in the header line; undefined if it is valid. Its cells are not quoted, because the line may be an
  * account.
  */
-function problemOf(names: readonly string[]): string | undefined {
+function describeProblems(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));
   if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;
   // The column of a member, and the first column of a member inside it.

@@ -28,7 +28,7 @@ export async function* csvRecords(lines: AsyncIterable<string | undefined>): Asy
     const isOpen = text.split('"').length % 2 === (begun.parts.length === 1 ? 0 : 1);
     if (isOpen) continue;
     const record = begun.parts.join('\n');
-    if (record !== '') yield { line: begun.line, ...cellsOf(record) };
+    if (record !== '') yield { line: begun.line, ...parseCells(record) };
     begun = undefined;
   }
   if (begun !== undefined) yield { line: begun.line, problem: unbalanced, isLast: true };
@@ -38,7 +38,7 @@ const unbalanced = 'not CSV: a quote is missing, or is inside a cell without quo
 
 type Cells = { readonly cells: readonly string[] } | { readonly problem: string; readonly isLast: false };
 
-function cellsOf(text: string): Cells {
+function parseCells(text: string): Cells {
   const cells: string[] = [];
   for (let from = 0; ;) {
     const end = text[from] === '"' ? endOfQuoted(text, from + 1) : endOfPlain(text, from);

@@ -1,12 +1,12 @@
 import { AccountsError } from '../accounts-error.ts';
-import { membersOf } from '../file/members.ts';
+import { toMembers } from '../file/members.ts';
 import { refuseEqual, rewrap } from '../changes.ts';
 import type { OperationsOptions } from '../operations.ts';
 import type { AppendedEvent, AuditEvent, StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
 
 /** The outcome of an account: `unchanged` if the store already has an equal one. */
-type Imported = 'added' | 'unchanged' | AccountsError;
+type ImportOutcome = 'added' | 'unchanged' | AccountsError;
 
 const inTheClear = new Vault([]);
 
@@ -33,7 +33,7 @@ export class Importer {
   }
 
   /** Adds accounts together; resolves with the outcome of each, in their order. @throws AccountsError if the store fails */
-  async add(accounts: readonly StoredAccount[]): Promise<readonly Imported[]> {
+  async add(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const { store, clock } = this.#options;
     const ids = accounts.map(({ id }) => id);
     try {
@@ -58,7 +58,7 @@ export class Importer {
   }
 
   /** The outcomes of `add`, without a change. A key that the store has under another account is noticed by `add` only. */
-  async check(accounts: readonly StoredAccount[]): Promise<readonly Imported[]> {
+  async check(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const ids = accounts.map(({ id }) => id);
     const changed = await this.#options.store.change(ids, (existing) => {
       return { accounts: [], events: [], result: this.#decide(accounts, existing).outcomes };
@@ -84,11 +84,11 @@ export class Importer {
   #decide(
     accounts: readonly StoredAccount[],
     existing: ReadonlyMap<string, StoredAccount>,
-  ): { readonly added: readonly StoredAccount[]; readonly outcomes: readonly Imported[] } {
+  ): { readonly added: readonly StoredAccount[]; readonly outcomes: readonly ImportOutcome[] } {
     const known = new Map(existing);
     const added: StoredAccount[] = [];
-    const outcomes = accounts.map((account): Imported => {
-      const outcome = this.#outcomeOf(account, known.get(account.id));
+    const outcomes = accounts.map((account): ImportOutcome => {
+      const outcome = this.#compare(account, known.get(account.id));
       if (outcome === 'unchanged' || outcome instanceof AccountsError) return outcome;
       known.set(account.id, outcome);
       added.push(outcome);
@@ -98,14 +98,21 @@ export class Importer {
   }
 
   /** Adds the parts of a batch in which one account is refused. */
-  async #addOthers(accounts: readonly StoredAccount[], id: string, error: AccountsError): Promise<readonly Imported[]> {
+  async #addOthers(
+    accounts: readonly StoredAccount[],
+    id: string,
+    error: AccountsError,
+  ): Promise<readonly ImportOutcome[]> {
     const others = await this.add(accounts.filter((account) => account.id !== id));
     const rest = others.values();
     return accounts.map((account) => (account.id === id ? error : (rest.next().value ?? error)));
   }
 
   /** The account to store, or the reason to refuse it. */
-  #outcomeOf(account: StoredAccount, existing: StoredAccount | undefined): StoredAccount | Exclude<Imported, 'added'> {
+  #compare(
+    account: StoredAccount,
+    existing: StoredAccount | undefined,
+  ): StoredAccount | Exclude<ImportOutcome, 'added'> {
     try {
       if (existing === undefined) {
         refuseEqual(account, this.#from);
@@ -126,5 +133,5 @@ export class Importer {
 
 /** The whole account with credentials in the clear, for comparison. */
 function plain(account: StoredAccount, vault: Vault): string {
-  return JSON.stringify(membersOf(rewrap(account, vault, inTheClear)));
+  return JSON.stringify(toMembers(rewrap(account, vault, inTheClear)));
 }

@@ -5,7 +5,7 @@ import { texts } from '../texts.ts';
 import { Ask } from '../ui/dialog.tsx';
 import { TextField } from '../ui/fields.tsx';
 import { Guard, isConfirmed } from '../ui/guard.tsx';
-import { sumOf } from '../ui/use-line.tsx';
+import { sumUses } from '../ui/use-line.tsx';
 
 const say = texts.accounts;
 
@@ -57,7 +57,7 @@ export function DeactivateAccount({ account, ...handlers }: AccountDialogProps) 
   const typed = useSignal('');
   const live = account.keys.filter(({ environment, state }) => environment === 'live' && state === 'valid');
   const guard = {
-    use: sumOf((live.length > 0 ? live : account.keys).map(({ use }) => use)),
+    use: sumUses((live.length > 0 ? live : account.keys).map(({ use }) => use)),
     id: live.length > 0 ? account.id : undefined,
     typed,
   };

@@ -8,7 +8,7 @@ import { texts } from '../texts.ts';
 import { ActiveBadge } from '../ui/inline.tsx';
 import { Nav } from '../ui/nav.tsx';
 import { Problem, Show } from '../ui/states.tsx';
-import { sumOf, traffic } from '../ui/use-line.tsx';
+import { sumUses, traffic } from '../ui/use-line.tsx';
 import { DeactivateAccount, RenameAccount } from './account-dialogs.tsx';
 import { Activity } from './activity.tsx';
 import { Encryptions } from './encryption.tsx';
@@ -66,7 +66,7 @@ function Head({ account, reload }: { account: Account; reload: () => void }) {
           <p class="row">
             <code>{account.id}</code>
             <ActiveBadge active={account.active} />
-            <span class="hint">{traffic(sumOf(account.keys.map(({ use }) => use)))}</span>
+            <span class="hint">{traffic(sumUses(account.keys.map(({ use }) => use)))}</span>
           </p>
         </div>
         <div class="row">

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { api, ask, given, refusalOf, type AccountFilter, type ListedAccount } from '../api.ts';
+import { api, ask, given, catchRefusal, type AccountFilter, type ListedAccount } from '../api.ts';
 import { sha256 } from '../envelope.ts';
 import { useLoad } from '../load.ts';
 import { type Cell, goTo, inAddress, linkWith, openAddress, set, setText } from '../route.ts';
@@ -78,7 +78,7 @@ function SearchField({ search }: { search: Cell<string> }) {
     const text = typed.value.trim();
     unknownKey.value = false;
     const find = async (): Promise<void> => {
-      const refused = await refusalOf(() => openAccountOf(text));
+      const refused = await catchRefusal(() => openAccountWithKey(text));
       unknownKey.value = refused?.code === 'key_unknown';
     };
     const timer = setTimeout(() => {
@@ -101,7 +101,7 @@ function SearchField({ search }: { search: Cell<string> }) {
 }
 
 /** Opens a key at its account. It is found by its hash. */
-async function openAccountOf(key: string): Promise<void> {
+async function openAccountWithKey(key: string): Promise<void> {
   const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));
   openAddress(linkWith('key', found.id, 'accounts', found.account, 'keys'));
 }

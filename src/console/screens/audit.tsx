@@ -1,9 +1,9 @@
 import { api, ask, given, type AuditEvent, type AuditQuery } from '../api.ts';
-import { csvOf, download } from '../csv.ts';
+import { toCsv, download } from '../csv.ts';
 import { useAttempt } from '../load.ts';
 import { inFull } from '../dates.ts';
 import { type Cell, inAddress, setText } from '../route.ts';
-import { actions, entriesOf, isOneImport, nameOf, Sentence } from '../sentences.tsx';
+import { actions, groupEvents, isOneImport, formatActor, Sentence } from '../sentences.tsx';
 import { texts } from '../texts.ts';
 import { Choice, Field, searchInput } from '../ui/fields.tsx';
 import { Pages } from '../ui/pages.tsx';
@@ -62,12 +62,12 @@ function Typed({ label, of, isDate = false }: { label: string; of: Cell<string>;
 /** The selected events in pages, and all of them as CSV. */
 export function Events({ wanted, at }: { wanted: Wanted; at?: Cell<string> }) {
   const [refused, attempt] = useAttempt();
-  const query = queryOf(wanted);
+  const query = buildQuery(wanted);
   const exportAll = async (): Promise<void> => {
-    download(`audit-${wanted.account || 'all'}.csv`, csvOf(await allEvents(query)));
+    download(`audit-${wanted.account || 'all'}.csv`, toCsv(await allEvents(query)));
   };
   return (
-    <Pages ask={({ after }) => pageOf(query, after)} every={10_000} {...(at !== undefined && { at })}>
+    <Pages ask={({ after }) => fetchPage(query, after)} every={10_000} {...(at !== undefined && { at })}>
       {({ events }) => (
         <>
           <Problem refused={refused.value} />
@@ -87,11 +87,11 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
   return (
     <Table
       label={texts.pages.audit}
-      rows={entriesOf(events)}
+      rows={groupEvents(events)}
       keyOf={([{ position }]) => String(position)}
       columns={[
         [texts.columns.time, ([{ at }]) => <time dateTime={at}>{inFull(at)}</time>],
-        [say.actor, ([{ actor }]) => <span title={actor}>{nameOf(actor)}</span>],
+        [say.actor, ([{ actor }]) => <span title={actor}>{formatActor(actor)}</span>],
         [say.action, (entry) => <What entry={entry} />, 'wide'],
         [say.origin, ([{ origin }]) => origin],
       ]}
@@ -117,18 +117,18 @@ function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
   );
 }
 
-function queryOf({ from = '', to = '', ...wanted }: Wanted): AuditQuery {
+function buildQuery({ from = '', to = '', ...wanted }: Wanted): AuditQuery {
   const end = Date.parse(to) + day;
   const members = { ...wanted, since: from, until: Number.isNaN(end) ? to : new Date(end).toISOString() };
   return given(members) as AuditQuery;
 }
 
-function eventsOf(query: AuditQuery) {
+function fetchEvents(query: AuditQuery) {
   return ask(api.GET('/api/v1/audit', { params: { query } }));
 }
 
 /** @param place `before-N` or `after-N`, the position next to the page; undefined: the newest events */
-async function pageOf(
+async function fetchPage(
   query: AuditQuery,
   place = '',
 ): Promise<{
@@ -138,13 +138,13 @@ async function pageOf(
   readonly unreadable: readonly string[];
 }> {
   const [way = 'before', position] = place === '' ? [] : place.split('-');
-  const { events, unreadable, ...page } = await eventsOf({ ...query, limit: 100, [way]: position });
+  const { events, unreadable, ...page } = await fetchEvents({ ...query, limit: 100, [way]: position });
   let { next } = page;
   // An import is one row, however many accounts it has.
   const last = events.at(-1);
   let isCut = last?.action === 'account_imported';
   while (isCut && next !== null && events.length < 10_000) {
-    const more = await eventsOf({ ...query, limit: 1_000, [way]: next });
+    const more = await fetchEvents({ ...query, limit: 1_000, [way]: next });
     const end = more.events.findIndex((event) => last === undefined || !isOneImport(last, event));
     isCut = end === -1;
     events.push(...more.events.slice(0, isCut ? undefined : end));
@@ -152,7 +152,7 @@ async function pageOf(
   }
   if (way === 'after') {
     // The newest page is full, too.
-    if (next === null) return { ...(await pageOf(query)), previous: null };
+    if (next === null) return { ...(await fetchPage(query)), previous: null };
     events.reverse();
   }
   const [newer, older] = [events[0], events.at(-1)].map((event) => event?.position ?? null);
@@ -165,6 +165,6 @@ async function pageOf(
 }
 
 async function allEvents(query: AuditQuery): Promise<AuditEvent[]> {
-  const { events, next } = await eventsOf({ ...query, limit: 1_000 });
+  const { events, next } = await fetchEvents({ ...query, limit: 1_000 });
   return next === null ? events : [...events, ...(await allEvents({ ...query, before: next }))];
 }

@@ -9,7 +9,7 @@ import { Badge, When } from '../ui/inline.tsx';
 import { Copy, Secret } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Facts } from '../ui/states.tsx';
-import { sumOf } from '../ui/use-line.tsx';
+import { sumUses } from '../ui/use-line.tsx';
 import { DisableEncryption, EnableEncryption } from './encryption-dialogs.tsx';
 import { Grace } from './grace.tsx';
 import { Tester } from './tester.tsx';
@@ -55,7 +55,7 @@ function InEnvironment(props: {
   const { enabled, previous } = encryption;
   const name = texts.environments[encryption.environment];
   const used = account.keys.filter((key) => key.environment === encryption.environment);
-  const use = sumOf(used.map((key) => key.use));
+  const use = sumUses(used.map((key) => key.use));
   const dialog = { encryption, onClose: set(asking, undefined) };
   return (
     <section class="card" aria-label={name}>

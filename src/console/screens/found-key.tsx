@@ -1,7 +1,7 @@
 import { api, ask, type Account, type ShownKey } from '../api.ts';
 import { distance, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
-import { nameOf } from '../sentences.tsx';
+import { formatActor } from '../sentences.tsx';
 import { texts } from '../texts.ts';
 import { Show } from '../ui/states.tsx';
 
@@ -19,7 +19,7 @@ export function FoundKey({ account, id }: { account: Account; id: string }) {
             {key.name !== null && <strong>{key.name} </strong>}
             <code>{key.id}</code> {key.hint !== null && <code>{key.hint}</code>}
           </p>
-          <p>{stateOf(key)}</p>
+          <p>{describeState(key)}</p>
           {!account.active && <p>{say.accountInactive}</p>}
         </div>
       )}
@@ -27,12 +27,12 @@ export function FoundKey({ account, id }: { account: Account; id: string }) {
   );
 }
 
-function stateOf(key: ShownKey): string {
+function describeState(key: ShownKey): string {
   const ago = (date: string): string => distance(Date.parse(date), now.value, 'seconds');
   const { attempts, last_attempt_at: last } = key.use;
   const since = attempts === 0 ? '' : say.attempts(attempts) + (last === null ? '' : say.lastAttempt(ago(last)));
   if (key.revoked_at !== null) {
-    const by = key.revoked_by === null ? '' : say.by(nameOf(key.revoked_by));
+    const by = key.revoked_by === null ? '' : say.by(formatActor(key.revoked_by));
     return `${say.revoked(ago(key.revoked_at))}${by}${since}.`;
   }
   if (key.state === 'expired' && key.expires_at !== null) return `${say.expired(ago(key.expires_at))}${since}.`;

@@ -48,7 +48,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
     reload();
     announceChange(say.revoked(key.id), revoked);
   };
-  const changesOf = (key: UsedKey): readonly MenuItem[] => {
+  const listChanges = (key: UsedKey): readonly MenuItem[] => {
     if (key.state !== 'valid' || !mayChange()) return [];
     // Nobody depends on a test key that was never used, as far as the store records it.
     const isUnused = key.environment === 'test' && lastUse([key], key.use) === null;
@@ -97,7 +97,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
           ],
           [
             say.actions,
-            (key) => <Menu of={key.name ?? key.id} items={[copyItem(key.id), ...changesOf(key)]} />,
+            (key) => <Menu of={key.name ?? key.id} items={[copyItem(key.id), ...listChanges(key)]} />,
             'actions',
           ],
         ]}

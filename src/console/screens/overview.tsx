@@ -1,7 +1,7 @@
 import { api, ask, given, type EnvironmentName, type Overview, type Traffic } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { inAddress, type Cell } from '../route.ts';
-import { numberOf, texts } from '../texts.ts';
+import { formatNumber, texts } from '../texts.ts';
 import { Chart } from '../ui/chart.tsx';
 import { Chips, EnvironmentChips } from '../ui/chips.tsx';
 import { Card, Section, Show } from '../ui/states.tsx';
@@ -89,7 +89,7 @@ function Codes({ refusals, chosen }: { refusals: Traffic['refusals']; chosen: Ce
               onClick={() => (chosen.value = chosen.value === code ? '' : code)}
             >
               <span>{code}</span> <span class="bar" style={{ width: `${(count / most) * 100}%` }} />
-              <span class="count">{numberOf(count)}</span>
+              <span class="count">{formatNumber(count)}</span>
             </button>
           </li>
         ))}

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, refusalOf, type Due, type IssuedKey } from '../api.ts';
+import { api, ask, catchRefusal, type Due, type IssuedKey } from '../api.ts';
 import { download } from '../csv.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
@@ -32,7 +32,7 @@ export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onCl
     state.value = 'done';
   };
   const done = work.value.filter(({ outcome }) => outcome !== undefined).length;
-  const secrets = linesOf(work.value);
+  const secrets = formatLines(work.value);
   return (
     <Dialog title={say.title(keys.length)} {...(state.value === 'asking' && { onClose: () => onClose(false) })}>
       {state.value === 'asking' ? (
@@ -82,7 +82,7 @@ export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onCl
 async function rotate({ account, id }: DueKey, overlap: string): Promise<Work['outcome']> {
   let issued: IssuedKey | undefined;
   const params = { path: { account, key: id }, header: { 'Idempotency-Key': crypto.randomUUID() } };
-  const refused = await refusalOf(async () => {
+  const refused = await catchRefusal(async () => {
     issued = await ask(api.POST('/api/v1/accounts/{account}/keys/{key}/rotate', { params, body: { overlap } }));
   });
   return issued ?? { refused: refused?.message ?? '' };
@@ -95,7 +95,7 @@ function Outcome({ outcome }: Pick<Work, 'outcome'>) {
 }
 
 /** The successors as CSV, one line each. */
-function linesOf(work: readonly Work[]): string {
+function formatLines(work: readonly Work[]): string {
   const lines = work.flatMap(({ key, outcome }) =>
     outcome === undefined || 'refused' in outcome
       ? []

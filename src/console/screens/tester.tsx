@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { api, ask, Refused } from '../api.ts';
-import { dataOf, faultOf, isJson, open, seal, type Credentials, type Encoding } from '../envelope.ts';
+import { readData, findFault, isJson, open, seal, type Credentials, type Encoding } from '../envelope.ts';
 import { setText } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
@@ -75,7 +75,7 @@ function useTester(given: Credentials | undefined) {
   /** Runs an action with the key and the IV, unless one of them is wrong, and shows the outcome. */
   const run = async (action: (credentials: Credentials) => Promise<Outcome>): Promise<void> => {
     const credentials = { key: key.value, iv: iv.value };
-    const fault = faultOf(credentials);
+    const fault = findFault(credentials);
     outcome.value = fault === undefined ? await action(credentials) : { tone: 'bad', text: say.faults[fault] };
   };
   const sealText = async (credentials: Credentials): Promise<Outcome> => {
@@ -91,7 +91,7 @@ function useTester(given: Credentials | undefined) {
     return { tone: 'good', text: say.opened };
   };
   const diagnose = async (credentials: Credentials): Promise<Outcome> => {
-    const data = dataOf(envelope.value.trim());
+    const data = readData(envelope.value.trim());
     if (data === undefined) return { tone: 'bad', text: say.faults.data_missing };
     try {
       const { cause } = await ask(api.POST('/api/v1/diagnosis', { body: { ...credentials, data } }));

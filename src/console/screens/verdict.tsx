@@ -12,7 +12,7 @@ const say = texts.verdict;
 /** The state in one sentence: whether it serves, and what needs the operator. */
 export function Verdict({ overview }: { overview: Overview }) {
   const { ready, database } = overview;
-  const needs = needsOf(overview);
+  const needs = listNeeds(overview);
   const tone = ready ? (needs.length === 0 ? 'good' : 'warn') : 'bad';
   return (
     <>
@@ -38,7 +38,7 @@ export function Verdict({ overview }: { overview: Overview }) {
   );
 }
 
-function needsOf({ configuration, accounts_file: accountsFile, certificates, counts }: Overview) {
+function listNeeds({ configuration, accounts_file: accountsFile, certificates, counts }: Overview) {
   const needs: ComponentChildren[] = [];
   const add = (text: string, page: 'system' | 'rotation'): void => {
     needs.push(<a href={linkTo(page)}>{text}</a>);

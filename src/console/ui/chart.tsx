@@ -91,7 +91,7 @@ interface DrawingProps {
 }
 
 function Drawing({ slots, step, width, shown }: DrawingProps) {
-  const most = niceUp(Math.max(1, ...slots.map(sumOf)));
+  const most = niceUp(Math.max(1, ...slots.map(sumSlot)));
   const slowest = niceUp(Math.max(1, ...slots.slice(0, -1).map(({ p99_ms: p99 }) => p99 ?? 0)));
   const labels = [0.25, 0.5, 0.75].map((share) => Math.round(slots.length * share));
   return (
@@ -105,13 +105,13 @@ function Drawing({ slots, step, width, shown }: DrawingProps) {
       ))}
       {labels.map((i) => (
         <text key={i} x={left + i * step} y={barsHeight + 26}>
-          {timeOf(slots[i])}
+          {formatTime(slots[i])}
         </text>
       ))}
       <Line y={stripTop} width={width} label={slowest < 1_000 ? `${slowest} ms` : `${slowest / 1_000} s`} />
       <Line y={stripTop + stripHeight} width={width} label="0" />
       {(['p99', 'p50'] as const).map((percentile) => (
-        <path key={percentile} class={percentile} d={lineOf(slots.slice(0, -1), percentile, step, slowest)} />
+        <path key={percentile} class={percentile} d={drawLine(slots.slice(0, -1), percentile, step, slowest)} />
       ))}
       {shown !== undefined && <rect class="pointer" x={left + shown * step} y={0} width={step} height={height} />}
     </svg>
@@ -146,7 +146,7 @@ function Bar({ slot, x, step, most, isOpen }: { slot: Slot; x: number; step: num
 }
 
 /** A path with gaps where nothing was answered. The open slot is left out: it would look like a drop. */
-function lineOf(slots: readonly Slot[], percentile: 'p50' | 'p99', step: number, most: number): string {
+function drawLine(slots: readonly Slot[], percentile: 'p50' | 'p99', step: number, most: number): string {
   let pen = 'M';
   return slots
     .map((slot, i) => {
@@ -166,7 +166,7 @@ function lineOf(slots: readonly Slot[], percentile: 'p50' | 'p99', step: number,
 function Values({ slot, x, isRight }: { slot: Slot; x: number; isRight: boolean }) {
   return (
     <div class={`values ${isRight ? 'before' : ''}`} style={{ left: `${x}px` }} role="status">
-      <strong>{timeOf(slot)} UTC</strong>
+      <strong>{formatTime(slot)} UTC</strong>
       {outcomes.map((outcome) => (
         <span key={outcome}>
           {say.outcomes[outcome]} {slot[outcome].toLocaleString('en')}
@@ -178,12 +178,12 @@ function Values({ slot, x, isRight }: { slot: Slot; x: number; isRight: boolean 
   );
 }
 
-function sumOf(slot: Slot): number {
+function sumSlot(slot: Slot): number {
   return outcomes.reduce((sum, outcome) => sum + slot[outcome], 0);
 }
 
 /** In UTC, as logs have it. */
-function timeOf(slot: Slot | undefined): string {
+function formatTime(slot: Slot | undefined): string {
   return slot?.time.slice(11, 16) ?? '';
 }
 

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { refusalOf, type Refused } from '../api.ts';
+import { catchRefusal, type Refused } from '../api.ts';
 import { announceChange } from '../notices.ts';
 import { texts } from '../texts.ts';
 import { Form } from './fields.tsx';
@@ -75,7 +75,7 @@ export function Ask<Changed extends { readonly in_force: boolean }>(
     busy.value = true;
     refused.value = undefined;
     try {
-      refused.value = await refusalOf(async () => {
+      refused.value = await catchRefusal(async () => {
         const changed = await props.onSubmit();
         props.onClose();
         props.onDone(changed);

@@ -25,16 +25,16 @@ export function Guard({ use, id, typed }: GuardProps) {
   return (
     <>
       <p class={`box ${use.last_at === null ? 'quiet' : 'warn'}`}>{say.traffic(traffic(use))}</p>
-      {id !== undefined && <TextField label={say.type(wordOf(id), wordOf(id) === id)} of={typed} />}
+      {id !== undefined && <TextField label={say.type(chooseWord(id), chooseWord(id) === id)} of={typed} />}
     </>
   );
 }
 
 /** Whether the change may be made. */
 export function isConfirmed({ id, typed }: Pick<GuardProps, 'id' | 'typed'>): boolean {
-  return id === undefined || typed.value.trim() === wordOf(id);
+  return id === undefined || typed.value.trim() === chooseWord(id);
 }
 
-function wordOf(id: string): string {
+function chooseWord(id: string): string {
   return id.length <= longestTyped ? id : id.slice(-typedEnd);
 }

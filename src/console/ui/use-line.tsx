@@ -35,7 +35,7 @@ export function traffic(use: Pick<Use, 'last_hour' | 'last_at'>): string {
 }
 
 /** The uses of several keys as one. */
-export function sumOf(uses: readonly Use[]): Pick<Use, 'last_hour' | 'last_at'> {
+export function sumUses(uses: readonly Use[]): Pick<Use, 'last_hour' | 'last_at'> {
   const times = uses.flatMap(({ last_at: at }) => at ?? []);
   return {
     last_hour: uses.reduce((sum, { last_hour: each }) => sum + each, 0),

@@ -39,8 +39,8 @@ export const accountEndpoints: readonly Endpoint[] = [
         search,
         anyOf: filter && [filter],
       });
-      const useOf = await readUses(parts, items.flatMap(idsOf), now);
-      return { accounts: items.map((each) => Object.assign({ use: useOf(idsOf(each)) }, each)), ...page };
+      const useOf = await readUses(parts, items.flatMap(listKeyIds), now);
+      return { accounts: items.map((each) => Object.assign({ use: useOf(listKeyIds(each)) }, each)), ...page };
     },
   }),
   endpoint({
@@ -66,7 +66,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     response: { status: 200, view: 'Account' },
     run: async (parts, input, _caller, { now }) => {
       const shown = await parts.operations.show(input.account);
-      const useOf = await readUses(parts, idsOf(shown), now);
+      const useOf = await readUses(parts, listKeyIds(shown), now);
       const made = new Map(shown.keys.map(({ id, created_at: at }) => [id, at]));
       const keys = shown.keys.map((key) => {
         return Object.assign({ use: useOf([key.id]), replaced_at: made.get(successorId(key.id)) ?? null }, key);
@@ -121,6 +121,6 @@ export const accountEndpoints: readonly Endpoint[] = [
   }),
 ];
 
-function idsOf({ keys }: AccountView): readonly string[] {
+function listKeyIds({ keys }: AccountView): readonly string[] {
   return keys.map(({ id }) => id);
 }

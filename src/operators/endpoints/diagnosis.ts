@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseCredentials } from '../../envelope/formats.ts';
-import { causeOf } from '../../envelope/diagnosis.ts';
+import { findCause } from '../../envelope/diagnosis.ts';
 import { endpoint, type Endpoint } from '../endpoint.ts';
 
 const text = z.string().min(1).max(12_000);
@@ -24,7 +24,7 @@ export const diagnosisEndpoints: readonly Endpoint[] = [
       if (Array.isArray(credentials)) {
         return { cause: credentials.map(({ member, message }) => `the ${member} ${message}`).join('; ') };
       }
-      return { cause: causeOf(data, credentials, key, iv) ?? null };
+      return { cause: findCause(data, credentials, key, iv) ?? null };
     },
   }),
 ];

@@ -38,7 +38,7 @@ export const sealEndpoint = endpoint({
     if (found === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
     if (keysFor(environment, parts.sidecar().settings.store.masterKeys) === undefined)
       throw masterKeyMissing(environment);
-    const codec = codecOf(found, environment, now);
+    const codec = chooseCodec(found, environment, now);
     if (body === undefined) throw empty();
     // What is sealed for test never keeps out live, nor one token of live another one.
     const owner = environment === 'live' ? token.hash : environment;
@@ -47,7 +47,11 @@ export const sealEndpoint = endpoint({
 });
 
 /** What seals for an account now. @throws AccountsError `encryption_disabled`, `master_key_wrong` */
-function codecOf({ id, encryption, unwrapError }: Account, environment: EnvironmentName, now: number): EnvelopeCodec {
+function chooseCodec(
+  { id, encryption, unwrapError }: Account,
+  environment: EnvironmentName,
+  now: number,
+): EnvelopeCodec {
   // Without its credentials, an account must not be taken for one that does not encrypt.
   if (unwrapError !== undefined) throw new AccountsError('master_key_wrong', unwrapError);
   const codec = sealerAt(encryption[environment], now);

@@ -3,9 +3,9 @@ import { refusals, type RefusalCode } from '../../errors.ts';
 import { textValue } from '../../input/text-value.ts';
 import { oneOf, rfc3339 } from '../../input/value-types.ts';
 import { spans, type Span } from '../../telemetry/traffic-history.ts';
-import { configurationOf } from '../configuration.ts';
+import { viewConfiguration } from '../configuration.ts';
 import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
-import { overviewOf } from '../overview.ts';
+import { viewOverview } from '../overview.ts';
 
 /** The session, the configuration and the traffic of this sidecar. Other sidecars are not included. */
 export const sidecarEndpoints: readonly Endpoint[] = [
@@ -28,7 +28,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({}),
     response: { status: 200, view: 'Configuration' },
-    run: async ({ sidecar }) => configurationOf(sidecar().settings),
+    run: async ({ sidecar }) => viewConfiguration(sidecar().settings),
   }),
   endpoint({
     method: 'GET',
@@ -38,7 +38,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({}),
     response: { status: 200, view: 'Overview' },
-    run: async ({ sidecar, recent }, _input, _caller, { now }) => overviewOf(sidecar(), recent, now),
+    run: async ({ sidecar, recent }, _input, _caller, { now }) => viewOverview(sidecar(), recent, now),
   }),
   endpoint({
     method: 'GET',

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import {
-  environmentOf,
+  getEnvironment,
   isWellFormed,
-  kindOf,
-  prefixOf,
+  getKind,
+  readPrefix,
   sha256Hex,
-  stateOf,
+  getState,
   type PresentedKey,
 } from '../../accounts/api-key.ts';
 import type { KeyDirectory, LookupResult, Principal } from '../../accounts/key-directory.ts';
@@ -65,7 +65,7 @@ export class Admission {
     const id = ownText(head.requestId || randomUUID());
 
     // 2. The host selects the environment; keys, credentials and the upstream depend on it.
-    const environment = snapshot.environmentOf(head.host);
+    const environment = snapshot.findEnvironment(head.host);
     if (environment === undefined) return refused(new Refusal('unknown_host'), id, head);
 
     // 3. The two test endpoints take precedence over the routes. The route is looked up before the key, because it decides
@@ -115,8 +115,8 @@ export class Admission {
     if (key instanceof Refusal) return { ...exchange, refusal: key };
     // Checked on the key's prefix, before any look-up: a live key sent to the test endpoint is refused as such, whether or not it
     // exists.
-    if (environmentOf(key.prefix) !== environment.name) {
-      const principal = this.#ownerOf(key, snapshot.directory);
+    if (getEnvironment(key.prefix) !== environment.name) {
+      const principal = this.#findOwner(key, snapshot.directory);
       return { ...exchange, principal, refusal: new Refusal('environment_mismatch') };
     }
     const { attempts, window } = snapshot.limits.failedKeys;
@@ -164,7 +164,7 @@ export class Admission {
    * The owner of a key of the other environment, if it is cached, for the log. The response does not depend on it, nor wait for it: a key that
    * is not cached is looked up for the next request with it, if a look-up of throttled clients is free.
    */
-  #ownerOf({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
+  #findOwner({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
     const found = this.#lookUps.find(directory, hash, () => true, impatient);
     if (!(found instanceof Promise)) return knownPrincipal(found);
     found.catch(() => {});
@@ -188,7 +188,7 @@ function readApiKey(
   if (client.lastKey?.authorization !== authorization) {
     const token = bearerToken(authorization);
     const key =
-      token !== undefined && isWellFormed(token) ? { prefix: prefixOf(token), hash: sha256Hex(token) } : undefined;
+      token !== undefined && isWellFormed(token) ? { prefix: readPrefix(token), hash: sha256Hex(token) } : undefined;
     client.lastKey = { authorization: ownText(authorization), key };
   }
   return client.lastKey.key ?? new Refusal('malformed_api_key');
@@ -205,7 +205,7 @@ function authenticate(key: PresentedKey, found: LookupResult, now: number): Prin
   // The stored kind and environment come from the accounts' file; they count only if the key agrees with them.
   if (found === undefined || found.key.prefix !== key.prefix)
     return new Refusal('invalid_api_key', { reason: 'unknown' });
-  const state = stateOf(found.key, now);
+  const state = getState(found.key, now);
   return state === 'valid' ? found : new Refusal('invalid_api_key', { reason: state });
 }
 
@@ -217,9 +217,9 @@ function knownPrincipal(found: LookupResult): Principal | undefined {
 /** 5. The route's permission for this account and this kind of key. @param now epoch milliseconds */
 function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySnapshot, now: number): Exchange {
   const { head, environment, match, enveloped, test } = exchange;
-  const encryption = encryptionAt(principal.account.encryption[environmentOf(principal.key.prefix)], now);
+  const encryption = encryptionAt(principal.account.encryption[getEnvironment(principal.key.prefix)], now);
   const sealing = enveloped && encryption !== undefined ? sealingByHead(head, encryption) : undefined;
-  const identified: Admitted = { ...exchange, principal, tier: kindOf(principal.key.prefix), encryption, sealing };
+  const identified: Admitted = { ...exchange, principal, tier: getKind(principal.key.prefix), encryption, sealing };
   if (enveloped && encryption !== undefined && sealing === undefined) {
     const hint = environment.name === 'test' ? fingerprintHint(encryption) : undefined;
     const refusal = new Refusal('decryption_failed', { hint, reason: 'fingerprint' });
@@ -244,7 +244,7 @@ function fingerprintHint({ createdAt }: ActiveEncryption): string {
 /** Why a principal may not use a route; empty if it may. */
 function forbiddenBy(match: RouteMatch, { key }: Principal): readonly ReportableCode[] {
   // A secret key may use every route, a public one those that list it.
-  const kind = kindOf(key.prefix);
+  const kind = getKind(key.prefix);
   const isPermitted = kind === 'secret' || (match.outcome === 'matched' && match.route.keys.includes(kind));
   if (isPermitted && match.outcome !== 'method_not_allowed') return [];
   const wrongMethod: readonly ReportableCode[] = match.outcome === 'method_not_allowed' ? ['method_not_allowed'] : [];

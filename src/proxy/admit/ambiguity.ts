@@ -8,14 +8,14 @@ import { ambiguousOctet } from './target.ts';
 /** The refusal of a head that can be read in two ways; with a hint in test, as far as the first `Host` tells the environment. */
 export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
   const at = http.fields.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'host');
-  return ambiguousBecause(hintForHead(http), snapshot.environmentOf(http.fields[at + 1] ?? ''));
+  return ambiguousBecause(hintForHead(http), snapshot.findEnvironment(http.fields[at + 1] ?? ''));
 }
 
 /** As `ambiguousHead`, for a head that the parser refused. @param text what was read of it */
 export function ambiguousText(text: string, snapshot: GatewaySnapshot): Refusal {
   // White space is not in the pattern: its time would grow with the square of their number.
   const [, host = ''] = /\r\nhost:([^\r]*)/i.exec(text) ?? [];
-  return ambiguousBecause(hintForText(text), snapshot.environmentOf(host.trim()));
+  return ambiguousBecause(hintForText(text), snapshot.findEnvironment(host.trim()));
 }
 
 export function ambiguousBecause(hint: string, environment: ServedEnvironment | undefined): Refusal {

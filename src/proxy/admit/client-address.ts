@@ -18,7 +18,7 @@ export function peerAddress(remoteAddress: string): string {
  * @param forwardedFor the value of `X-Forwarded-For`
  */
 export function clientAddress(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
-  return network(clientOf(peer, forwardedFor, snapshot), undefined, 4);
+  return network(findClient(peer, forwardedFor, snapshot), undefined, 4);
 }
 
 /**
@@ -32,7 +32,7 @@ export function loggedAddress(
 ): string | undefined {
   const { clientDetail: detail } = snapshot;
   // Of a proxy, each request may have another client.
-  if (snapshot.trusts(client.peer)) return withDetail(clientOf(client.peer, forwardedFor, snapshot), detail);
+  if (snapshot.trusts(client.peer)) return withDetail(findClient(client.peer, forwardedFor, snapshot), detail);
   if (client.loggedPeer?.detail !== detail) client.loggedPeer = { detail, address: loggedPeer(client.peer, detail) };
   return client.loggedPeer.address;
 }
@@ -48,7 +48,7 @@ function withDetail(address: string, detail: ClientDetail): string | undefined {
 }
 
 /** The canonical address of a client; empty if it has already left. */
-function clientOf(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
+function findClient(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   if (!snapshot.trusts(peer)) return canonical(peer) ?? '';
   // From the right, and no further than trusted proxies vouch for: a client may claim thousands of hops before.
   for (let rest = forwardedFor; rest !== undefined;) {

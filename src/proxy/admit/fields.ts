@@ -7,7 +7,7 @@ const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-r
 /** A client's header is `read` here, `dropped`, or forwarded with `plain` traffic only, or from a trusted proxy only (`client`). */
 type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 
-const requestRoles = rolesOf<RequestRole>({
+const requestRoles = indexRoles<RequestRole>({
   // Read by the sidecar itself; some are forwarded in another form.
   read:
     'host authorization connection content-length transfer-encoding expect upgrade x-request-id content-encoding origin ' +
@@ -28,7 +28,7 @@ const requestRoles = rolesOf<RequestRole>({
 /** An upstream's header is `dropped`, or forwarded with a plain `body` only. */
 type ResponseRole = 'dropped' | 'body';
 
-const responseRoles = rolesOf<ResponseRole>({
+const responseRoles = indexRoles<ResponseRole>({
   dropped: `connection transfer-encoding upgrade x-request-id ${hopByHop}`,
   // Includes the headers that control caching of the body.
   body:
@@ -114,7 +114,7 @@ export function joined(before: string | undefined, value: string): string {
   return before === undefined ? value : `${before}, ${value}`;
 }
 
-function rolesOf<Role extends string>(names: Readonly<Record<Role, string>>): ReadonlyMap<string, Role> {
+function indexRoles<Role extends string>(names: Readonly<Record<Role, string>>): ReadonlyMap<string, Role> {
   const roles = new Map<string, Role>();
   for (const role in names) for (const name of names[role].split(' ')) roles.set(name, role);
   return roles;

@@ -1,7 +1,7 @@
 import type { BodyFraming } from '../../http1/grammar.ts';
 import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
 import { joined, nominatedBy, roleInRequest, without } from './fields.ts';
-import { pathOf } from './target.ts';
+import { readPath } from './target.ts';
 
 /** The client's address and origin according to earlier proxies. */
 interface ForwardedFields {
@@ -88,7 +88,7 @@ export function asksForWebSocket({ method, upgrade }: RequestHead): boolean {
 
 /** Sorts the fields of a head; undefined if it can be read in two ways (RFC 9112 §3.2, §11). */
 export function readHead(http: HttpHead): RequestHead | undefined {
-  const path = pathOf(http.target);
+  const path = readPath(http.target);
   if (path === undefined) return undefined;
   const head = new RequestHead(http, path);
   const { fields } = http;

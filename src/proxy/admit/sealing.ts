@@ -41,7 +41,7 @@ export function encryptionAt(encryption: Encryption | undefined, now: number): A
 }
 
 /** The codecs that may open an envelope, the current one first. */
-export function openersOf({ current, grace }: ActiveEncryption): readonly [EnvelopeCodec, ...EnvelopeCodec[]] {
+export function listOpeners({ current, grace }: ActiveEncryption): readonly [EnvelopeCodec, ...EnvelopeCodec[]] {
   if (current === undefined) return [grace.previous];
   return grace?.previous === undefined ? [current] : [current, grace.previous];
 }

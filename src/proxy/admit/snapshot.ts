@@ -56,7 +56,7 @@ export class GatewaySnapshot {
   }
 
   /** The environment of a `Host`, ignoring its port and letter case; undefined if no environment has this host. */
-  environmentOf(host: string): ServedEnvironment | undefined {
+  findEnvironment(host: string): ServedEnvironment | undefined {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 

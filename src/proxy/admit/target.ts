@@ -17,7 +17,7 @@ const plainQuery = /^[!"$-[\]-~]*$/;
 export const ambiguousOctet = /%(?:[01][0-9a-f]|2[5def]|3[0-9]|4[1-9a-f]|5[0-9acf]|6[1-9a-f]|7[0-9aef])/i;
 
 /** The path of an origin-form target (RFC 9112 §3.2.1), without its query; undefined if the target is ambiguous. */
-export function pathOf(target: string): string | undefined {
+export function readPath(target: string): string | undefined {
   const mark = target.indexOf('?');
   const path = mark === -1 ? target : target.slice(0, mark);
   if (mark !== -1 && !plainQuery.test(target.slice(mark + 1))) return undefined;

@@ -1,10 +1,10 @@
 import type { EnvelopeCodec } from '../../envelope/codec.ts';
-import { codecOf, parseCredentials } from '../../envelope/formats.ts';
+import { createCodec, parseCredentials } from '../../envelope/formats.ts';
 import { hintForDocument, hintForPlaintext } from '../../envelope/accepted-hints.ts';
 import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/hints.ts';
 import { isJsonInSlices, minifyJson } from '../../envelope/json.ts';
 import { stringMember } from '../../envelope/members.ts';
-import { causeOf } from '../../envelope/diagnosis.ts';
+import { findCause } from '../../envelope/diagnosis.ts';
 import { inSlices } from '../../envelope/slices.ts';
 import { Refusal } from '../../errors.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
@@ -39,7 +39,7 @@ export async function runCipherTest(
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
     return new Refusal('invalid_cipher_test', { hint: slip ?? rules });
   }
-  const codec = codecOf(credentials, 'hex');
+  const codec = createCodec(credentials, 'hex');
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
   reservation.givesWay = true;
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
@@ -52,7 +52,7 @@ export async function runCipherTest(
   try {
     const result = await longBodies.run(responder, read, (body) => {
       if (test === 'encrypt') return encrypt(body, codec);
-      return decrypt(body, codec, (data) => slip ?? causeOf(data, credentials, key, iv));
+      return decrypt(body, codec, (data) => slip ?? findCause(data, credentials, key, iv));
     });
     if (responder.settled || result instanceof Refusal) return result instanceof Refusal ? result : undefined;
     const { response, hint } = result;

@@ -12,13 +12,13 @@ import { collect, isEncoded, type LongBodies } from './read.ts';
 const unexpected =
   'the body looks like an envelope, but encryption is off for this account in test: it was forwarded as it is';
 
-type Inspected = Outgoing | Refusal | Promise<Outgoing | Refusal>;
+type Inspection = Outgoing | Refusal | Promise<Outgoing | Refusal>;
 
 /**
  * The body of a request that is forwarded unchanged; bodies of any size are streamed. JSON of an encrypting account is inspected
  * first, because the upstream could not read an envelope. Envelopes of other accounts are forwarded, and counted.
  */
-export function inspect(responder: Responder, exchange: Admitted, longBodies: LongBodies): Inspected {
+export function inspect(responder: Responder, exchange: Admitted, longBodies: LongBodies): Inspection {
   const { head, encryption, enveloped } = exchange;
   const { http, reservation, snapshot } = responder;
   const pass = (body: UpstreamRequest['body'], passed = exchange): Outgoing => ({
@@ -109,7 +109,7 @@ class PassingBody implements StreamedBody, ClientSink {
     this.#waitForClient();
     // The piece is a view of what was read; the socket may write it later.
     const { pieces } = this.#responder.http.connection.owner;
-    const copy = pieces.copyOf(piece);
+    const copy = pieces.copy(piece);
     if (this.#sink?.write(copy, () => pieces.release(copy)) === false) this.#waitForUpstream();
   }
 

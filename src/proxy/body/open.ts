@@ -6,7 +6,7 @@ import { continueWith } from '../../promises.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { UpstreamRequest } from '../../upstream/call.ts';
 import type { Admitted } from '../admit/exchange.ts';
-import { openersOf, sealingWith, takesPlaintext, type ActiveEncryption } from '../admit/sealing.ts';
+import { listOpeners, sealingWith, takesPlaintext, type ActiveEncryption } from '../admit/sealing.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { Responder } from '../respond/responder.ts';
 import { isEncoded, readBody, type LongBodies } from './read.ts';
@@ -73,7 +73,7 @@ export class EnvelopeOpener {
     // A public key is in everybody's page: the failures of some must not keep out the envelopes of others.
     if (tooMany !== undefined && exchange.tier === 'secret') return tooMany;
 
-    const openers = openersOf(encryption);
+    const openers = listOpeners(encryption);
     return continueWith(openEnvelope(sent, openers), (opened) => {
       const duration = performance.now() - before;
       responder.timing.envelope += duration;

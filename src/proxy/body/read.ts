@@ -15,7 +15,7 @@ export function isEncoded({ contentEncoding }: RequestHead): boolean {
 const minCapacity = 1_024;
 
 /** The first bytes of a body, or all of it. */
-export interface Collected {
+export interface CollectedBody {
   readonly bytes: Buffer;
   /** Whether they are the whole body; otherwise the rest is to come. */
   readonly whole: boolean;
@@ -31,7 +31,7 @@ class Collector implements BodySink {
   readonly #responder: Responder;
   readonly #limit: number;
   readonly #goOn: (bytes: Buffer) => boolean;
-  readonly #settle: (result: Collected | Refusal) => void;
+  readonly #settle: (result: CollectedBody | Refusal) => void;
   #bytes = Buffer.alloc(0);
   #length = 0;
   #done = false;
@@ -40,7 +40,7 @@ class Collector implements BodySink {
     responder: Responder,
     limit: number,
     goOn: (bytes: Buffer) => boolean,
-    settle: (result: Collected | Refusal) => void,
+    settle: (result: CollectedBody | Refusal) => void,
   ) {
     this.#responder = responder;
     this.#limit = limit;
@@ -84,12 +84,12 @@ class Collector implements BodySink {
     return true;
   }
 
-  #stop(result: Collected | Refusal): void {
+  #stop(result: CollectedBody | Refusal): void {
     this.#responder.http.pause();
     this.#finish(result);
   }
 
-  #finish(result: Collected | Refusal): void {
+  #finish(result: CollectedBody | Refusal): void {
     // The end of the body may come with the piece that has stopped it.
     if (this.#done) return;
     this.#done = true;
@@ -110,7 +110,7 @@ export function collect(
   limit: number,
   outlives: boolean,
   goOn: (bytes: Buffer) => boolean = () => true,
-): Collected | Refusal | Promise<Collected | Refusal> {
+): CollectedBody | Refusal | Promise<CollectedBody | Refusal> {
   if (responder.hasWholeBody) {
     const bytes = responder.takeWholeBody(outlives);
     return bytes instanceof Refusal ? bytes : { bytes, whole: true };

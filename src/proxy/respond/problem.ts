@@ -1,4 +1,4 @@
-import { refusalOf, type Refusal, type RefusalCode } from '../../errors.ts';
+import { findRefusal, type Refusal, type RefusalCode } from '../../errors.ts';
 import type { RequestFault } from '../../http1/request-reader.ts';
 
 /** The refusal of bytes that are not a request. */
@@ -24,7 +24,7 @@ const elsewhere = 'The endpoints aes-encrypt and aes-decrypt are in the test env
 
 /** The body of a refusal (RFC 9457), in UTF-8. */
 export function problemDocument({ code, details }: Refusal, occurrence: Occurrence): Buffer {
-  const { status, title, detail, forwarded } = refusalOf(code);
+  const { status, title, detail, forwarded } = findRefusal(code);
   return Buffer.from(
     JSON.stringify({
       // RFC 9457 §4.2.1: a problem without a page has no other type.
@@ -45,7 +45,7 @@ const exposed = 'Retry-After, X-Request-Id, Envelope';
 
 /** A new flat list of the fields of a refusal that do not depend on whether it is sealed. */
 export function refusalFields({ code, details }: Refusal, allowsCors: boolean): string[] {
-  const row = refusalOf(code);
+  const row = findRefusal(code);
   const fields = ['Cache-Control', 'no-store'];
   if (row.status === 401) fields.push('WWW-Authenticate', 'Bearer');
   const retryAfter = details.retryAfter ?? row.retryAfter;

@@ -1,5 +1,5 @@
 import type { Timeouts } from '../../config/config.ts';
-import { Refusal, refusalOf } from '../../errors.ts';
+import { Refusal, findRefusal } from '../../errors.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../http1/exchange.ts';
 import { mayHaveBody } from '../../http1/grammar.ts';
 import type { RequestFault } from '../../http1/request-reader.ts';
@@ -216,7 +216,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     const { exchange, http } = this;
     this.refusal = refusal;
     this.reservation.abandon();
-    const row = refusalOf(refusal.code);
+    const row = findRefusal(refusal.code);
     const fields = refusalFields(refusal, exchange.allowsCors);
     const body = problemDocument(refusal, {
       requestId: exchange.id,

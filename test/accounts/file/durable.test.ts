@@ -1,6 +1,6 @@
 import type * as FileSystem from 'node:fs';
 import { beforeEach, expect, test, vi } from 'vitest';
-import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
+import { replaceFile, readVersion } from '../../../src/accounts/file/replace.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
 import { Trail } from '../../../src/accounts/file/trail.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
@@ -44,7 +44,7 @@ const trail = 'accounts.audit.jsonl';
 test('a file and its companion are synced before they are renamed, and their folder after', () => {
   const folder = new Folder({ file: 'old' });
   const path = folder.file('file');
-  replaceFile(path, 'new', versionOf(path), { path: folder.file('beside'), text: 'x', version: '' });
+  replaceFile(path, 'new', readVersion(path), { path: folder.file('beside'), text: 'x', version: '' });
   expect(calls).toEqual([
     'write .file.new',
     'sync .file.new',

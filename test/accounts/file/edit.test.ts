@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { editedText } from '../../../src/accounts/file/edit.ts';
-import { membersOf } from '../../../src/accounts/file/members.ts';
+import { toMembers } from '../../../src/accounts/file/members.ts';
 import { readAccounts } from '../../../src/accounts/file/read.ts';
 import { disableEncryption, enableEncryption, newAccount } from '../../../src/accounts/changes.ts';
 import { issueKey, revokeKey } from '../../../src/accounts/key-changes.ts';
@@ -30,7 +30,7 @@ function changed(text: string, id: string, change: (account: StoredAccount) => S
   const after = change(account ?? newAccount(undefined, id, `Account ${id}`));
   const result = editedText(text, before, [after], []);
   const expected = account === undefined ? [...before, after] : before.map((each) => (each.id === id ? after : each));
-  expect(read(result).map(membersOf)).toEqual(expected.map(membersOf));
+  expect(read(result).map(toMembers)).toEqual(expected.map(toMembers));
   return result;
 }
 

@@ -1,9 +1,9 @@
 // A process that never stops rewriting a file under its lock, for tests to end it in the middle. Each text is 20,000
 // times the same line, so that a torn one is recognised.
 import { lockFile } from '../../../src/accounts/file/lock.ts';
-import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
+import { replaceFile, readVersion } from '../../../src/accounts/file/replace.ts';
 
 const [path = ''] = process.argv.slice(2);
 await lockFile(path, 0);
 process.stdout.write('locked\n');
-for (let i = 0; ; i++) replaceFile(path, `line ${i}\n`.repeat(20_000), versionOf(path));
+for (let i = 0; ; i++) replaceFile(path, `line ${i}\n`.repeat(20_000), readVersion(path));

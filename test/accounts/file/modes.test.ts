@@ -1,7 +1,7 @@
 import type * as FileSystem from 'node:fs';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
-import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
+import { replaceFile, readVersion } from '../../../src/accounts/file/replace.ts';
 import { Trail } from '../../../src/accounts/file/trail.ts';
 import { Folder } from '../../support/folder.ts';
 
@@ -30,7 +30,11 @@ test('a new file is opened with mode 600 and only then gets the mode of the acco
   onTestFinished(release);
   const event = { at: 0, actor: 'user:x', action: 'account_added', account: 'a', details: {} } as const;
   new Trail(path).append([event]);
-  replaceFile(path, 'accounts: [] # new', versionOf(path), { path: folder.file('receipts'), text: '[]', version: '' });
+  replaceFile(path, 'accounts: [] # new', readVersion(path), {
+    path: folder.file('receipts'),
+    text: '[]',
+    version: '',
+  });
   // The lock, the trail, and the two replaced files.
   expect(early).toEqual([0o600, 0o600, 0o600, 0o600]);
 });

@@ -13,7 +13,7 @@ import {
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
-import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
+import { replaceFile, readVersion } from '../../../src/accounts/file/replace.ts';
 import { Folder } from '../../support/folder.ts';
 
 const writer = fileURLToPath(new URL('file-writer.ts', import.meta.url));
@@ -24,7 +24,7 @@ describe('replacing a file', () => {
   test('writes the new text and leaves no other file', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
-    expect(replaceFile(path, 'new', versionOf(path))).toBe(true);
+    expect(replaceFile(path, 'new', readVersion(path))).toBe(true);
     expect(readFileSync(path, 'utf8')).toBe('new');
     expect(readdirSync(folder.path)).toEqual(['file']);
   });
@@ -32,7 +32,7 @@ describe('replacing a file', () => {
   test.each([0o600, 0o640, 0o664])('keeps its mode: %o', (mode) => {
     const path = new Folder({ file: 'old' }).file('file');
     chmodSync(path, mode);
-    replaceFile(path, 'new', versionOf(path));
+    replaceFile(path, 'new', readVersion(path));
     expect(statSync(path).mode & 0o7777).toBe(mode);
   });
 
@@ -43,7 +43,7 @@ describe('replacing a file', () => {
     const path = folder.file('file');
     chmodSync(path, mode);
     const release = await lockFile(path, 0);
-    replaceFile(path, 'new', versionOf(path), { path: folder.file('more'), text: 'x', version: '' });
+    replaceFile(path, 'new', readVersion(path), { path: folder.file('more'), text: 'x', version: '' });
     release();
     const modes = ['file', 'more', '.file.lock'].map((name) => statSync(folder.file(name)).mode & 0o777);
     expect(modes).toEqual([mode, mode, 0o600]);
@@ -52,14 +52,14 @@ describe('replacing a file', () => {
   test.skipIf(!isRoot)('keeps its owner, whichever user rewrites it', () => {
     const path = new Folder({ file: 'old' }).file('file');
     chownSync(path, 12_345, 23_456);
-    replaceFile(path, 'new', versionOf(path));
+    replaceFile(path, 'new', readVersion(path));
     expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 23_456 });
   });
 
   test('is refused if the file has changed since the text was made', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
-    const version = versionOf(path);
+    const version = readVersion(path);
     writeFileSync(path, 'own');
     expect(replaceFile(path, 'new', version)).toBe(false);
     expect(readFileSync(path, 'utf8')).toBe('own');
@@ -70,10 +70,10 @@ describe('replacing a file', () => {
     const path = new Folder({ file: 'old' }).file('file');
     // A whole second, because other times cannot be set again to the nanosecond.
     utimesSync(path, 1_000_000_000, 1_000_000_000);
-    const version = versionOf(path);
+    const version = readVersion(path);
     writeFileSync(path, 'own');
     utimesSync(path, 1_000_000_000, 1_000_000_000);
-    expect(versionOf(path)).not.toBe(version);
+    expect(readVersion(path)).not.toBe(version);
   });
 
   test('replaces a companion file too, which may be new', () => {
@@ -81,15 +81,15 @@ describe('replacing a file', () => {
     const path = folder.file('file');
     chmodSync(path, 0o640);
     for (const text of ['first', 'second']) {
-      const beside = { path: folder.file('beside'), text, version: versionOf(folder.file('beside')) };
-      expect(replaceFile(path, `new ${text}`, versionOf(path), beside)).toBe(true);
+      const beside = { path: folder.file('beside'), text, version: readVersion(folder.file('beside')) };
+      expect(replaceFile(path, `new ${text}`, readVersion(path), beside)).toBe(true);
       expect(readFileSync(path, 'utf8')).toBe(`new ${text}`);
       expect(readFileSync(folder.file('beside'), 'utf8')).toBe(text);
       expect(statSync(folder.file('beside')).mode & 0o7777).toBe(0o640);
     }
     for (const changed of ['file', 'beside']) {
-      const version = versionOf(path);
-      const beside = { path: folder.file('beside'), text: 'third', version: versionOf(folder.file('beside')) };
+      const version = readVersion(path);
+      const beside = { path: folder.file('beside'), text: 'third', version: readVersion(folder.file('beside')) };
       writeFileSync(folder.file(changed), 'own');
       expect(replaceFile(path, 'new', version, beside)).toBe(false);
       expect(readFileSync(folder.file('beside'), 'utf8')).toBe(changed === 'file' ? 'second' : 'own');
@@ -100,7 +100,7 @@ describe('replacing a file', () => {
   test('works although a killed process has left its temporary files', () => {
     const folder = new Folder({ file: 'old', '.file.new': 'half' });
     chmodSync(folder.file('.file.new'), 0o400);
-    replaceFile(folder.file('file'), 'new', versionOf(folder.file('file')));
+    replaceFile(folder.file('file'), 'new', readVersion(folder.file('file')));
     expect(readFileSync(folder.file('file'), 'utf8')).toBe('new');
     expect(readdirSync(folder.path)).toEqual(['file']);
   });

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { onTestFinished } from 'vitest';
-import { sha256Hex, prefixOf, type EnvironmentName } from '../../../src/accounts/api-key.ts';
+import { sha256Hex, readPrefix, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type { Difference } from '../../../src/accounts/differences.ts';
 import { PostgresDirectory, type PostgresDirectoryOptions } from '../../../src/accounts/postgres/directory.ts';
 import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
@@ -29,7 +29,7 @@ export function keyNamed(name: string): string {
 export function storedKey(key: string, more: Partial<StoredKey> = {}): StoredKey {
   return {
     id: `id-${key.slice(8, 24)}`,
-    prefix: prefixOf(key),
+    prefix: readPrefix(key),
     hash: sha256Hex(key),
     name: 'Till 3',
     lastFour: key.slice(-4),

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
-import { membersOf } from '../../../src/accounts/file/members.ts';
+import { toMembers } from '../../../src/accounts/file/members.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
@@ -90,7 +90,7 @@ describeWithPostgres('an invalid row', () => {
     const operations = new Operations({ store, vault, clock, audit: () => {} });
     expect((await operations.show('odd')).keys[0]).toMatchObject({ state: 'valid', expires_at: null });
     await operations.setActive('odd', false, { actor: 'user:test' });
-    expect((await all(store.list())).map(membersOf)).toHaveLength(3);
+    expect((await all(store.list())).map(toMembers)).toHaveLength(3);
     expect(
       await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.api_keys WHERE expires_at = 'infinity'`),
     ).toBe('1');

@@ -1,12 +1,12 @@
 import { environmentNames, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type {
   AuditEvent,
-  Changed,
+  ChangeResult,
   Decide,
   EventFilter,
   IdempotencyKey,
   RecordedEvent,
-  Rewritten,
+  RewriteResult,
   Store,
   StoredAccount,
   StoredCredentials,
@@ -46,7 +46,7 @@ class MarkingStore implements Store {
     for await (const account of this.#store.list(...query)) yield unmarked(account);
   }
 
-  change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
+  change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<ChangeResult<T>> {
     const decideMarked: Decide<T> = (existing) => {
       const decision = decide(new Map([...existing].map(([id, account]) => [id, unmarked(account)])));
       return { ...decision, accounts: decision.accounts.map(marked) };
@@ -54,7 +54,7 @@ class MarkingStore implements Store {
     return this.#store.change(ids, decideMarked, once);
   }
 
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<Rewritten> {
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
     return this.#store.changeAll((account) => marked(rewrite(unmarked(account))), event);
   }
 

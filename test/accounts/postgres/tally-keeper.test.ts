@@ -2,7 +2,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { changePool } from '../../../src/accounts/postgres/clients.ts';
 import { TallyKeeper } from '../../../src/accounts/postgres/tally-keeper.ts';
-import { tallyOf } from '../../../src/accounts/tally.ts';
+import { countAccounts } from '../../../src/accounts/tally.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey, vault } from './fixtures.ts';
@@ -64,7 +64,7 @@ describeWithPostgres('the tally in PostgreSQL', () => {
     await put(openStore(url), ...accounts);
     const keeper = keeperAt(url, () => now);
     await keeper.refresh();
-    const inFile = tallyOf(
+    const inFile = countAccounts(
       accounts.map((account) => unwrapAccount(account, vault)),
       now,
     );
@@ -75,7 +75,7 @@ describeWithPostgres('the tally in PostgreSQL', () => {
   test('is zero without accounts', async () => {
     const keeper = keeperAt(await postgres.createDatabase(), () => now);
     await keeper.refresh();
-    expect(keeper.latest()).toEqual(tallyOf([], now));
+    expect(keeper.latest()).toEqual(countAccounts([], now));
   });
 
   test('is counted again when it is old, and kept while the database is unreachable', async () => {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { linesOf } from '../../../src/accounts/transfer/lines.ts';
+import { readLines } from '../../../src/accounts/transfer/lines.ts';
 import { Folder } from '../../support/folder.ts';
 
 async function lines(content: string): Promise<(string | undefined)[]> {
   const all: (string | undefined)[] = [];
-  for await (const line of linesOf(new Folder({ file: content }).file('file'))) all.push(line);
+  for await (const line of readLines(new Folder({ file: content }).file('file'))) all.push(line);
   return all;
 }
 
@@ -28,7 +28,7 @@ test('a file that is not UTF-8 is refused', async () => {
   const folder = new Folder({});
   folder.writeBytes('file', Buffer.from('caf\u00e9\n', 'latin1'));
   const read = async (): Promise<void> => {
-    for await (const line of linesOf(folder.file('file'))) expect(line).toBeUndefined();
+    for await (const line of readLines(folder.file('file'))) expect(line).toBeUndefined();
   };
   await expect(read()).rejects.toThrow(TypeError);
 });

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { encodings } from '../../../src/envelope/encoding.ts';
 import { hintForBody } from '../../../src/envelope/hints.ts';
-import { codecOf } from '../../../src/envelope/formats.ts';
+import { createCodec } from '../../../src/envelope/formats.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../../src/envelope/envelope.ts';
 import { acmeLive, acmeTest, credentialsOf } from '../../../test/support/sidecar.ts';
 import { pieces } from '../mutation.ts';
@@ -49,7 +49,7 @@ type AllCredentials = readonly ReturnType<typeof credentialsOf>[];
 
 function checkOpening(body: Buffer, count: number, credentials: AllCredentials, tally: Tally): void {
   const verdict = verdictOf(body, secrets.slice(0, count));
-  const openers = credentials.slice(0, count).map((each) => codecOf(each, 'hex'));
+  const openers = credentials.slice(0, count).map((each) => createCodec(each, 'hex'));
   const result = openEnvelope(body, openers);
   const shown = [body.toString('latin1'), verdict];
   if ('plaintext' in verdict) {
@@ -73,7 +73,7 @@ function checkSealing(plaintext: Buffer, cuts: readonly number[], credentials: A
     const current = credentials[index];
     const secret = secrets[index];
     if (current === undefined || secret === undefined) continue;
-    const codec = codecOf(current, encoding);
+    const codec = createCodec(current, encoding);
     const expected = `{"data":"${encrypted(secret, plaintext).toString(encoding)}"}`;
     ensure(codec.seal(plaintext) === expected, 'what is sealed is the one ciphertext', expected);
     ensure(codec.sealedLength(plaintext.length) === expected.length, 'its length is known before', expected);

@@ -1,4 +1,4 @@
-import { refusalOf, refusals, type RefusalCode } from '../../../src/errors.ts';
+import { findRefusal, refusals, type RefusalCode } from '../../../src/errors.ts';
 import { unsealed, verdictOf, type Secrets } from '../envelope/oracle.ts';
 import { isLast, type Response } from '../http/responses.ts';
 import { valuesOf } from '../http/message.ts';
@@ -134,7 +134,7 @@ function judgeOwn(response: Response, request: Request | undefined, tally: Tally
   }
   const { code } = JSON.parse(body) as { readonly code: string };
   ensure(Object.hasOwn(refusals, code), 'a refusal is one of the table', body);
-  const row = refusalOf(code as RefusalCode);
+  const row = findRefusal(code as RefusalCode);
   ensure(row.status === response.status, 'a refusal has the status of its row', response);
   ensure(response.status < 500 || late.has(code), 'nothing fails inside', response, body);
   ensure(row.sealed || !isSealed, 'a refusal that all may read is plain', response);

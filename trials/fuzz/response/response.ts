@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
-import { refusalOf, type RefusalCode } from '../../../src/errors.ts';
+import { findRefusal, type RefusalCode } from '../../../src/errors.ts';
 import { acmeTest, keys } from '../../../test/support/sidecar.ts';
 import { Addresses } from '../addresses.ts';
 import { reset } from '../../load/tls-socket.ts';
@@ -171,12 +171,12 @@ function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): 
     'accounts_unavailable',
   ];
   ensure(
-    codes.includes(code) && refusalOf(code).status === response.status,
+    codes.includes(code) && findRefusal(code).status === response.status,
     'a refusal says that the upstream failed',
     body,
   );
   ensure(
-    isSealed === (one.sealed && refusalOf(code).sealed === true),
+    isSealed === (one.sealed && findRefusal(code).sealed === true),
     'a refusal is sealed if its row says so',
     response,
   );

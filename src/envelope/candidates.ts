@@ -3,7 +3,7 @@ import { blockLength } from './aes-cbc.ts';
 import { decodeBase64 } from './encoding.ts';
 
 /** Bytes that a merchant's code may have used by mistake. An empty name means the right ones. */
-export interface Guess {
+export interface Candidate {
   readonly name: string;
   readonly bytes: Buffer;
 }
@@ -16,10 +16,10 @@ const asText = 'pass its 32 characters as bytes';
 const ivAsText = 'pass its first 16 characters as bytes';
 
 /** What programs make of a key by mistake, the right one first and the most frequent mistakes next. All are 16, 24 or 32 bytes. */
-export function keysFor(key: string, iv: string): readonly Guess[] {
+export function keysFor(key: string, iv: string): readonly Candidate[] {
   const bytes = Buffer.from(key);
   const decoded = decodeBase64(key);
-  const [fromBase64, fromHex] = [leniently(key), hexOf(key)];
+  const [fromBase64, fromHex] = [leniently(key), decodeHex(key)];
   const mistakes: readonly Mistake[] = [
     ['', bytes],
     [
@@ -45,14 +45,14 @@ export function keysFor(key: string, iv: string): readonly Guess[] {
 }
 
 /** What programs make of an IV by mistake, the right one first. All are 16 bytes. */
-export function ivsFor(iv: string, key: string): readonly Guess[] {
+export function ivsFor(iv: string, key: string): readonly Candidate[] {
   const bytes = Buffer.from(iv);
   const decoded = leniently(iv);
   const mistakes: readonly Mistake[] = [
     ['', Buffer.from(iv.slice(0, blockLength))],
     ['the IV was all zero bytes: use the one you were given', Buffer.alloc(blockLength)],
     ['the IV was decoded from base64: pass its first 16 characters as bytes', filled(decoded, blockLength)],
-    ['the IV was decoded from hex: pass its first 16 characters as bytes', hexOf(iv)],
+    ['the IV was decoded from hex: pass its first 16 characters as bytes', decodeHex(iv)],
     ...digests('IV', bytes, [16]),
     ...digests('IV', bytes.subarray(0, blockLength), [16]),
     ...spellings('IV', iv, blockLength),
@@ -107,8 +107,8 @@ function distinct(
   mistakes: readonly Mistake[],
   cut: (bytes: Buffer) => Buffer,
   lengths: readonly number[],
-): readonly Guess[] {
-  const guesses = new Map<string, Guess>();
+): readonly Candidate[] {
+  const guesses = new Map<string, Candidate>();
   for (const [name, made] of mistakes) {
     if (made === undefined) continue;
     const bytes = cut(made);
@@ -129,7 +129,7 @@ function leniently(text: string): Buffer | undefined {
   return Buffer.from(text.replace(/[^A-Za-z0-9+/]/g, ''), 'base64');
 }
 
-function hexOf(text: string): Buffer | undefined {
+function decodeHex(text: string): Buffer | undefined {
   return /^[0-9A-Fa-f]{32}$/.test(text) ? Buffer.from(text, 'hex') : undefined;
 }
 

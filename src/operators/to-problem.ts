@@ -21,7 +21,7 @@ const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
 ]);
 
 /** The problem that an operator gets for an error. @param token of the request; one of one account learns nothing of others */
-export function problemOf(error: unknown, token: OperatorsToken | undefined): ApiProblem {
+export function toProblem(error: unknown, token: OperatorsToken | undefined): ApiProblem {
   if (error instanceof ApiProblem) return error;
   if (error instanceof AccountsError && token?.account !== undefined && ofStore.has(error.code))
     return new ApiProblem(error.code, 'Whoever runs the sidecar sees the cause with "sidecar check".');
