@@ -9,7 +9,7 @@ export class ConnectionLimit {
   readonly #evictable: Connections = new Map();
   /** Those that are kept for an owner, by the owner. */
   readonly #kept = new Map<string, Connections>();
-  /** The most that are kept for one owner, and the least room for those that are not kept. */
+  /** Maximum number kept for one owner, and minimum room for those that are not kept. */
   readonly #share: number;
   #size = 0;
 

@@ -22,7 +22,7 @@ interface IssueRequest {
 }
 
 /**
- * The most keys of an account: valid ones, and those that ended within the last 30 days. Otherwise a token of one account could fill
+ * Maximum number of keys of an account: valid ones, and those that ended within the last 30 days. Otherwise a token of one account could fill
  * the store.
  */
 const maxKeys = 1_000;

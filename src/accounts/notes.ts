@@ -1,4 +1,4 @@
-/** The most notes that are kept while they cannot be written. Further ones are dropped. */
+/** Maximum number of notes kept while they cannot be written. Further ones are dropped. */
 const maxNotes = 100_000;
 
 /** Notes that wait to be written, one for each id. */

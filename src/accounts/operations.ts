@@ -27,7 +27,7 @@ export interface OperationsOptions {
   readonly clock: () => number;
   /** Called after each change. */
   readonly audit: (event: AppendedEvent) => void;
-  /** The longest lifetime of a new key, in milliseconds. Undefined: any. */
+  /** Maximum lifetime of a new key, in milliseconds. Undefined: any. */
   readonly maxKeyAge?: number | undefined;
 }
 

@@ -13,7 +13,7 @@ export interface Page<Item, Position> {
 /** The size of a page in bytes of JSON beyond which it ends: several may be held at once, each in several copies. */
 const maxBytes = 1 << 20;
 
-/** The most problems of a page. */
+/** Maximum number of problems of a page. */
 const maxProblems = 100;
 
 /** The problems of a page: the first ones, then how many more there are. */

@@ -79,7 +79,7 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** The most keys of an account that a database reads at once, so that memory stays bounded. */
+/** Maximum number of keys of an account that a database reads at once, so that memory stays bounded. */
 export const maxKeysRead = 2_000;
 
 /** What a database need know of a change, or of the query before or after it. */

@@ -72,7 +72,7 @@ export const lifetime = within(duration, 1_000, 3_650 * day, 'from 1s to 3650d')
 export const overlap = within(duration, 0, 365 * day, 'up to 365d');
 /** The overlap if none is given. */
 export const usualOverlap = '7d';
-/** The longest grace, in milliseconds. */
+/** Maximum grace, in milliseconds. */
 export const maxGrace = 365 * day;
 /** How long the previous credentials, or plaintext, are accepted after a change. */
 export const grace = within(duration, 1_000, maxGrace, 'from 1s to 365d');

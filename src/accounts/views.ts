@@ -139,7 +139,7 @@ export interface Viewing {
   readonly recordsUse: boolean;
 }
 
-/** The most keys of one account in a view: the rules allow more only if many of them ended long ago. */
+/** Maximum number of keys of one account in a view: the rules allow more only if many of them ended long ago. */
 const maxShownKeys = 1_000;
 
 export function viewAccount(account: StoredAccount, viewing: Viewing): AccountView {

@@ -22,7 +22,7 @@ interface AdminDependencies {
   readonly drainToken: string | undefined;
 }
 
-/** The most connections. Beyond that the oldest is closed for a new one, so that probes succeed, but not a drain's. */
+/** Maximum number of connections. Beyond that the oldest is closed for a new one, so that probes succeed, but not a drain's. */
 const maxConnections = 64;
 
 /** Milliseconds that a client may take to read its response. */

@@ -33,7 +33,7 @@ export function withCode({ message, code }: AccountsError): string {
   return `${message} (${code})`;
 }
 
-/** The most problems that are printed. */
+/** Maximum number of problems printed. */
 export const maxProblems = 100;
 
 /** The first problems, one per line, and their number if there are more. */

@@ -69,7 +69,7 @@ interface FileStoreSettings {
   readonly file: string;
   /** Empty: the file holds credentials in the clear. */
   readonly masterKeys: readonly MasterKey[];
-  /** The longest lifetime of a new key, in milliseconds. Undefined: any. */
+  /** Maximum lifetime of a new key, in milliseconds. Undefined: any. */
   readonly maxKeyAge?: number | undefined;
   /** Sign the audit trail: the first signs, the others signed before it. Empty: it is not signed. */
   readonly auditKeys: readonly KeyObject[];

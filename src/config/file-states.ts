@@ -5,7 +5,7 @@ import { formatFileProblem, problemWithFile, type FileProblem } from '../yaml/fi
 import type { Config } from './config.ts';
 import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
 
-/** The most problems of accounts that are logged. */
+/** Maximum number of problems of accounts logged. */
 const maxProblems = 100;
 
 /** Whether the content of a file is in force. */

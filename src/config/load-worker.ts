@@ -5,7 +5,7 @@ import type { StoreSettings } from './config.ts';
 import type { FileContent, LoadedFiles } from './loaded.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 
-/** The most problems of a file that are sent at a reload: the receiving thread serves requests and logs each of them. */
+/** Maximum number of problems of a file sent at a reload: the receiving thread serves requests and logs each of them. */
 const maxProblems = 100;
 
 /** Accounts in one message: few enough that receiving them never blocks the request thread. */

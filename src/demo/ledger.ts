@@ -36,7 +36,7 @@ type Items<T> = Map<string, { readonly account: string; readonly item: T }>;
 /** The oldest items are dropped beyond this number, so that a long demo (or a load test) does not fill the memory. */
 const maxStored = 10_000;
 
-/** The most items in a list. */
+/** Maximum number of items in a list. */
 const maxListed = 100;
 
 /** The payments of the stand-in core. An account sees only its own items. Items of others get a 404. */

@@ -32,7 +32,7 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
   return undefined;
 }
 
-/** The most beginnings that are tried: each costs a check of the whole plaintext, and a stranger may send brackets alone. */
+/** Maximum number of beginnings tried: each costs a check of the whole plaintext, and a stranger may send brackets alone. */
 const maxBeginnings = 4;
 
 /** A prefix such as a length, a nonce or the name of a type. */

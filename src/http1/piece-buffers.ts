@@ -1,4 +1,4 @@
-/** The most that is read from a socket at once. */
+/** Maximum size of one read from a socket, in bytes. */
 const size = 65_536;
 
 /** Smaller pieces are copied to memory of their own: a buffer that is half empty would be charged for less than it takes. */

@@ -54,11 +54,11 @@ export interface Endpoint {
   readonly operation: string;
   readonly summary: string;
   /**
-   * The least role that may use it. `operator` and `admin`: it changes one account, named as `account` or `id` in the input, and
+   * The lowest role that may use it. `operator` and `admin`: it changes one account, named as `account` or `id` in the input, and
    * its response has `in_force`.
    */
   readonly role: OperatorRole;
-  /** The least role that may use it for `live`, if that is another one. */
+  /** The lowest role that may use it for `live`, if that is another one. */
   readonly roleInLive?: OperatorRole;
   /**
    * Whether a token of one account may use it. Undefined: for the account in the path. `own`: `run` reads only the account of the

@@ -4,13 +4,13 @@ import { LRUCache } from 'lru-cache';
 /** Wrong tokens from one address that are answered at once: people mistype. */
 const free = 5;
 
-/** The longest wait, in milliseconds. */
+/** Maximum wait, in milliseconds. */
 const longest = 10_000;
 
 /** How long an address is remembered after its last wrong token. Milliseconds. */
 const memory = 15 * 60_000;
 
-/** The most addresses that are remembered. */
+/** Maximum number of addresses remembered. */
 const maxAddresses = 10_000;
 
 /** Slows the answers to wrong tokens by their address, twice as long each time. A valid token is never slowed. */

@@ -8,7 +8,7 @@ import { ApiProblem, type MemberProblem } from './problems.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The most problems of one input that are reported. */
+/** Maximum number of problems of one input reported. */
 const maxReported = 20;
 
 /** Parses the body of a request. @throws ApiProblem `malformed_body` */

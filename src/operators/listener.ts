@@ -36,9 +36,9 @@ const limits = {
   // By default Node checks the two timeouts above only every 30 s.
   connectionsCheckingInterval: 1_000,
 };
-/** The most parameters of a query that are read. */
+/** Maximum number of parameters of a query read. */
 const maxParameters = 100;
-/** The most connections. Beyond that the oldest one that has not shown a good token, or is one too many of its token, is closed for a new one. */
+/** Maximum number of connections. Beyond that the oldest one that has not shown a good token, or is one too many of its token, is closed for a new one. */
 const maxConnections = 100;
 /** An idle connection is closed after this time, which is longer than any operation takes. */
 const idleTimeout = 60_000;

@@ -8,7 +8,7 @@ const sessionLength = 8 * 3_600_000;
 /** How long a session lasts without a request, in milliseconds. */
 const idleTime = 30 * 60_000;
 
-/** The most sessions of one token. Beyond it the oldest session of that token ends. */
+/** Maximum number of sessions of one token. Beyond it the oldest session of that token ends. */
 const maxOfToken = 100;
 
 /**

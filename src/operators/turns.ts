@@ -1,7 +1,7 @@
 /** An owner rests for this many times as long as its work took: work may be synchronous, and merchants wait meanwhile. */
 const restFactor = 3;
 
-/** The longest rest, in milliseconds. A much shorter one than the work would let one owner keep merchants waiting. */
+/** Maximum rest, in milliseconds. A much shorter one than the work would let one owner keep merchants waiting. */
 const maxRest = 1_000;
 
 /** Work of one owner is done one at a time, with rests, so that an owner with much of it leaves room for others. */

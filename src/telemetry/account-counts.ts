@@ -21,7 +21,7 @@ export interface AccountCount {
 
 const minutes = 10;
 
-/** The most accounts that are counted. */
+/** Maximum number of accounts counted. */
 const maxAccounts = 10_000;
 
 /** The counters of an account, with one count for each minute. */

@@ -4,7 +4,7 @@ import { differences, type Difference } from '../accounts/differences.ts';
 import type { AppendedEvent } from '../accounts/store.ts';
 import type { Logger } from './logger.ts';
 
-/** The most lines for one reload besides revocations, because a new file may change everything. */
+/** Maximum number of lines for one reload besides revocations, because a new file may change everything. */
 const maxChanges = 100;
 
 /** The number of accounts that are compared in one turn of the event loop. */

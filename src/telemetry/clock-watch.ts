@@ -14,7 +14,7 @@ export class ClockWatch {
   readonly #log: Logger;
   readonly #jumps: Counter;
   readonly #timer: NodeJS.Timeout;
-  /** The most by which the clock was ahead of the monotonic one since the last jump. */
+  /** By how much at most the clock was ahead of the monotonic one since the last jump. */
   #lead: number;
 
   /**

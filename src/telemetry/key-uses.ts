@@ -16,7 +16,7 @@ export interface KeyUse {
 const hour = 3_600_000;
 const fiveMinutes = 300_000;
 
-/** The most keys that are counted; the one that was used least recently is dropped. */
+/** Maximum number of keys counted; the one that was used least recently is dropped. */
 const maxKeys = 20_000;
 
 interface Counts {

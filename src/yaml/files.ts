@@ -15,7 +15,7 @@ export function permissionDenied(): string {
   return `permission denied for user ${process.geteuid?.() ?? 'unknown'}`;
 }
 
-/** The most bytes of a file: many times those of 10,000 accounts. */
+/** Maximum size of a file in bytes: many times those of 10,000 accounts. */
 const maxSize = 256 * 1_048_576;
 
 /** Reads the files of one configuration and remembers their paths. */

@@ -17,7 +17,7 @@ interface MemoryTerms {
   readonly tls?: boolean;
 }
 
-/** The most memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
+/** Maximum memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
 export function memoryBound({
   semiSpace,
   initialHeap,

@@ -13,7 +13,7 @@ export interface SidecarProcess {
   /** Of the merchants' listener. */
   readonly port: number;
   readonly adminUrl: string;
-  /** The most memory it ever had resident, in bytes. */
+  /** Maximum memory it ever had resident, in bytes. */
   peakMemory(): number;
 }
 

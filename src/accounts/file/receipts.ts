@@ -7,7 +7,7 @@ import { refuseReuse } from '../changes.ts';
 import { readVersion, type Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
-/** The most receipts that are kept. Beyond it, the account with the most loses its oldest, so that no token displaces others'. */
+/** Maximum number of receipts kept. Beyond it, the account with the most loses its oldest, so that no token displaces others'. */
 const maxReceipts = 1_000;
 
 /** By idempotency key, the oldest first. */

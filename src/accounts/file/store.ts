@@ -37,7 +37,7 @@ import type {
 
 /** How long to wait for another writer, in milliseconds. */
 const lockTimeout = 10_000;
-/** The most attempts at a change that conflicts with another program's. */
+/** Maximum number of attempts at a change that conflicts with another program's. */
 const attempts = 3;
 
 export interface FileStoreOptions extends TrailOptions {

@@ -35,7 +35,7 @@ export interface PostgresSettings {
   readonly masterKeys: readonly MasterKey[];
   /** Sign the audit trail, see `TrailOptions`. */
   readonly auditKeys: readonly KeyObject[];
-  /** The most API keys that are cached. */
+  /** Maximum number of API keys cached. */
   readonly cache: number;
   /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** The most keys in one query. */
+/** Maximum number of keys in one query. */
 const largest = 250;
 
 /** From the start of one query to the start of the next, milliseconds: at most 200 queries a second. */

@@ -35,7 +35,7 @@ export interface Entry {
 }
 
 export interface KeyCacheOptions {
-  /** The most existing API keys that are cached, and the most unknown ones. */
+  /** Maximum number of existing API keys cached, and of unknown ones. */
   readonly cache: number;
   /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;

@@ -3,7 +3,7 @@ import type { ApiKey } from '../api-key.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
 import type { Principal } from '../key-directory.ts';
 
-/** The most accounts that are remembered. Changes of others are applied without a log line. */
+/** Maximum number of accounts remembered. Changes of others are applied without a log line. */
 const maxKeys = 1_000;
 
 /** Earlier cached versions of changed accounts, to determine the differences when they are read again. */

@@ -3,7 +3,7 @@ import { buildConditions } from './conditions.ts';
 import { selectAccounts, type AccountRow } from './rows.ts';
 import type { Query } from './transaction.ts';
 
-/** The most accounts in one query, and the number of keys after which a page takes no further account. */
+/** Maximum number of accounts in one query, and the number of keys after which a page takes no further account. */
 const accountsAtOnce = 500;
 const keysAtOnce = 2_000;
 

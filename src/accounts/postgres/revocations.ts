@@ -10,10 +10,10 @@ const gathering = 500;
 /** How far the clocks of those who revoke keys may differ from this one. Milliseconds. */
 const clockDifference = 300_000;
 
-/** The most keys that are remembered as reported. */
+/** Maximum number of keys remembered as reported. */
 const maxReported = 10_000;
 
-/** The most accounts that one query names; more are all accounts. */
+/** Maximum number of accounts that one query names; more are all accounts. */
 const maxNamed = 1_000;
 
 /**

@@ -71,7 +71,7 @@ const encryptionJson = `(
 
 /** Which keys of an account are read. */
 interface KeyChoice {
-  /** The most of them: valid ones first, then the newest. Undefined: all. */
+  /** Maximum number of them: valid ones first, then the newest. Undefined: all. */
   readonly limit?: number;
   /** A condition on a key `k`, which is then among them. */
   readonly named?: string;

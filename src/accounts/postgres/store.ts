@@ -29,7 +29,7 @@ import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 
 /**
- * The most connections of one process for each purpose. Work waits only for other work of the same purpose, so that
+ * Maximum number of connections of one process for each purpose. Work waits only for other work of the same purpose, so that
  * viewers who search and a long import never delay the revocation of a key.
  */
 const poolSizes = {

@@ -4,7 +4,7 @@ import { encryptionLabel, tallyOfCounts, type ExpiringKeys, type Rotation, type 
 import { isDue, isExpiring, isValid } from './conditions.ts';
 import { query } from './transaction.ts';
 
-/** The least time between two counts. Milliseconds. */
+/** Minimum time between two counts, in milliseconds. */
 const shortestAge = 10_000;
 
 /** Counting may use one hundredth of a connection's time. */

@@ -9,7 +9,7 @@ const interval = 60_000;
 /** How soon the first use in a grace is stored, because operators wait for it. Milliseconds. */
 const soon = 1_000;
 
-/** The most graces that are known. */
+/** Maximum number of graces known. */
 const maxGraces = 100_000;
 
 /** Rows in one statement. */
@@ -17,7 +17,7 @@ const batch = 1_000;
 
 const hour = 3_600_000;
 
-/** The most hours whose requests may wait to be written; older ones are lost. */
+/** Maximum number of hours whose requests may wait to be written; older ones are lost. */
 const maxHours = 6;
 
 /** Old counts are deleted with each of so many writes: once an hour. */

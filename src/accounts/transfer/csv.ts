@@ -6,7 +6,7 @@ export type CsvRecord =
   /** `isLast`: no further record can be read, because its start is not known. */
   | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
-/** The most cells of a record, and the most characters of a cell. */
+/** Maximum number of cells of a record, and of characters of a cell. */
 const maxCells = 1_000;
 const maxCellLength = 16_384;
 

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 
-/** The most characters of a line, and of a CSV record of several lines. A thousand keys fit. */
+/** Maximum number of characters of a line, and of a CSV record of several lines. A thousand keys fit. */
 export const maxLineLength = 262_144;
 
 /** The problem of a longer one. */
