@@ -120,7 +120,7 @@ describe('a figure on a page', () => {
   );
 
   test('between markers is written by a command', () => {
-    const written = new Set([...blocks.map(({ name }) => name), 'mutation']);
+    const written = new Set<string>(blocks.map(({ name }) => name));
     const markers = [
       ...pages
         .map(read)

@@ -1,20 +1,30 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** What the tests cannot see mutants in: it runs in a browser, or in programs that tests start. */
 const notMutated = /^src\/(?:console|cli|demo)\/|^src\/main\.ts$|\.d\.ts$/;
 
-/** Whether a file has mutants. */
-export function isMutated(file: string): boolean {
-  return file.endsWith('.ts') && !notMutated.test(file);
+/** The tests of the folders of src/ that are mutated, and of the files beside them. A folder's tests have its name. */
+export function testsOfMutants(): string[] {
+  const folders = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const mutated = folders.map(({ name }) => `src/${name}/`).filter((folder) => !notMutated.test(folder));
+  return ['src/', ...mutated].map(testsOf);
+}
+
+/** The tests of a file's folder in src/. */
+export function testsOf(file: string): string {
+  const [, folder] = /^src\/([^/]+)\//.exec(file) ?? [];
+  return folder === undefined ? 'test/*.test.ts' : `test/${folder}/**/*.test.ts`;
 }
 
 /** The sources that differ from a commit, uncommitted and new ones included. */
 export function changedSources(folder: string, since: string): string[] {
   const changed = git(folder, 'diff', '--name-only', since, '--', 'src');
   const added = git(folder, 'ls-files', '--others', '--exclude-standard', '--', 'src');
-  return `${changed}\n${added}`.split('\n').filter((file) => isMutated(file) && existsSync(join(folder, file)));
+  return `${changed}\n${added}`
+    .split('\n')
+    .filter((file) => file.endsWith('.ts') && !notMutated.test(file) && existsSync(join(folder, file)));
 }
 
 /** The output of git. @throws Error with git's message */

@@ -18,20 +18,27 @@ export interface Run {
  * Has StrykerJS make mutants of files and run the tests that reach them, until the time is over.
  *
  * @param seconds for everything, with the first run of the tests without a mutant
+ * @param tests patterns of the only tests to run; all without one
  * @throws Error if the tests fail without a mutant
  */
-export async function mutate(files: readonly string[], seconds: number, defer: Defer): Promise<Run> {
+export async function mutate(
+  files: readonly string[],
+  seconds: number,
+  defer: Defer,
+  tests: readonly string[] = [],
+): Promise<Run> {
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-mutation-'));
   defer(() => rmSync(folder, { recursive: true, force: true }));
   // Some tests run the sources as another user.
   chmodSync(folder, 0o755);
   const events = join(folder, 'events');
   const configuration = join(folder, 'stryker.config.json');
-  writeFileSync(configuration, JSON.stringify(settingsFor(files, folder, events)));
+  writeFileSync(configuration, JSON.stringify({ ...settingsFor(files, folder, events), testFiles: tests }));
   const stryker = join(root, 'node_modules/@stryker-mutator/core/bin/stryker.js');
   const child = spawn(process.execPath, [stryker, 'run', configuration], {
     cwd: root,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    // What is printed is the score.
+    stdio: ['ignore', process.stderr, 'inherit'],
     detached: true,
     env: ownEnvironment(),
   });
@@ -55,6 +62,8 @@ function settingsFor(files: readonly string[], folder: string, events: string): 
     plugins: ['@stryker-mutator/vitest-runner'],
     vitest: { configFile: join(root, 'trials/mutation/vitest.config.ts'), pool: 'forks' },
     mutate: files,
+    // With more, a busy machine would let mutants run into the time limit, which counts as noticed.
+    concurrency: 1,
     // What runs only while a file is loaded needs all tests for each mutant.
     ignoreStatic: true,
     ignorePatterns: ['dist', 'docs/**/*.png'],

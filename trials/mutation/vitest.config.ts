@@ -1,11 +1,6 @@
 import { chmodSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
-
-/** Tests that run in the process of what they test: a program that a test starts runs without the mutant. */
-export const include = [
-  'test/{accounts,admin,audit,config,envelope,http1,input,kms,operators,proxy,telemetry,upstream,yaml}/**/*.test.ts',
-  'test/{app*,cryptography,errors}.test.ts',
-];
+import { testsOfMutants } from './changes.ts';
 
 /** Tests that need minutes, or measure: instrumented code is slower and takes more memory. */
 export const exclude = [
@@ -19,8 +14,9 @@ chmodSync(process.cwd(), 0o755);
 export default defineConfig({
   test: {
     pool: 'forks',
-    include,
+    include: testsOfMutants(),
     exclude,
+    setupFiles: 'test/support/overwrite-reads.ts',
     testTimeout: 30_000,
     hookTimeout: 30_000,
     expect: { poll: { timeout: 20_000 } },
