@@ -83,26 +83,6 @@ describe('while the sidecar drains', () => {
     expect([refused.status, refused.headers.connection]).toEqual([401, 'close']);
     expect(upstream.heads()).toBe(3);
   });
-
-  test('the drain ends as soon as no request is in flight', async () => {
-    const { sidecar, pending, respondToAll } = await startBusy();
-    let over = false;
-    const drained = sidecar.app.drain().then(() => (over = true));
-    await sleep(100);
-    expect(over).toBe(false);
-    respondToAll();
-    expect((await pending).status).toBe(200);
-    await drained;
-  });
-
-  test('the drain ends after timeouts.drain, even if a request is in flight', async () => {
-    const { sidecar, pending } = await startBusy({ drain: 200 });
-    await sidecar.app.drain();
-    expect(await inFlight(sidecar)).toBe(1);
-    const stopped = sidecar.app.stop();
-    await expect(pending).rejects.toThrow('socket hang up');
-    await stopped;
-  });
 });
 
 describe('when the sidecar is stopped', () => {

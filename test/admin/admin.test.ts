@@ -198,16 +198,6 @@ describe('the number of series', () => {
     expect(await series()).toEqual(before);
     expect(before.filter((name) => name.startsWith('envelope_sidecar_requests_total'))).toHaveLength(5);
   });
-
-  test('counts a client that disconnects as 499', async () => {
-    const upstream = await startUpstream(() => {});
-    const sidecar = await startSidecar(configOf(upstream.origin));
-    const client = await openConnection(sidecar.port);
-    client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
-    client.socket.destroy();
-    await vi.waitFor(async () => expect(await scrape(sidecar)).toContain('method="GET",status="499"} 1'));
-  });
 });
 
 describe('POST /drain', () => {

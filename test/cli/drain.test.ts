@@ -75,21 +75,6 @@ describe('drain', () => {
     ]);
   });
 
-  test('waits for requests in flight', async () => {
-    const held: (() => void)[] = [];
-    const { sidecar, drain } = await running((_seen, res) => held.push(() => res.end('at last')));
-    const response = request(sidecar);
-    await eventually('the upstream has the request', () => held.length === 1);
-    const command = drain();
-    await sidecar.untilEntries('draining');
-    expect(await statusOf(sidecar, '/readyz')).toBe(503);
-    expect(command.process.exitCode).toBeNull();
-    held[0]?.();
-    expect((await response).body).toBe('at last');
-    expect(await command.ended()).toEqual(ended);
-    expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
-  });
-
   test('waits no longer than timeouts.drain, and aborts no request', async () => {
     const held: (() => void)[] = [];
     const respond: Respond = (_seen, res) => held.push(() => res.end('at last'));

@@ -37,10 +37,6 @@ async function responseTo(
   return response;
 }
 
-const noJson =
-  'no JSON comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
-  'Encrypt JSON with AES-256-CBC and PKCS#7';
-
 function hexOf(bytes: Buffer): string {
   return JSON.stringify({ encrypted_data: bytes.toString('hex') });
 }
@@ -62,12 +58,7 @@ describe('aes-encrypt', () => {
       '{"amount":1000,"items":[1,2]}',
     ],
     ['white space in strings is kept', '{"note": " a \\" b\\\\" }', '{"note":" a \\" b\\\\"}'],
-    ['every digit is kept', '[12345678901234567890.10, 1.0, 1e2, -0]', '[12345678901234567890.10,1.0,1e2,-0]'],
-    ['the order of members is kept', '{"b":1,"a":2,"10":3,"9":4}', '{"b":1,"a":2,"10":3,"9":4}'],
-    ['duplicate members are kept', '{"a":1,"a":2}', '{"a":1,"a":2}'],
     ['escapes are kept', '["caf\\u00e9","\\/","é"]', '["caf\\u00e9","\\/","é"]'],
-    ['any JSON value is accepted', ' "x" ', '"x"'],
-    ['an envelope is accepted', '{ "data": "00" }', '{"data":"00"}'],
   ])('encrypts the minified document: %s', async (_, document, minified) => {
     const response = await responseTo(encrypt, { headers: acmeTest, body: document });
     expect([response.status, response.headers['content-type']]).toEqual([200, 'application/json']);
@@ -80,9 +71,7 @@ describe('aes-encrypt', () => {
 describe('aes-decrypt', () => {
   test.each([
     ['an object with its white space', '{ "amount": 1000.00 }\n'],
-    ['a number of many digits', '12345678901234567890.10'],
     ['letters outside ASCII', '{"note":"é €"}'],
-    ['an envelope', '{"data":"00"}'],
   ])('returns the document byte for byte: %s', async (_, document) => {
     const body = hexOf(encrypted(acmeTest, document));
     const response = await responseTo(decrypt, { headers: acmeTest, body });
@@ -97,40 +86,6 @@ describe('aes-decrypt', () => {
     const data = encrypted(acmeTest, '{}').toString('hex').toUpperCase();
     const response = await responseTo(decrypt, { headers: acmeTest, body: `{ "x": 1, "encrypted_data": "${data}" }` });
     expect(response.body).toBe('{}');
-  });
-
-  test.each([
-    ['an odd number of digits', '{"encrypted_data":"abc"}', 'odd number of hex digits'],
-    ['neither hex nor base64', '{"encrypted_data":"!"}', 'neither hex nor base64'],
-    ['an empty string', '{"encrypted_data":""}', 'the string is empty: your encryption failed'],
-    [
-      'an incomplete block',
-      hexOf(Buffer.alloc(17)),
-      'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext',
-    ],
-    [
-      'the wrong padding',
-      hexOf(encrypted(acmeTest, 'x'.repeat(16), '-nopad')),
-      'text comes out, "xxxxxxxxxxxxxxxx", but no PKCS#7 padding behind it: was it not padded, or cut?',
-    ],
-    [
-      'JSON in whole blocks without padding',
-      hexOf(encrypted(acmeTest, '{"amount":10000}', '-nopad')),
-      'the padding is missing: use PKCS#7',
-    ],
-    ['other credentials', hexOf(encrypted(acmeLive, '{}')), noJson],
-    [
-      'a plaintext that is not JSON',
-      hexOf(encrypted(acmeTest, 'amount=1')),
-      'what comes out is not JSON at byte 0, it looks like a form: "amount=1"',
-    ],
-    [
-      'an empty plaintext',
-      hexOf(encrypted(acmeTest, '')),
-      'the plaintext is empty: send a JSON value, or no body at all',
-    ],
-  ])('explains a failure, because the caller has the key anyway: %s', async (_, body, hint) => {
-    expectPlainRefusal(await responseTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
   });
 
   test.each([
@@ -162,19 +117,12 @@ describe('the key and iv headers', () => {
   const { key, iv } = acmeTest;
 
   test.each<[string, Record<string, string>, string]>([
-    ['no key', { iv }, 'the key header is missing'],
-    ['no IV', { key }, 'the iv header is missing'],
-    ['neither', {}, 'the key header and the iv header are missing'],
     ['both too short', { key: key.slice(1), iv: iv.slice(1) }, `${keyHint}; ${ivHint}`],
-    ['an empty key', { key: '', iv }, 'the key header is missing'],
-    ['a key of 31 bytes', { key: key.slice(1), iv }, keyHint],
-    ['a key of 33 bytes', { key: `${key}x`, iv }, keyHint],
     [
       'a key of 32 characters that are 33 bytes',
       { key: Buffer.from(`${key.slice(1)}é`).toString('latin1'), iv },
       keyHint,
     ],
-    ['an IV of 15 bytes', { key, iv: iv.slice(1) }, ivHint],
     [
       'an IV of 16 characters that are 17 bytes',
       { key, iv: Buffer.from(`${iv.slice(1)}é`).toString('latin1') },
@@ -226,20 +174,7 @@ describe('both endpoints', () => {
     ['no body', '', 'the body is empty: …'],
     ['white space', ' \r\n', 'the body is empty: …'],
     ['half a document', '{', 'the body is not JSON at byte 1, it ends too early: …'],
-    ['a trailing comma', '{"amount":1,}', 'the body is not JSON at byte 12, a comma before the closing bracket: …'],
-    ['single quotes', "{'amount':1}", 'the body is not JSON at byte 1, single quotes: …'],
-    ['a name without quotes', '{"a":1,amount:1}', 'the body is not JSON at byte 7, a name without double quotes: …'],
-    ['two documents', '{"a":1} {"a":2}', 'the body is not JSON at byte 8, something follows the JSON: …'],
-    ['a word', 'test', 'the body is not JSON at byte 1: …'],
-    ['a byte order mark', '\ufeff{}', 'the body begins with a byte order mark: send UTF-8 without one'],
-    ['UTF-16', Buffer.from('{"a":1}', 'utf16le'), 'the body is UTF-16: send UTF-8'],
     ['a form', 'encrypted_data=00', 'the body is a form: … as JSON'],
-    ['XML', '<a/>', 'the body looks like XML: … as JSON'],
-    [
-      'bytes that are not UTF-8',
-      Buffer.from([0x22, 0xe9, 0x22]),
-      'the body is not JSON at byte 2, bytes that are not UTF-8: …',
-    ],
     ['the bare ciphertext', 'ab'.repeat(16), 'the body looks like the bare ciphertext: …'],
   ])('refuse what is not JSON, and name the place: %s', async (_, body, hint) => {
     const remedies = { [encrypt]: 'send a JSON document', [decrypt]: 'send {"encrypted_data":"<ciphertext>"}' };

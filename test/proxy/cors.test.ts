@@ -3,9 +3,8 @@ import { describe, expect, test, vi } from 'vitest';
 import type { RefusalCode } from '../../src/errors.ts';
 import { envelopeOf, expectPlainRefusal, expectSealedRefusal, send, type Sent } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { openConnection } from '../support/connection.ts';
+import { exchangeRaw, openConnection, parseOnly } from '../support/connection.ts';
 import { limitUsed } from '../support/metrics.ts';
-import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import { acme, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
 import type { Respond } from '../support/upstream.ts';
 
@@ -195,7 +194,7 @@ describe('refusals', () => {
     const { sidecar } = await startGateway({ routes });
     const head = `POST ${open} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${keys.acmePublic}\r\n`;
     const raw = await exchangeRaw(sidecar.port, `${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nzz\r\n`);
-    const response = parseResponse(raw);
+    const response = parseOnly(raw);
     expect(JSON.parse(response.body)).toMatchObject({ code: 'malformed_request' });
     expect(response.headers['access-control-allow-origin']).toBe('*');
   });
@@ -271,7 +270,7 @@ describe('a preflight cannot be turned into an ordinary OPTIONS', () => {
     ],
   ])('by %s', async (_name, code, lines) => {
     const { sidecar, upstream } = await startGateway({ routes });
-    const response = parseResponse(await exchangeRaw(sidecar.port, head(...lines)));
+    const response = parseOnly(await exchangeRaw(sidecar.port, head(...lines)));
     expect(JSON.parse(response.body)).toMatchObject({ code });
     expect(upstream.heads()).toBe(0);
   });

@@ -4,7 +4,7 @@ import type { Environment } from '../../src/config/config.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { headsNaming } from '../support/hosts.ts';
 import { nginxMissing, startNginx } from '../support/nginx.ts';
-import { exchangeRaw, parseResponse } from '../support/raw.ts';
+import { exchangeRaw, parseOnly } from '../support/connection.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 
 /** Another seed makes other heads. */
@@ -51,7 +51,7 @@ describeUnless(nginxMissing, `nginx as the upstream of both environments (seed $
           const id = `request-${(sent += 1)}`;
           const key = `Authorization: Bearer ${keyOf[environment]}`;
           const bytes = [head, key, `X-Request-Id: ${id}`, 'Connection: close', '', ''].join('\r\n');
-          const { headers, body } = parseResponse(await exchangeRaw(port, bytes));
+          const { headers, body } = parseOnly(await exchangeRaw(port, bytes));
           if (headers['x-server'] === undefined) {
             outcomes.push(String((JSON.parse(body) as { code?: unknown }).code));
             continue;

@@ -11,7 +11,8 @@ import {
   type Sent,
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { parseResponse, rawRequest } from '../support/raw.ts';
+import { exchangeRaw, parseOnly } from '../support/connection.ts';
+import { request } from '../support/refused.ts';
 import { acme, acmeLive, acmeTest, encryptionOf, globex, keys } from '../support/sidecar.ts';
 
 const charge = 'POST /api/s2s/charge';
@@ -22,16 +23,6 @@ const plaintext = Buffer.from(
 const ciphertext = encrypted(acmeTest, plaintext);
 const hex = ciphertext.toString('hex');
 const base64 = ciphertext.toString('base64');
-/** The hint for every failure after decoding, which must not distinguish padding from JSON. */
-const wrongKey =
-  'wrong key or IV, or the plaintext is not JSON; check that both are used as text, the padding is PKCS#7 and ' +
-  'there is no byte order mark; /api/s2s/aes-decrypt names the cause';
-const onlyMember = '"data" must be the only member and appear once: put other members into the plaintext';
-const emptyJson = 'the body is empty JSON: send no body if there is nothing to send, as with GET and DELETE';
-const notWhole =
-  'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext';
-const sendEnvelope = 'send {"data":"<ciphertext>"}';
-
 /** The envelope of a string. */
 function envelope(data: string): string {
   return JSON.stringify({ data });
@@ -48,14 +39,9 @@ test('the base64 of these tests has both characters in which alphabets differ', 
 
 describe('an envelope is opened, and its plaintext is forwarded byte for byte', () => {
   test.each([
-    ['lower-case hex', envelope(hex)],
-    ['upper-case hex', envelope(hex.toUpperCase())],
-    ['hex in both cases', envelope(hex.slice(0, 40) + hex.slice(40).toUpperCase())],
-    ['base64', envelope(base64)],
+    ['hex', envelope(hex)],
     ['base64 with its slashes escaped, as PHP writes it', envelope(base64).replaceAll('/', '\\/')],
-    ['base64 with other escapes', envelope(base64).replaceAll('+', '\\u002B')],
     ['white space between its tokens', `\r\n { "data" :\t"${hex}" }\n`],
-    ['an escaped member name', `{"\\u0064at\\u0061":"${hex}"}`],
   ])('if it has %s', async (_, body) => {
     const { sidecar, upstream } = await startGateway();
     const response = await send(sidecar, charge, { key: keys.acme, body });
@@ -67,15 +53,6 @@ describe('an envelope is opened, and its plaintext is forwarded byte for byte', 
     });
     expect(sidecar.accessLines()[0]).not.toHaveProperty('reason');
   });
-
-  test.each(['{}', '[]', '[1, 2 ]', '"data"', '0', '-0.0', 'null', 'true', ' {"data":"00"} '])(
-    'if its plaintext is the JSON value %j',
-    async (json) => {
-      const { sidecar, upstream } = await startGateway();
-      await send(sidecar, charge, { key: keys.acme, body: envelopeOf(acmeTest, json) });
-      expect(upstream.seen[0]?.body).toBe(json);
-    },
-  );
 
   test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'GET', 'OPTIONS', 'PROPFIND'])('if the method is %s', async (method) => {
     const { sidecar, upstream } = await startGateway();
@@ -140,154 +117,30 @@ describe('a request with an empty body or none', () => {
   });
 });
 
-/** Bodies that cannot be opened: a name, the body, the code, the logged reason, and the hint in test. */
-const causes: readonly [string, string | Buffer, RefusalCode, string | undefined, string | undefined][] = [
-  ['plaintext', '{"amount":1000}', 'envelope_required', undefined, `this account has encryption on: ${sendEnvelope}`],
-  ['an empty object', '{}', 'envelope_required', undefined, emptyJson],
-  [
-    'Data with a capital letter',
-    `{"Data":"${hex}"}`,
-    'envelope_required',
-    undefined,
-    'the member must be named "data", in lower case',
-  ],
-  [
-    'an envelope in an array',
-    `[${envelope(hex)}]`,
-    'envelope_required',
-    undefined,
-    'the envelope is in a list: send the object itself',
-  ],
-  ['a number', '5', 'envelope_required', undefined, `not a JSON object: ${sendEnvelope}`],
-  ['null', 'null', 'envelope_required', undefined, emptyJson],
-  ['a ciphertext alone', `"${hex}"`, 'envelope_required', undefined, `the body is a JSON string: ${sendEnvelope}`],
-  ['a form', `data=${hex}`, 'envelope_malformed', undefined, `the body is a form: ${sendEnvelope} as JSON`],
-  [
-    'a space',
-    ' ',
-    'envelope_malformed',
-    undefined,
-    `the body is not JSON at byte 1, there is nothing but white space: ${sendEnvelope}`,
-  ],
-  [
-    'an envelope cut short',
-    `{"data":"${hex}"`,
-    'envelope_malformed',
-    undefined,
-    `the body is not JSON at byte ${hex.length + 10}, it ends too early: ${sendEnvelope}`,
-  ],
-  [
-    'two envelopes',
-    envelope(hex).repeat(2),
-    'envelope_malformed',
-    undefined,
-    `the body is not JSON at byte ${hex.length + 11}, something follows the JSON: ${sendEnvelope}`,
-  ],
-  [
-    'a byte order mark',
-    `\ufeff${envelope(hex)}`,
-    'envelope_malformed',
-    undefined,
-    'the body begins with a byte order mark: send UTF-8 without one',
-  ],
-  [
-    'bytes that are not UTF-8',
-    Buffer.from('{"data":"\xe9"}', 'latin1'),
-    'envelope_malformed',
-    undefined,
-    `the body is not JSON at byte 10, bytes that are not UTF-8: ${sendEnvelope}`,
-  ],
-  [
-    'a number for data',
-    '{"data":1}',
-    'envelope_malformed',
-    undefined,
-    '"data" must be a string: the ciphertext in hex or base64',
-  ],
-  ['null for data', '{"data":null}', 'envelope_malformed', undefined, '"data" is empty: your encryption failed'],
-  [
-    'an object for data',
-    '{"data":{"amount":1}}',
-    'envelope_malformed',
-    undefined,
-    '"data" is not encrypted: whoever sees it can read it; send the ciphertext in hex or base64',
-  ],
-  ['a member beside data', `{"data":"${hex}","amount":1}`, 'envelope_malformed', undefined, onlyMember],
-  ['data twice', `{"data":"${hex}","data":"${hex}"}`, 'envelope_malformed', undefined, onlyMember],
-  [
-    'data twice, once in escapes',
-    `{"data":"${hex}","d\\u0061ta":"${hex}"}`,
-    'envelope_malformed',
-    undefined,
-    onlyMember,
-  ],
-  ['an odd number of digits', envelope(hex.slice(1)), 'decryption_failed', 'encoding', 'odd number of hex digits'],
-  ['neither hex nor base64', envelope('!'), 'decryption_failed', 'encoding', 'neither hex nor base64'],
-  [
-    'url-safe base64',
-    envelope(base64.replaceAll('+', '-').replaceAll('/', '_')),
-    'decryption_failed',
-    'encoding',
-    'looks like url-safe base64: use the standard alphabet',
-  ],
-  [
-    'base64 with line breaks',
-    envelope(base64.replaceAll(/.{64}/g, '$&\n')),
-    'decryption_failed',
-    'encoding',
-    'the string contains white space or a line break',
-  ],
-  [
-    'base64 without its padding',
-    envelope(encrypted(acmeTest, '{}').toString('base64').replaceAll('=', '')),
-    'decryption_failed',
-    'encoding',
-    'looks like base64 without its padding',
-  ],
-  ['an empty string', envelope(''), 'decryption_failed', 'length', 'the string is empty: your encryption failed'],
-  ['fifteen bytes', envelope(hex.slice(0, 30)), 'decryption_failed', 'length', notWhole],
-  ['seventeen bytes', envelope(hex.slice(0, 34)), 'decryption_failed', 'length', notWhole],
-  [
-    'base64 of hex',
-    envelope(Buffer.from(hex).toString('base64')),
-    'decryption_failed',
-    'padding',
-    'looks like base64 of hex',
-  ],
-  ['other credentials', envelopeOf(acmeLive, '{}'), 'decryption_failed', 'padding', wrongKey],
-  ['a missing last block', envelope(hex.slice(0, -32)), 'decryption_failed', 'padding', wrongKey],
-  ['a padding of zero', blocks(`{"amount": 10.0}${'\0'.repeat(16)}`), 'decryption_failed', 'padding', wrongKey],
-  ['a padding of seventeen', blocks(`{"amount": 10.0}${'\x11'.repeat(16)}`), 'decryption_failed', 'padding', wrongKey],
-  [
-    'a padding of unequal bytes',
-    blocks(`{"amount": 10.0}${' '.repeat(13)}\x02\x03\x03`),
-    'decryption_failed',
-    'padding',
-    wrongKey,
-  ],
-  ['padding to 32 bytes', blocks(`{"amount":1}${'\x14'.repeat(20)}`), 'decryption_failed', 'padding', wrongKey],
-  ['a plaintext that is not JSON', envelopeOf(acmeTest, 'amount=1000'), 'decryption_failed', 'not_json', wrongKey],
-  ['an empty plaintext', envelopeOf(acmeTest, ''), 'decryption_failed', 'not_json', wrongKey],
-  ['two plaintexts', envelopeOf(acmeTest, '{}{}'), 'decryption_failed', 'not_json', wrongKey],
-  ['a plaintext with a byte order mark', envelopeOf(acmeTest, '\ufeff{}'), 'decryption_failed', 'not_json', wrongKey],
-  [
-    'a plaintext that is not UTF-8',
-    envelopeOf(acmeTest, Buffer.from('{"note":"\xe9"}', 'latin1')),
-    'decryption_failed',
-    'not_json',
-    wrongKey,
-  ],
+/**
+ * Bodies that cannot be opened: a name, the body, the code and the logged reason. test/envelope has all of them, and
+ * refusal-texts.test.ts their hints in test.
+ */
+const causes: readonly [string, string | Buffer, RefusalCode, string | undefined][] = [
+  ['plaintext', '{"amount":1000}', 'envelope_required', undefined],
+  ['an envelope in an array', `[${envelope(hex)}]`, 'envelope_required', undefined],
+  ['null', 'null', 'envelope_required', undefined],
+  ['a form', `data=${hex}`, 'envelope_malformed', undefined],
+  ['a byte order mark', `\ufeff${envelope(hex)}`, 'envelope_malformed', undefined],
+  ['bytes that are not UTF-8', Buffer.from('{"data":"\xe9"}', 'latin1'), 'envelope_malformed', undefined],
+  ['data that is not a string', '{"data":{"amount":1}}', 'envelope_malformed', undefined],
+  ['data twice', `{"data":"${hex}","data":"${hex}"}`, 'envelope_malformed', undefined],
+  ['an odd number of digits', envelope(hex.slice(1)), 'decryption_failed', 'encoding'],
+  ['an empty string', envelope(''), 'decryption_failed', 'length'],
+  ['fifteen bytes', envelope(hex.slice(0, 30)), 'decryption_failed', 'length'],
+  ['base64 of hex', envelope(Buffer.from(hex).toString('base64')), 'decryption_failed', 'padding'],
+  ['other credentials', envelopeOf(acmeLive, '{}'), 'decryption_failed', 'padding'],
+  ['a padding of zero', blocks(`{"amount": 10.0}${'\0'.repeat(16)}`), 'decryption_failed', 'padding'],
+  ['a plaintext that is not JSON', envelopeOf(acmeTest, 'amount=1000'), 'decryption_failed', 'not_json'],
+  ['an empty plaintext', envelopeOf(acmeTest, ''), 'decryption_failed', 'not_json'],
 ];
 
 describe('a body that cannot be opened gets a plain refusal and is not forwarded', () => {
-  test.each(causes)('in test with a hint: %s', async (_, body, code, reason, hint) => {
-    const { sidecar, upstream } = await startGateway();
-    expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, body }), code, hint);
-    expect(upstream.heads()).toBe(0);
-    expect(sidecar.accessLines()[0]).toMatchObject({ code, account: 'acme' });
-    expect(sidecar.accessLines()[0]?.['reason']).toBe(reason);
-  });
-
   test.each(['envelope_required', 'envelope_malformed', 'decryption_failed'] as const)(
     'in live with the same bytes for every cause of %s, which only the log distinguishes',
     async (code) => {
@@ -302,21 +155,26 @@ describe('a body that cannot be opened gets a plain refusal and is not forwarded
       const responses = new Set<string>();
       for (const [, body] of ofCode) {
         const bytes = Buffer.from(body).toString('latin1');
-        const raw = await rawRequest(
-          sidecar.port,
+        const head = request(
           'POST /api/s2s/charge HTTP/1.1',
-          [`Authorization: Bearer ${keys.acmeLive}`, 'X-Request-Id: same', `Content-Length: ${bytes.length}`],
-          bytes,
+          'Host: localhost',
+          'Connection: close',
+          `Authorization: Bearer ${keys.acmeLive}`,
+          'X-Request-Id: same',
+          `Content-Length: ${bytes.length}`,
         );
+        const raw = await exchangeRaw(sidecar.port, head + bytes);
         responses.add(raw.replace(/\r\nDate: [^\r]*/, ''));
       }
       expect([...responses]).toHaveLength(1);
-      const { body, headers } = parseResponse([...responses][0] ?? '');
+      const { body, headers } = parseOnly([...responses][0] ?? '');
       expect(JSON.parse(body)).toMatchObject({ code, request_id: 'same' });
       expect(JSON.parse(body)).not.toHaveProperty('hint');
       expect(headers).not.toHaveProperty('envelope');
       expect(upstream.heads()).toBe(0);
-      expect(sidecar.accessLines().map(({ reason }) => reason)).toEqual(ofCode.map(([, , , reason]) => reason));
+      expect(sidecar.accessLines().map(({ account, reason }) => [account, reason])).toEqual(
+        ofCode.map(([, , , reason]) => ['acme', reason]),
+      );
     },
   );
 });

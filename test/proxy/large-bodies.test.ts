@@ -4,8 +4,10 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
+import { peakMemory } from '../../bench/cpu-time.ts';
+import { startServe, type Serving } from '../support/command.ts';
+import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { acmeTest, keys } from '../support/sidecar.ts';
-import { startSidecarProcess } from '../support/sidecar-process.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 const megabyte = 1 << 20;
@@ -27,7 +29,13 @@ function large(): { readonly size: number; readonly pieces: Iterable<Buffer>; re
 
 describe('bodies of 300 MB', () => {
   // Far less than a body. Buffers are outside the heap, so the memory of the whole process is measured.
-  const nodeOptions = ['--max-old-space-size=64'];
+  const start = (upstream: string): Promise<Serving> => {
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile(upstream),
+      'accounts.yaml': accountsFile(acmeEntry, globexEntry(keys.globex)),
+    });
+    return startServe(folder.file('sidecar.yaml'), { nodeOptions: ['--max-old-space-size=64'] });
+  };
   const allowance = 250 * megabyte;
 
   /** The receiver waits at first, so that bytes pile up unless the sender is slowed down. */
@@ -40,7 +48,7 @@ describe('bodies of 300 MB', () => {
       for await (const chunk of req) arrived.update(chunk as Buffer);
       res.end('{}');
     });
-    const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
+    const sidecar = await start(upstream.origin);
     const { size, pieces, hash } = large();
     const headers = { authorization: `Bearer ${keys.globex}`, 'Content-Length': size };
     const req = request({ host: '127.0.0.1', port: sidecar.port, method: 'PUT', path: '/files/1', headers });
@@ -48,7 +56,7 @@ describe('bodies of 300 MB', () => {
     await pipeline(Readable.from(pieces), req);
     expect((await response).resume().statusCode).toBe(200);
     expect(arrived.digest('hex')).toBe(hash.digest('hex'));
-    expect(sidecar.peakMemory()).toBeLessThan(allowance);
+    expect(peakMemory(sidecar.process.pid ?? 0)).toBeLessThan(allowance);
   });
 
   test('stream to the client byte for byte, in little memory', async () => {
@@ -57,20 +65,20 @@ describe('bodies of 300 MB', () => {
       res.writeHead(200, { 'Content-Length': size });
       Readable.from(pieces).pipe(res);
     });
-    const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
+    const sidecar = await start(upstream.origin);
     const response = await get(sidecar.port, '/files/1', keys.globex);
     expect(response.headers['content-length']).toBe(String(size));
     const arrived = createHash('sha256');
     await holdStill();
     for await (const chunk of response) arrived.update(chunk as Buffer);
     expect(arrived.digest('hex')).toBe(hash.digest('hex'));
-    expect(sidecar.peakMemory()).toBeLessThan(allowance);
+    expect(peakMemory(sidecar.process.pid ?? 0)).toBeLessThan(allowance);
   });
 
   test('stream to the client sealed, in little memory', async () => {
     const { pieces, hash } = large();
     const upstream = await startUpstream((_seen, res) => void Readable.from(pieces).pipe(res));
-    const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
+    const sidecar = await start(upstream.origin);
     const response = await get(sidecar.port, '/api/s2s/export', keys.acme);
     expect(response.headers['envelope']).toBe('sealed');
     const arrived = createHash('sha256');
@@ -93,7 +101,7 @@ describe('bodies of 300 MB', () => {
     expect(rest).toBe('"}');
     arrived.update(decipher.final());
     expect(arrived.digest('hex')).toBe(hash.digest('hex'));
-    expect(sidecar.peakMemory()).toBeLessThan(allowance);
+    expect(peakMemory(sidecar.process.pid ?? 0)).toBeLessThan(allowance);
   });
 });
 

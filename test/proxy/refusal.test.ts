@@ -19,9 +19,8 @@ import {
   opened,
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { parseOnly, parseResponses } from '../support/connection.ts';
+import { exchangeRaw, parseOnly, parseResponses } from '../support/connection.ts';
 import { listen } from '../support/listen.ts';
-import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import {
   acme,
   acmeLive,
@@ -71,7 +70,7 @@ async function responseTo(line: string, sent: Sent, setting: Setting = {}): Prom
 
 async function rawResponseTo(request: string, setting: Setting = {}): Promise<Response> {
   const { sidecar } = await startGateway({ routes, ...setting });
-  const { status, headers, body } = parseResponse(await exchangeRaw(sidecar.port, request));
+  const { status, headers, body } = parseOnly(await exchangeRaw(sidecar.port, request));
   return { status, headers, body, bytes: Buffer.from(body) };
 }
 

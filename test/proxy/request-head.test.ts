@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { envelopeOf, opened, send } from '../support/client.ts';
 import { firstSeen, startGateway } from '../support/gateway.ts';
-import { parseResponse, rawRequest } from '../support/raw.ts';
+import { exchangeRaw, parseOnly } from '../support/connection.ts';
 import { acmeTest, keys } from '../support/sidecar.ts';
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -173,7 +173,7 @@ describe('the request id', () => {
 
   test('is returned on refusals of bytes that the parser rejects', async () => {
     const { sidecar } = await startGateway();
-    const response = parseResponse(await rawRequest(sidecar.port, 'GET / HTTP/1.1', ['no colon']));
+    const response = parseOnly(await exchangeRaw(sidecar.port, 'GET / HTTP/1.1\r\nno colon\r\n\r\n'));
     expect(JSON.parse(response.body)).toMatchObject({ request_id: response.headers['x-request-id'] });
     expect(response.headers['x-request-id']).toMatch(uuid);
   });

@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 /** How long a wait may take, in ms: less than a test, so that its message names what was awaited. */
@@ -85,16 +85,31 @@ export class Connection {
   }
 }
 
-/** Opens a connection that is closed when the test is over. */
-export function openConnection(port: number): Promise<Connection> {
+/**
+ * Opens a connection that is closed when the test is over.
+ *
+ * @param to a port on loopback, or another address
+ */
+export function openConnection(to: number | NetConnectOpts): Promise<Connection> {
   return new Promise((resolve, reject) => {
+    const address = typeof to === 'number' ? { host: '127.0.0.1', port: to } : to;
     // Half open, so that each test decides when its side ends.
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => {
+    const socket = connect({ ...address, allowHalfOpen: true }, () => {
       socket.off('error', reject);
       resolve(new Connection(socket));
     });
     socket.once('error', reject);
   });
+}
+
+/** Sends bytes on a connection of their own, and resolves with all that is received until the other side ends it. */
+export async function exchangeRaw(to: number | NetConnectOpts, bytes: string): Promise<string> {
+  const client = await openConnection(to);
+  try {
+    return await client.send(bytes).untilEnded();
+  } finally {
+    client.socket.destroy();
+  }
 }
 
 /** The parts of a raw response; throws unless it is one complete response with a stated length or in chunks. */

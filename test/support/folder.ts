@@ -46,8 +46,8 @@ export class Folder {
 export class MountedFolder extends Folder {
   #versions = 0;
 
-  constructor(contents: Contents) {
-    super({});
+  constructor(contents: Contents, defer?: Defer) {
+    super({}, defer);
     this.swap(contents);
     for (const name of Object.keys(contents)) symlinkSync(join('..data', name), this.file(name));
   }

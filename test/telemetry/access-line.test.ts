@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { accessLine } from '../../src/proxy/outcome.ts';
 import type { Responder } from '../../src/proxy/respond/responder.ts';
-import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
+import { envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
 import {
@@ -194,31 +194,6 @@ describe('an access line', () => {
     ]);
   });
 
-  const noJson = encrypted(acmeTest, 'no JSON').toString('hex');
-  test.each([
-    ['encoding', 'zz'],
-    ['length', 'abcd'],
-    ['padding', encrypted(acmeTest, Buffer.alloc(16, 0xff), '-nopad').toString('hex')],
-    ['not_json', noJson],
-  ])(
-    'has the reason %s if an envelope did not open, which the response in live does not have',
-    async (reason, data) => {
-      const { sidecar } = await startGateway();
-      const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: JSON.stringify({ data }) });
-      expect(line).toMatchObject({ status: 400, code: 'decryption_failed', reason });
-    },
-  );
-
-  test.each([
-    ['envelope_required', '{}'],
-    ['envelope_malformed', '{"data":1}'],
-  ])('of %s has no reason', async (code, body) => {
-    const { sidecar } = await startGateway();
-    const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body });
-    expect(line).toMatchObject({ status: 400, code });
-    expect(line).not.toHaveProperty('reason');
-  });
-
   test('of an upstream failure has the error and its code', async () => {
     const { sidecar, upstream } = await startGateway();
     upstream.server.close();
@@ -270,35 +245,6 @@ function wholeOrNot(response: Promise<unknown>): Promise<'whole' | 'broken off'>
 async function startGatewayBefore(origin: string): ReturnType<typeof startGateway> {
   return startGateway({ environments: [{ name: 'test', hosts: [], upstream: targetOf(origin) }] });
 }
-
-describe('the trace id', () => {
-  const id = '4bf92f3577b34da6a3ce929d0e0e4736';
-
-  test.each([
-    ['of the version in use', `00-${id}-00f067aa0ba902b7-01`],
-    ['of a later version with more behind it', `01-${id}-00f067aa0ba902b7-01-more`],
-  ])('is taken from a header %s, which is forwarded unchanged', async (_, traceparent) => {
-    const { sidecar, upstream } = await startGateway();
-    const headers = { traceparent, tracestate: 'vendor=1' };
-    expect(await lineOf(sidecar, 'GET /x', { key: keys.globex, headers })).toMatchObject({ trace_id: id });
-    expect(upstream.seen[0]?.headers).toMatchObject(headers);
-  });
-
-  test.each([
-    ['is all zero', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`],
-    ['has a span of zero', `00-${id}-${'0'.repeat(16)}-01`],
-    ['is of the version that there will never be', `ff-${id}-00f067aa0ba902b7-01`],
-    ['is in capitals', `00-${id.toUpperCase()}-00f067aa0ba902b7-01`],
-    ['is cut short', `00-${id}-00f067aa0ba902b7`],
-    ['has characters behind its flags', `00-${id}-00f067aa0ba902b7-01more`],
-    ['is something else', 'secret-canary'],
-  ])('is not taken from a header that %s, which is forwarded nonetheless', async (_, traceparent) => {
-    const { sidecar, upstream } = await startGateway();
-    const line = await lineOf(sidecar, 'GET /x', { key: keys.globex, headers: { traceparent } });
-    expect(line).not.toHaveProperty('trace_id');
-    expect(upstream.seen[0]?.headers['traceparent']).toBe(traceparent);
-  });
-});
 
 test('the access line has the documented members, and no others', () => {
   const client = { peer: '' };

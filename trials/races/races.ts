@@ -1,11 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
 import { keys, acmeTest } from '../../test/support/sidecar.ts';
-import { accountsFile, acmeEntry, globexEntry } from '../../test/support/folder.ts';
+import { accountsFile, acmeEntry, globexEntry, MountedFolder } from '../../test/support/folder.ts';
 import type { RawResponse } from '../../test/support/connection.ts';
 import { inFlight } from '../../test/support/metrics.ts';
 import { openedBy, sealedBy } from '../load/cipher.ts';
-import { ConfigFolder } from '../load/config-folder.ts';
 import type { Findings } from '../load/command-line.ts';
 import { everyFeature, startBacking } from '../load/every-feature.ts';
 import { startLoadedSidecar } from '../load/sidecar.ts';
@@ -57,7 +56,7 @@ export async function runRaces(races: number, defer: Defer): Promise<Findings> {
   const database = await backing.databaseOf(accountsFile(acmeEntry, globexEntry(keys.globex)));
   // Without TLS, because the core ends connections in TCP.
   const options = { core: core.origin, accounts: { database }, tls: true, timeouts };
-  const folder = new ConfigFolder({ 'sidecar.yaml': everyFeature(backing, options) }, defer);
+  const folder = new MountedFolder({ 'sidecar.yaml': everyFeature(backing, options) }, defer);
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
   const course = new Course(core, sidecar.port, { ca: backing.ca, ...backing.client });
   defer(() => course.close());

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
 import { createAuthority } from '../../test/support/certificates.ts';
-import { ConfigFolder } from '../load/config-folder.ts';
+import { MountedFolder } from '../../test/support/folder.ts';
 import { seenTwice, startCore } from '../load/core.ts';
 import { pairOf } from '../load/pair.ts';
 import type { Defer } from '../load/stage.ts';
@@ -34,7 +34,7 @@ export async function runFlood(
   const pair = pairOf(core, await startCore('two', defer));
   const attackers = await startAttackers(defer);
   const tls = createAuthority().issue('IP:127.0.0.1');
-  const folder = new ConfigFolder(contentsUnder(limits, pair, attackers.core, tls), defer);
+  const folder = new MountedFolder(contentsUnder(limits, pair, attackers.core, tls), defer);
   const sidecar = await startUnder(setup, folder.file('sidecar.yaml'), defer, program);
   // Lines of the log wait for a reader, too.
   sidecar.stopReading();

@@ -2,10 +2,9 @@ import { constants, setPriority } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
 import { createAuthority, type Certificate } from '../../test/support/certificates.ts';
-import { accountsFile, sidecarFile, type Contents } from '../../test/support/folder.ts';
+import { accountsFile, type Contents, MountedFolder, sidecarFile } from '../../test/support/folder.ts';
 import { acmeLive, acmeTest, keys } from '../../test/support/sidecar.ts';
 import { openedBy, sealedBy } from '../load/cipher.ts';
-import { ConfigFolder } from '../load/config-folder.ts';
 import { startCore } from '../load/core.ts';
 import { headersOf, type Exchange } from '../load/pair.ts';
 import type { LoadedSidecar } from '../load/sidecar.ts';
@@ -57,7 +56,7 @@ export async function runSandbox(
   const tls = authority.issue('IP:127.0.0.1');
   const start = async (): Promise<Attacked> => {
     const attackers = await startAttackers(defer);
-    const folder = new ConfigFolder(contentsOf(limits, core.origin, attackers.core, tls), defer);
+    const folder = new MountedFolder(contentsOf(limits, core.origin, attackers.core, tls), defer);
     const sidecar = await startUnder(setup, folder.file('sidecar.yaml'), defer, program);
     sidecar.stopReading();
     return { sidecar, attackers, attack: () => attackers.attack('from the sandbox', targetOf(sidecar, limits)) };

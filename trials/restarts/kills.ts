@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { setTimeout } from 'node:timers/promises';
 import { ask, token } from '../../test/operators/api.ts';
 import { KeepAliveClient } from '../load/client.ts';
-import { ConfigFolder } from '../load/config-folder.ts';
+import { MountedFolder } from '../../test/support/folder.ts';
 import { seenTwice } from '../load/core.ts';
 import { headersOf } from '../load/pair.ts';
 import { program, startLoadedSidecar, type LoadedSidecar } from '../load/sidecar.ts';
@@ -30,7 +30,7 @@ export async function runKills(loops: number, defer: Defer): Promise<Part> {
   const [one, two] = pair;
   // The client of the operators' API speaks no TLS.
   const operators = { host: '127.0.0.1', port: 0, token };
-  const folder = new ConfigFolder(contentsOf(one, two, { operators }), defer);
+  const folder = new MountedFolder(contentsOf(one, two, { operators }), defer);
   const config = folder.file('sidecar.yaml');
   const problems: string[] = [];
   const start = () => startLoadedSidecar(config, defer, { listeners: 3 });

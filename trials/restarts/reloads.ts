@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { ConfigFolder } from '../load/config-folder.ts';
+import { MountedFolder } from '../../test/support/folder.ts';
 import { seenTwice } from '../load/core.ts';
 import { startLoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
@@ -14,7 +14,7 @@ import { startSetup } from './setup.ts';
 export async function runReloads(loops: number, defer: Defer): Promise<Part> {
   const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;
-  const folder = new ConfigFolder(contentsOf(one, two), defer);
+  const folder = new MountedFolder(contentsOf(one, two), defer);
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
   const load = new SteadyLoad(pair, sidecar.port, tls, 'reload');
   for (let loop = 1; loop <= loops; loop += 1) {

@@ -1,8 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
 import type { Findings } from '../load/command-line.ts';
-import type { Contents } from '../../test/support/folder.ts';
-import { ConfigFolder } from '../load/config-folder.ts';
+import { type Contents, MountedFolder } from '../../test/support/folder.ts';
 import { seenTwice } from '../load/core.ts';
 import { accountsOf, pairOf, type Version } from '../load/pair.ts';
 import { everyFeature, startBacking, type Backing } from '../load/every-feature.ts';
@@ -51,7 +50,7 @@ export async function runSoak(minutes: number, defer: Defer): Promise<Findings> 
   const server = { ca: backing.ca, ...backing.server };
   const pair = pairOf(await startSoakCore('one', defer, server), await startSoakCore('two', defer, server));
   const [one, two] = await Promise.all([contentsIn(backing, pair[0], pair[1]), contentsIn(backing, pair[1], pair[0])]);
-  const folder = new ConfigFolder(one, defer);
+  const folder = new MountedFolder(one, defer);
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, {
     nodeOptions: ['--inspect=127.0.0.1:0'],
     listeners: 3,
