@@ -39,7 +39,7 @@ import {
   type LimitUse,
 } from './telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
-import { TrailWatch } from './telemetry/trail-watch.ts';
+import { watchTrail } from './telemetry/trail-watch.ts';
 import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { waitUntil } from './promises.ts';
 import { listenerOptions } from './tls.ts';
@@ -74,7 +74,7 @@ export class App {
   readonly #upstreams: Upstreams;
   readonly #registry: Registry;
   readonly #clockWatch: ClockWatch;
-  readonly #trailWatch: TrailWatch;
+  readonly #trailWatch: ReturnType<typeof watchTrail>;
   #monitor: Monitor | undefined;
   #operators: OperatorsApi | undefined;
   #operatorsTls: TlsRenewal | undefined;
@@ -99,7 +99,7 @@ export class App {
     this.#upstreams = new Upstreams((environment, isNew) => this.#recorder.unasked(environment, isNew));
     processMetrics(registry, version);
     this.#clockWatch = new ClockWatch(registry, log, clock, monotonic);
-    this.#trailWatch = new TrailWatch(registry, log, (seen) => this.#accounts.trailState(seen));
+    this.#trailWatch = watchTrail(registry, log, (seen) => this.#accounts.trailState(seen));
     this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock, digests });
     this.#accounts = this.#openStores();
     this.#proxy = new Proxy(this.#snapshot(), log, this.#recorder, clock);

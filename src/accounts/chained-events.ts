@@ -36,22 +36,19 @@ export function chainEvents(
   const [key] = auditKeys;
   const [first] = events;
   const signer = signerOf(end.chained, auditKeys);
-  let last: Link = end;
-  const chain = (event: AuditEvent, signedBy: KeyObject | undefined): ChainedEvent => {
-    const { at, actor, action, account, details, older, requestId } = event;
-    const origin = older === undefined ? (event.origin ?? ownOrigin) : undefined;
-    const time = new Date(at).toISOString();
-    const members = { older, at: time, actor, action, account, details, origin, request_id: requestId };
-    const { position, hash: prev } = last;
-    const line = lineAfter(last, members, signedBy);
-    last = { position: position + 1, hash: hashOf(line) };
-    return { line: line.toString(), appended: { ...event, origin, prev, ...last } };
-  };
-  const chained: ChainedEvent[] = [];
+  const signed = events.map((event) => [event, key] as const);
   if (first !== undefined && key !== undefined && signer !== key)
-    chained.push(chain(trailEvent(first, 'audit_key_changed', { key: publicText(key) }), signer ?? key));
-  for (const event of events) chained.push(chain(event, key));
-  return chained;
+    signed.unshift([trailEvent(first, 'audit_key_changed', { key: publicText(key) }), signer ?? key]);
+  let last: Link = end;
+  return signed.map(([event, signedBy]) => {
+    const { older, actor, action, account, details, requestId: request_id } = event;
+    const at = new Date(event.at).toISOString();
+    const origin = older === undefined ? (event.origin ?? ownOrigin) : undefined;
+    const line = lineAfter(last, { older, at, actor, action, account, details, origin, request_id }, signedBy);
+    const appended = { ...event, origin, prev: last.hash, position: last.position + 1, hash: hashOf(line) };
+    last = appended;
+    return { line: line.toString(), appended };
+  });
 }
 
 /** An event about the trail itself, with the time, the actor and the origin of another one. */

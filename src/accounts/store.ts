@@ -1,4 +1,5 @@
 import type { Link } from '../audit/chain.ts';
+import type { Line } from '../audit/lines.ts';
 import type { KeyText } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import type { AccountsError } from './accounts-error.ts';
@@ -72,8 +73,8 @@ export interface Store {
    */
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent>;
 
-  /** The lines of the trail, byte for byte and without newlines. `torn`: the last one is incomplete; `stray`: one has another position. */
-  trail(torn: () => void, stray?: (line: number, position: string) => void): AsyncIterable<Buffer>;
+  /** The lines of the trail behind a position, byte for byte; after them, those of the version before that are not chained. */
+  trail(after?: number): AsyncIterable<Line>;
 
   /** Releases connections and files. The store must not be used afterwards. */
   close(): Promise<void>;

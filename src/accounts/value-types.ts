@@ -62,6 +62,14 @@ export const lastFour: ValueType<string> = {
   read: (text) => text,
 };
 
+/** The place of an event in the audit trail. */
+export const position: ValueType<number> = {
+  name: 'place',
+  expected: 'a position',
+  pattern: /^[0-9]{1,15}$/,
+  read: Number,
+};
+
 // The durations that operators may choose. The upper bounds catch a wrong unit.
 
 const day = 86_400_000;

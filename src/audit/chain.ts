@@ -45,14 +45,9 @@ export function isSignedBy(line: Buffer, sig: string, key: KeyObject): boolean {
   return verify(null, signed, key, Buffer.from(sig, 'base64'));
 }
 
-/** The public half of a key, as in its PEM file: base64 of the DER. */
+/** The public half of a private key, as in its PEM file: base64 of the DER. */
 export function publicText(key: KeyObject): string {
-  return publicHalf(key).export({ type: 'spki', format: 'der' }).toString('base64');
-}
-
-/** The public half of a key, which may be that half already. */
-export function publicHalf(key: KeyObject): KeyObject {
-  return key.type === 'private' ? createPublicKey(key) : key;
+  return createPublicKey(key).export({ type: 'spki', format: 'der' }).toString('base64');
 }
 
 /**

@@ -1,6 +1,14 @@
-import { fstatSync, readSync } from 'node:fs';
+import { readSync } from 'node:fs';
 
-const newline = 10;
+/** A line of a trail as it is stored. */
+export interface Line {
+  /** Where it stands: as text if a number may not hold it. Undefined: it is not in the trail yet. */
+  readonly position?: number | string | undefined;
+  /** Without the newline. */
+  readonly bytes: Buffer;
+  /** It stands behind the last newline, as a crash leaves it: it is not a line. */
+  readonly isTorn?: true;
+}
 
 /** The longest line of a trail, in bytes. */
 const longest = 1 << 20;
@@ -8,50 +16,36 @@ const longest = 1 << 20;
 /** Bytes that are read at once from the end of a file. */
 const chunk = 1 << 16;
 
-/** Called with what stands behind the last newline, as a crash leaves it: it is not a line. */
-export type Torn = (rest: Buffer) => void;
+// As Latin-1, texts keep every byte.
+const encoding = 'latin1';
 
-/** The lines of a stream, without their newlines. Memory stays bounded: a longer line than any writer makes is cut off. */
-export async function* linesOf(stream: AsyncIterable<Buffer>, torn: Torn): AsyncIterable<Buffer> {
-  let rest: Buffer = Buffer.alloc(0);
-  for await (const chunk of stream) {
-    const data = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    let start = 0;
-    for (let end = data.indexOf(newline); end !== -1; end = data.indexOf(newline, start)) {
-      yield data.subarray(start, end);
-      start = end + 1;
-    }
-    rest = data.subarray(start, start + longest);
+/** The lines of a stream. Memory stays bounded: a longer line than any writer makes is cut off. */
+export async function* linesOf(stream: AsyncIterable<Buffer>): AsyncIterable<Line & { readonly position: number }> {
+  let position = 1;
+  let rest = '';
+  for await (const piece of stream) {
+    const lines = (rest + piece.toString(encoding)).split('\n');
+    rest = lines.pop()?.slice(0, longest) ?? '';
+    for (const line of lines) yield { position: position++, bytes: Buffer.from(line, encoding) };
   }
-  if (rest.length > 0) torn(rest);
+  if (rest !== '') yield { position, bytes: Buffer.from(rest, encoding), isTorn: true };
 }
 
 /**
- * The lines of an open file from the last one to the first, without their newlines.
+ * What newlines separate in an open file, from its end: first what stands behind the last one, then the lines.
  *
  * @param size of the part to be read, from the beginning of the file: others may append to it meanwhile
  */
-export function* linesFromEnd(file: number, torn: Torn, size = fstatSync(file).size): Iterable<Buffer> {
-  const pieces = piecesFromEnd(file, size);
-  const { value: rest } = pieces.next();
-  if (rest !== undefined && rest.length > 0) torn(rest);
-  yield* pieces;
-}
-
-/** What newlines separate, from the end: first what stands behind the last one. */
-function* piecesFromEnd(file: number, size: number): Generator<Buffer, void> {
-  let rest: Buffer = Buffer.alloc(0);
+export function* fromEnd(file: number, size: number): Generator<Buffer, void> {
+  let first = '';
   for (let from = size; from > 0;) {
-    const length = Math.min(from, chunk);
-    from -= length;
-    const read = Buffer.alloc(length);
+    const read = Buffer.alloc(Math.min(from, chunk));
+    from -= read.length;
     // A regular file is read whole, up to its end.
-    readSync(file, read, 0, length, from);
-    rest = Buffer.concat([read, rest]);
-    for (let at = rest.lastIndexOf(newline); at !== -1; at = rest.lastIndexOf(newline)) {
-      yield rest.subarray(at + 1);
-      rest = rest.subarray(0, at);
-    }
+    readSync(file, read, 0, read.length, from);
+    const lines = (read.toString(encoding) + first).split('\n');
+    first = lines.shift() ?? '';
+    for (const line of lines.toReversed()) yield Buffer.from(line, encoding);
   }
-  yield rest;
+  yield Buffer.from(first, encoding);
 }

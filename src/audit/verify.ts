@@ -1,6 +1,7 @@
 import { createHash, createPublicKey, type Hash, type KeyObject } from 'node:crypto';
 import { beginning, hashOf, isSignedBy, tiesOf, type Link, type Ties } from './chain.ts';
 import { cryptography } from '../cryptography.ts';
+import type { Line } from './lines.ts';
 
 /** What is wrong with an event: the first part of a message about it, and the rest. */
 const messages = {
@@ -13,7 +14,7 @@ const messages = {
 type Fault = keyof typeof messages;
 
 /** The first event that is concerned. */
-export interface Problem {
+interface Problem {
   readonly position: number;
   readonly fault: Fault;
   readonly message: string;
@@ -29,137 +30,139 @@ export interface VerifyOptions {
 export interface Report {
   readonly events: number;
   readonly signed: number;
-  /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
-  readonly signedByOthers: number;
-  /** The last event of the version before that was taken over behind events of this version; 0 if there is none. */
-  readonly takenOverLater: number;
   /** Empty: the trail is whole. Several only if some events are not chained, but covered by those behind them. */
   readonly problems: readonly Problem[];
+  /** What a whole trail does not prove, and what else is odd. */
+  readonly warnings: readonly string[];
 }
 
-/** A line where it stands, whatever its ties say. */
-interface Line extends Link {
+/** A line where it stands, whatever its ties say. Undefined ties: it is of no chain. */
+interface Placed extends Link {
   readonly bytes: Buffer;
-  /** Undefined: the line is of no chain. */
   readonly ties: Ties | undefined;
 }
-
-/** Verifies a trail in constant memory, up to the first event that something is wrong with. */
-export async function verifyTrail(lines: AsyncIterable<Buffer>, options: VerifyOptions): Promise<Report> {
-  const trail = new Verification(options);
-  let line: Line | undefined;
-  for await (const bytes of lines) {
-    const next = { bytes, position: (line?.position ?? 0) + 1, hash: hashOf(bytes), ties: tiesOf(bytes) };
-    if (line !== undefined && !trail.take(line, next.ties)) return trail.report;
-    line = next;
-  }
-  if (line === undefined || trail.take(line, undefined)) trail.end();
-  return trail.report;
-}
-
-class Verification {
-  readonly #options: VerifyOptions;
-  /** The first one of each kind. */
-  readonly #problems = new Map<Fault, Problem>();
-  #last: Before = beginning;
-  #signed = 0;
-  #signedByOthers = 0;
-  #takenOverLater = 0;
-  /** Whether an event of this version was taken, other than the one that the first signature of what is taken over needs. */
-  #isBegun = false;
-  /** The key that signs from here on; undefined before the first signature. */
-  #key: KeyObject | undefined;
-  /** The key that made the last signature, which may be an older one than signs from here on. */
-  #signer: KeyObject | undefined;
-  /** The lines of the version before at the beginning; undefined once they were compared with what was taken over. */
-  #older: { readonly events: number; readonly hash: Hash } | undefined = {
-    events: 0,
-    hash: createHash(cryptography.digest.algorithm),
-  };
-
-  constructor(options: VerifyOptions) {
-    this.#options = options;
-  }
-
-  get report(): Report {
-    return {
-      events: this.#last.position,
-      signed: this.#signed,
-      signedByOthers: this.#signedByOthers,
-      takenOverLater: this.#takenOverLater,
-      problems: [...this.#problems.values()],
-    };
-  }
-
-  /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
-  take(line: Line, next: Ties | undefined): boolean {
-    const { position, hash, ties } = line;
-    const [fault, concerned = position] = faultOf(this.#last, line, next);
-    if (fault !== undefined) return this.#fail(concerned, fault);
-    if (ties === undefined) this.#takeUnchained(line);
-    else if (!this.#takeChained(line, ties.sig)) return false;
-    const anchor = this.#options.anchors.get(position);
-    if (anchor !== undefined && anchor !== hash) return this.#fail(position, 'changed', 'is not that of the anchor');
-    this.#last = line;
-    return true;
-  }
-
-  /** Checks what only the end tells. */
-  end(): void {
-    const { position } = this.#last;
-    const { keys, anchors } = this.#options;
-    if (this.#older !== undefined && this.#older.events > 0) this.#fail(1, 'unchained', notTakenOver);
-    if (Math.max(0, ...anchors.keys()) > position)
-      this.#fail(position + 1, 'missing', 'was removed: an anchor is behind it');
-    // A key that the last line only names has signed nothing: anyone can name it.
-    const isTrusted = this.#signer !== undefined && this.#isGiven(this.#signer);
-    if (keys.length > 0 && position > 0 && !isTrusted)
-      this.#fail(position, 'unsigned', 'is the last one and not signed by a given key');
-  }
-
-  #isGiven(key: KeyObject): boolean {
-    return this.#options.keys.some((each) => each.equals(key));
-  }
-
-  #takeUnchained({ position, bytes }: Line): void {
-    if (this.#older?.events === position - 1)
-      this.#older = { events: position, hash: this.#older.hash.update(bytes).update('\n') };
-    else this.#fail(position, 'unchained');
-  }
-
-  #takeChained({ position, bytes }: Line, sig: string | undefined): boolean {
-    const announced = announcementOf(bytes);
-    if (announced.isTakenOver && this.#isBegun) this.#takenOverLater = position;
-    this.#isBegun ||= !announced.isTakenOver && announced.key === undefined;
-    if (announced.older !== undefined && this.#older !== undefined && this.#older.events > 0) {
-      const sha256 = this.#older.hash.digest('hex');
-      const isSame = announced.older['events'] === this.#older.events && announced.older['sha256'] === sha256;
-      if (!isSame) this.#fail(1, 'changed', notTakenOver);
-      this.#older = undefined;
-    }
-    if (sig === undefined) return this.#key === undefined || this.#fail(position, 'unsigned');
-    const key = this.#key ?? announced.key ?? this.#options.keys.find((each) => isSignedBy(bytes, sig, each));
-    if (key === undefined || !isSignedBy(bytes, sig, key)) return this.#fail(position, 'changed');
-    this.#signer = key;
-    this.#key = announced.key ?? key;
-    this.#signed += 1;
-    if (!this.#isGiven(key)) this.#signedByOthers = position;
-    return true;
-  }
-
-  #fail(position: number, fault: Fault, message = messages[fault]): false {
-    if (!this.#problems.has(fault)) this.#problems.set(fault, { position, fault, message });
-    return false;
-  }
-}
-
-const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 
 /** A line that was verified, or the beginning. */
 type Before = Link & { readonly ties?: Ties | undefined };
 
-/** What is wrong with the place of a line, and the position of another line that it is wrong with. Only what stands behind it tells. */
-function faultOf(before: Before, line: Line, next: Ties | undefined): readonly [] | readonly [Fault, number?] {
+/** Verifies a trail in constant memory, up to the first event that something is wrong with. */
+export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }: VerifyOptions): Promise<Report> {
+  /** The first one of each kind. */
+  const problems = new Map<Fault, Problem>();
+  const warnings: string[] = [];
+  let last: Before = beginning;
+  let signed = 0;
+  /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
+  let signedByOthers = 0;
+  /** The last event of the version before that was taken over, and whether others had begun the trail. */
+  let takenOver: { readonly position: number; readonly isLate: boolean } | undefined;
+  /** Whether an event of this version was taken, other than the one that the first signature of what is taken over needs. */
+  let isBegun = false;
+  /** The key that signs from here on; undefined before the first signature. */
+  let key: KeyObject | undefined;
+  /** The key that made the last signature, which may be an older one than signs from here on. */
+  let signer: KeyObject | undefined;
+  /** The lines of the version before at the beginning; undefined once they were compared with what was taken over. */
+  let older: { readonly events: number; readonly hash: Hash } | undefined = {
+    events: 0,
+    hash: createHash(cryptography.digest.algorithm),
+  };
+
+  /** The first line that is stored at another position than its own, and whether it says that this is its own. */
+  let stray: Problem | undefined;
+  let saysSo = false;
+
+  const fail = (position: number, fault: Fault, message = messages[fault]): false => {
+    if (!problems.has(fault)) problems.set(fault, { position, fault, message });
+    return false;
+  };
+  const isGiven = (by?: KeyObject): boolean => keys.some((each) => by?.equals(each));
+  const takeUnchained = ({ position, bytes }: Placed): void => {
+    if (older?.events === position - 1) older = { events: position, hash: older.hash.update(bytes).update('\n') };
+    else fail(position, 'unchained');
+  };
+  const takeChained = ({ position, bytes }: Placed, sig: string | undefined): boolean => {
+    const announced = announcementOf(bytes);
+    if (announced.isTakenOver) takenOver = { position, isLate: isBegun };
+    else isBegun ||= announced.key === undefined;
+    if (announced.older !== undefined && older !== undefined && older.events > 0) {
+      const { events, sha256 } = announced.older;
+      if (events !== older.events || sha256 !== older.hash.digest('hex')) fail(1, 'changed', notTakenOver);
+      older = undefined;
+    }
+    if (sig === undefined) return key === undefined || fail(position, 'unsigned');
+    const by = key ?? announced.key ?? keys.find((each) => isSignedBy(bytes, sig, each));
+    if (by === undefined || !isSignedBy(bytes, sig, by)) return fail(position, 'changed');
+    signer = by;
+    key = announced.key ?? by;
+    signed += 1;
+    if (!isGiven(by)) signedByOthers = position;
+    return true;
+  };
+  /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
+  const take = (line: Placed, next?: Ties): boolean => {
+    const { position, hash, ties } = line;
+    const [fault, concerned = position, message] = faultOf(last, line, next);
+    if (fault !== undefined) return fail(concerned, fault, message);
+    if (ties === undefined) takeUnchained(line);
+    else if (!takeChained(line, ties.sig)) return false;
+    if ((anchors.get(position) ?? hash) !== hash) return fail(position, 'changed', 'is not that of the anchor');
+    last = line;
+    return true;
+  };
+  /** Checks what only the end tells. */
+  const end = ({ position }: Link): void => {
+    if (older !== undefined && older.events > 0) fail(1, 'unchained', notTakenOver);
+    if (Math.max(0, ...anchors.keys()) > position) fail(position + 1, 'missing', 'was removed: an anchor is behind it');
+    // A key that the last line only names has signed nothing: anyone can name it.
+    if (keys.length > 0 && position === 0)
+      fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
+    else if (keys.length > 0 && !isGiven(signer))
+      fail(position, 'unsigned', 'is the last one and not signed by a given key');
+    if (problems.size > 0 || stray !== undefined) return;
+    // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
+    const unsigned = position - signed;
+    if (signed > 0 && unsigned > 0)
+      warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned} with an anchor`);
+    if (keys.length > 0 && signedByOthers > 0)
+      warnings.push(
+        `events up to ${signedByOthers} are signed by a key that was not given: give it too, or compare event ${signedByOthers} with an anchor`,
+      );
+    // `accounts migrate` cannot tell who wrote a row of the old table.
+    if (takenOver !== undefined)
+      warnings.push(
+        `events up to ${takenOver.position} were taken over from the table "audit"${takenOver.isLate ? ' after this trail had begun: only a rollback writes there' : ': nothing shows who wrote there before'}`,
+      );
+  };
+
+  let line: Placed | undefined;
+  let isWhole = true;
+  for await (const { bytes, position: row, isTorn } of lines) {
+    const position = (line?.position ?? 0) + 1;
+    if (isTorn) warnings.push('the last line is incomplete, as a crash leaves it, and was not verified');
+    if (isTorn) break;
+    const ties = tiesOf(bytes);
+    if (stray === undefined && row !== undefined && String(row) !== String(position)) {
+      stray = { position, fault: 'moved', message: `stands at position ${row}` };
+      saysSo = String(row) === String(ties?.position);
+    }
+    isWhole = line === undefined || take(line, ties);
+    if (!isWhole) break;
+    line = { bytes, position, hash: hashOf(bytes), ties };
+  }
+  if (isWhole && (line === undefined || take(line))) end(last);
+  // What was removed moves those behind it.
+  const strays = stray === undefined || (saysSo && problems.has('missing')) ? [] : [stray];
+  return { events: last.position, signed, problems: [...problems.values(), ...strays], warnings };
+}
+
+const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
+
+/**
+ * What is wrong with the place of a line, the position of another line that it is wrong with, and a message of its own. Only what
+ * stands behind it tells.
+ */
+function faultOf(before: Before, line: Placed, next?: Ties): readonly [] | readonly [Fault, number?, string?] {
   const { position, hash, ties } = line;
   const isCovered = next?.prev === hash;
   if (ties === undefined) {
@@ -178,20 +181,12 @@ function faultOf(before: Before, line: Line, next: Ties | undefined): readonly [
   // Both follow the same line, and are not copies: the one before was inserted, because others are chained to this one.
   if (ties.prev === before.ties?.prev && hash !== before.hash) return ['unchained', position - 1];
   const goesOn = next === undefined || next.position === ties.position + 1;
-  return [ties.position > position && goesOn ? 'missing' : 'moved'];
+  if (ties.position < position || !goesOn) return ['moved'];
+  return ['missing', position, `was removed: event ${ties.position} is the next one`];
 }
 
-/** What a line announces. */
-interface Announcement {
-  /** The key that signs from the next line on. */
-  readonly key?: KeyObject;
-  /** The number and the hash of the lines of the version before. */
-  readonly older?: Record<string, unknown>;
-  /** Whether the line itself is one of the version before. */
-  readonly isTakenOver?: boolean;
-}
-
-function announcementOf(line: Buffer): Announcement {
+/** What a line announces: the key that signs from the next line on, what it took over, or that it was itself taken over. */
+function announcementOf(line: Buffer): { key?: KeyObject; older?: Record<string, unknown>; isTakenOver?: true } {
   try {
     const { action, details, older } = JSON.parse(line.toString()) as {
       action: unknown;

@@ -11,7 +11,7 @@ import { readLines } from '../accounts/transfer/lines.ts';
 import { Vault } from '../accounts/vault.ts';
 import { loadCommandStore } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
-import { CommandFailed, printError, valid } from './failures.ts';
+import { CommandFailed, printError, readable, valid } from './failures.ts';
 import { counted } from './table.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
@@ -235,17 +235,4 @@ async function rekey(session: StoreSession, options: { readonly newMasterKeyFile
     const done = `${counted(accounts, 'account')} ${accounts === 1 ? 'was' : 'were'} wrapped with the new master key, KCV ${key.kcv}.\n`;
     await show({ accounts, kcv: key.kcv }, () => done + next);
   });
-}
-
-/** Runs `work`; an error names the file if it cannot be read. */
-async function readable(file: string, work: () => Promise<void>): Promise<void> {
-  try {
-    await work();
-  } catch (error) {
-    const { code, path } = error as NodeJS.ErrnoException;
-    if (path === file) throw new CommandFailed(`cannot read ${file}: ${code}`);
-    if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') throw new CommandFailed(`cannot read ${file}: it is not UTF-8`);
-    if (code === 'EISDIR') throw new CommandFailed(`cannot read ${file}: it is a directory`);
-    throw error;
-  }
 }

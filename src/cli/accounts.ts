@@ -2,8 +2,8 @@ import { Option } from 'commander';
 import { accountName, newName } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
-import { chainOlder } from '../accounts/postgres/older-events.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';
+import { PostgresStore } from '../accounts/postgres/store.ts';
 import type { AuditEvent } from '../accounts/store.ts';
 import type { AccountView } from '../accounts/views.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
@@ -85,15 +85,17 @@ async function remove({ operations, actor, show }: StoreSession, id: string): Pr
   await show(removed, () => `${id} is removed.\n`);
 }
 
-async function migrateTables({ settings, show, actor, origin, clock, audit }: StoreSession): Promise<void> {
-  if (settings.type !== 'postgres') {
+async function migrateTables({ settings, store, show, actor, clock, audit, log }: StoreSession): Promise<void> {
+  if (settings.type !== 'postgres' || !(store instanceof PostgresStore)) {
     const message = 'this configuration stores the accounts in a file, not in a database';
     throw new CommandFailed(message, exitCodes.configuration);
   }
   const migrations = await migrate(settings.url);
   const begun: AuditEvent = { at: clock(), actor, action: 'trail_begun', account: undefined, details: {} };
-  const { events, appended } = await chainOlder(settings.url, begun, { origin, auditKeys: settings.auditKeys });
+  const appended = await store.chainOlder(begun);
+  const events = appended.at(-1)?.details['events'] ?? 0;
   appended.forEach(audit);
+  for (const role of await store.olderWriters()) log.warn({ role }, signsOlder);
   const chained = events === 0 ? '' : `Chained ${events} events of the version before.\n`;
   await show({ migrations, events }, () =>
     migrations.length === 0
@@ -101,6 +103,9 @@ async function migrateTables({ settings, show, actor, origin, clock, audit }: St
       : `Applied ${migrations.join(', ')}.\n${chained}`,
   );
 }
+
+const signsOlder =
+  'this role may insert into the table "audit", and "accounts migrate" signs what stands there: revoke it, unless version 0.1.0 still runs';
 
 const accountsLayout: Layout<AccountView> = {
   head: ['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'],

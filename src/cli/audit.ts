@@ -1,11 +1,17 @@
-import { Option } from 'commander';
-import { auditActions, type EventFilter } from '../accounts/store.ts';
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import { createReadStream, readFileSync } from 'node:fs';
+import { InvalidArgumentError, Option } from 'commander';
 import { environmentNames } from '../accounts/api-key.ts';
-import { identifier } from '../accounts/value-types.ts';
+import { auditActions, type EventFilter } from '../accounts/store.ts';
+import { identifier, position } from '../accounts/value-types.ts';
+import { linesOf, type Line } from '../audit/lines.ts';
+import { verifyTrail } from '../audit/verify.ts';
+import { cryptography } from '../cryptography.ts';
 import { instant } from '../input/value-types.ts';
-import { addTrailCommands, positionOf } from './audit-verify.ts';
+import { CommandFailed, printError, readable } from './failures.ts';
+import type { CliIo } from './io.ts';
 import { readAs } from './options.ts';
-import type { AddStoreCommand } from './store-command.ts';
+import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
 /** Adds `audit list|verify|export`. */
 export function addAuditCommands(add: AddStoreCommand): void {
@@ -20,17 +26,80 @@ export function addAuditCommands(add: AddStoreCommand): void {
     .option('--actor <name>', 'only changes by this actor: token:otto, user:otto, or otto for either')
     .addOption(new Option('--action <action>', 'only changes of this kind').choices(auditActions))
     .addOption(new Option('--environment <environment>', 'only changes in this environment').choices(environmentNames))
-    .option('--before <position>', 'only changes before this position', positionOf)
-    .option('--after <position>', 'only changes after this position, oldest first', positionOf)
-    .run(({ operations, unreadable, showList }, filter: EventFilter) =>
-      showList(operations.events(filter, unreadable), {
-        head: ['POSITION', 'TIME', 'ACTOR', 'ACTION', 'ACCOUNT', 'DETAILS'],
-        row: ({ position, at, actor, action, account, details }) => {
-          const pairs = Object.entries(details).map(([name, value]) => `${name}=${value}`);
-          return [String(position), at, actor, action, account ?? '-', pairs.join(' ')];
-        },
-        empty: 'No changes.',
-      }),
-    );
-  addTrailCommands(add);
+    .option('--before <position>', 'only changes before this position', readAs(position))
+    .option('--after <position>', 'only changes after this position, oldest first', readAs(position))
+    .run(list);
+  add('verify', 'verify that the trail has not been changed', 'reads')
+    .option('--trail <file>', 'an exported trail; needs no store and no configuration')
+    .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey)
+    .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor)
+    .run(verifyStore, verifyFile);
+  add('export', 'write the lines of the trail to stdout, byte for byte', 'reads')
+    .option('--after <position>', 'only lines after this position', readAs(position), 0)
+    .run(exportTrail);
+}
+
+function list({ operations, unreadable, showList }: StoreSession, filter: EventFilter): Promise<void> {
+  return showList(operations.events(filter, unreadable), {
+    head: ['POSITION', 'TIME', 'ACTOR', 'ACTION', 'ACCOUNT', 'DETAILS'],
+    row: ({ position, at, actor, action, account, details }) => {
+      const pairs = Object.entries(details).map(([name, value]) => `${name}=${value}`);
+      return [String(position), at, actor, action, account ?? '-', pairs.join(' ')];
+    },
+    empty: 'No changes.',
+  });
+}
+
+interface VerifyOptions {
+  readonly trail?: string;
+  readonly key?: readonly KeyObject[];
+  readonly anchor?: ReadonlyMap<number, string>;
+  readonly json?: true;
+}
+
+function verifyStore({ store, settings, io }: StoreSession, options: VerifyOptions): Promise<void> {
+  const key = settings.auditKeys.slice(0, 1).map((each) => createPublicKey(each));
+  return verify(io, store.trail(), { key, ...options });
+}
+
+function verifyFile(io: CliIo, options: VerifyOptions): Promise<void> | undefined {
+  const { trail } = options;
+  return trail === undefined ? undefined : readable(trail, () => verify(io, linesOf(createReadStream(trail)), options));
+}
+
+async function verify(
+  io: CliIo,
+  lines: AsyncIterable<Line>,
+  { key: keys = [], anchor: anchors = new Map(), json }: VerifyOptions,
+): Promise<void> {
+  const report = await verifyTrail(lines, { keys, anchors });
+  const { events, signed, problems, warnings } = report;
+  for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
+  const isWhole = problems.length === 0;
+  if (json || isWhole)
+    await io.stdout.write(json ? `${JSON.stringify(report)}\n` : `OK: ${events} events, ${signed} signed\n`);
+  if (!isWhole)
+    throw new CommandFailed(problems.map((each) => `event ${each.position} is ${each.fault}: it ${each.message}`));
+}
+
+async function exportTrail({ store, io }: StoreSession, { after }: { readonly after: number }): Promise<void> {
+  for await (const { bytes, isTorn } of store.trail(after)) {
+    if (!isTorn) await io.stdout.write(Buffer.concat([bytes, Buffer.from('\n')]));
+  }
+}
+
+function addKey(file: string, keys: readonly KeyObject[] = []): readonly KeyObject[] {
+  try {
+    const key = createPublicKey(readFileSync(file));
+    if (key.asymmetricKeyType === cryptography.signature.algorithm) return [...keys, key];
+  } catch {
+    // Refused below.
+  }
+  throw new InvalidArgumentError('Expected the path of an Ed25519 public key in PEM.');
+}
+
+function addAnchor(text: string, anchors: ReadonlyMap<number, string> = new Map()): ReadonlyMap<number, string> {
+  const [, position, hash] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(text) ?? [];
+  if (position !== undefined && hash !== undefined) return new Map([...anchors, [Number(position), hash]]);
+  throw new InvalidArgumentError('Expected POSITION:HASH, the hash in lower-case hex.');
 }

@@ -72,3 +72,16 @@ export async function printError({ stderr }: Pick<CliIo, 'stderr'>, text: string
     // There is no other place to report it.
   }
 }
+
+/** Runs `work`; an error names the file if it cannot be read. */
+export async function readable(file: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const { code, path } = error as NodeJS.ErrnoException;
+    if (path === file) throw new CommandFailed(`cannot read ${file}: ${code}`);
+    if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') throw new CommandFailed(`cannot read ${file}: it is not UTF-8`);
+    if (code === 'EISDIR') throw new CommandFailed(`cannot read ${file}: it is a directory`);
+    throw error;
+  }
+}

@@ -1,8 +1,6 @@
-import type { ClientHttp2Stream } from 'node:http2';
 import { connect as connectSocket } from 'node:net';
 import { unescape } from 'node:querystring';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { decodeMessage, ProtocolError, type Message } from './protobuf.ts';
 
 /** A KMS plug-in. */
 export interface Plugin {
@@ -11,6 +9,17 @@ export interface Plugin {
   /** Of each call, from connecting to the last byte, in milliseconds. */
   readonly timeout: number;
 }
+
+type Value = Buffer | string;
+
+/** The values of a message's fields 1, 2 and so on, 15 at most; a list is a field that is repeated. */
+type Values = readonly (Value | readonly Value[])[];
+
+/** The fields of a message, in their order. */
+type Message = readonly (readonly [number: number, value: Buffer])[];
+
+/** What a server has sent is malformed. The message has nothing of it. */
+class ProtocolError extends Error {}
 
 /** Statuses by which a KMS says that it will never do it: a wrong argument, no such key, no permission and the like. */
 const definite: ReadonlySet<number> = new Set([3, 5, 7, 9, 12, 16]);
@@ -23,18 +32,22 @@ const maxResponse = 131_072;
 
 const prefixLength = 5;
 
+/** The wire type of texts, bytes and messages. The messages of a KMS have no other fields. */
+const lengthDelimited = 2;
+
 /**
  * One unary call over a Unix socket, on a connection of its own: calls are rare.
  *
  * Every copy of both messages is overwritten in the end: a master key may be in it, and Node uses memory again without clearing it.
  *
+ * @param values of the request, overwritten too
  * @param read gets the response
  * @throws AccountsError `kms_unavailable`, `kms_refused`
  */
 export async function call<T>(
   { socket, timeout }: Plugin,
   method: 'Encrypt' | 'Decrypt' | 'Status',
-  message: Buffer,
+  values: Values,
   read: (response: Message) => T,
 ): Promise<T> {
   // Loaded on demand: without a KMS, nothing speaks HTTP/2.
@@ -42,30 +55,36 @@ export async function call<T>(
   const session = connect('http://localhost', { createConnection: () => connectSocket(socket) });
   // The stream has them too.
   session.on('error', () => {});
+  const message = encodeMessage(values);
   const request = Buffer.concat([prefixOf(message.length), message]);
-  const received: Buffer[] = [];
+  const body = Buffer.alloc(maxResponse);
   const signal = AbortSignal.timeout(timeout);
   const failed = (status: number, why: string): AccountsError => {
     const text = `${method} of the KMS at ${socket} failed: ${why} (gRPC ${status})`;
     return new AccountsError(definite.has(status) ? 'kms_refused' : 'kms_unavailable', text);
   };
   try {
-    const path = `/v2.KeyManagementService/${method}`;
     const headers = { 'content-type': 'application/grpc', 'grpc-timeout': `${timeout}m`, te: 'trailers' };
+    const path = `/v2.KeyManagementService/${method}`;
     const stream = session.request({ ':method': 'POST', ':path': path, ...headers }, { signal });
     // A response without a body has its status in its head.
     const end: Record<string, unknown> = {};
     for (const event of ['response', 'trailers']) stream.on(event, (fields) => void Object.assign(end, fields));
     stream.end(request);
-    const body = await bodyOn(stream, received);
+    let length = 0;
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      const left = maxResponse - length - chunk.length;
+      length += chunk.copy(body, length);
+      chunk.fill(0);
+      if (left < 0) throw new ProtocolError(`a response of more than ${maxResponse} bytes`);
+    }
     const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
     if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
     // One line, which a log can have.
     if (status !== '0') throw failed(Number(status), unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200));
-    const response = body.subarray(prefixLength);
-    if (!body.subarray(0, prefixLength).equals(prefixOf(response.length))) {
+    const response = body.subarray(prefixLength, length);
+    if (length < prefixLength || !body.subarray(0, prefixLength).equals(prefixOf(response.length)))
       throw new ProtocolError('the response is not one uncompressed message');
-    }
     return read(decodeMessage(response));
   } catch (error) {
     if (error instanceof AccountsError) throw error;
@@ -76,21 +95,8 @@ export async function call<T>(
     throw failed(unavailable, code ?? name);
   } finally {
     session.destroy();
-    for (const copy of [message, request, ...received]) copy.fill(0);
+    for (const copy of [message, request, body, ...values.flat()]) if (Buffer.isBuffer(copy)) copy.fill(0);
   }
-}
-
-/** @param received gets the bytes of the body, as they come and as a whole */
-async function bodyOn(stream: ClientHttp2Stream, received: Buffer[]): Promise<Buffer> {
-  let length = 0;
-  for await (const chunk of stream as AsyncIterable<Buffer>) {
-    received.push(chunk);
-    length += chunk.length;
-    if (length > maxResponse) throw new ProtocolError(`a response of more than ${maxResponse} bytes`);
-  }
-  const body = Buffer.concat(received);
-  received.push(body);
-  return body;
 }
 
 /** What stands before a message: that it is not compressed, and its length. */
@@ -98,4 +104,44 @@ function prefixOf(length: number): Buffer {
   const prefix = Buffer.alloc(prefixLength);
   prefix.writeUInt32BE(length, 1);
   return prefix;
+}
+
+export function encodeMessage(values: Values): Buffer {
+  const encoded = (number: number, value: Value): Buffer[] => {
+    const head = [(number << 3) | lengthDelimited];
+    let rest = Buffer.byteLength(value);
+    for (; rest > 0x7f; rest >>>= 7) head.push((rest & 0x7f) | 0x80);
+    return [Buffer.of(...head, rest), typeof value === 'string' ? Buffer.from(value) : value];
+  };
+  return Buffer.concat(values.flatMap((value, i) => [value].flat().flatMap((each) => encoded(i + 1, each))));
+}
+
+/** The fields of texts, bytes and messages; others are skipped. @throws ProtocolError */
+export function decodeMessage(message: Buffer): Message {
+  const fields: (readonly [number, Buffer])[] = [];
+  let at = 0;
+  const varint = (shift = 0): number => {
+    const byte = message[at++];
+    if (byte === undefined || shift > 63) throw new ProtocolError('the response is malformed');
+    return (byte & 0x7f) * 2 ** shift + (byte < 0x80 ? 0 : varint(shift + 7));
+  };
+  while (at < message.length) {
+    const tag = varint();
+    const type = tag & 7;
+    if (type === 0) varint();
+    const length = type === lengthDelimited ? varint() : ({ 0: 0, 1: 8, 5: 4 }[type] ?? Infinity);
+    if (length > message.length - at) throw new ProtocolError('the response is malformed');
+    if (type === lengthDelimited) fields.push([tag >>> 3, message.subarray(at, at + length)]);
+    at += length;
+  }
+  return fields;
+}
+
+/** A field's bytes. It is absent if it is empty; if it stands twice, the last one counts. */
+export function bytesOf(message: Message, number: number): Buffer {
+  return message.findLast(([each]) => each === number)?.[1] ?? Buffer.alloc(0);
+}
+
+export function textOf(message: Message, number: number): string {
+  return bytesOf(message, number).toString();
 }

@@ -3,19 +3,15 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 import type { Keyring } from '../accounts/keyring.ts';
 import { masterKeyLength, masterKeyOf } from '../accounts/master-key.ts';
 import { formatWrappedKey } from '../accounts/wrapped-key.ts';
-import { call, type Plugin } from './grpc.ts';
-import { bytesOf, decodeMessage, encodeMessage, textOf } from './protobuf.ts';
+import { bytesOf, call, decodeMessage, encodeMessage, textOf, type Plugin } from './grpc.ts';
 
 /** A key that a Kubernetes KMS v2 plug-in holds. Numbers of fields are those of its kms.proto. @param clock epoch milliseconds */
 export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
   const wrong = (what: string): AccountsError =>
     new AccountsError('master_key_wrong', `the KMS at ${plugin.socket} has opened ${what}`);
   return {
-    async wrap(key) {
-      const plaintext = key.export();
-      const request = encodeMessage(plaintext, randomUUID());
-      plaintext.fill(0);
-      return call(plugin, 'Encrypt', request, (response) => {
+    wrap: (key) =>
+      call(plugin, 'Encrypt', [key.export(), randomUUID()], (response) => {
         const annotations = response.filter(([number]) => number === 3).map(([, entry]) => decodeMessage(entry));
         return formatWrappedKey({
           key_id: textOf(response, 2),
@@ -26,16 +22,14 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
           kcv: masterKeyOf(key).kcv,
           created_at: new Date(clock()).toISOString(),
         });
-      });
-    },
+      }),
     async unwrap(key) {
       if (key.wrapped === undefined) return key;
       const { ciphertext, key_id: keyId, annotations } = key.wrapped;
       const entries = Object.entries(annotations).map(([name, value]) =>
-        encodeMessage(name, Buffer.from(value, 'base64')),
+        encodeMessage([name, Buffer.from(value, 'base64')]),
       );
-      const request = encodeMessage(Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries);
-      return call(plugin, 'Decrypt', request, (response) => {
+      return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries], (response) => {
         const plaintext = bytesOf(response, 1);
         if (plaintext.length !== masterKeyLength) {
           throw wrong(`${plaintext.length} bytes: a master key has ${masterKeyLength}`);
@@ -45,11 +39,10 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
         return { ...key, key: opened.key };
       });
     },
-    async status() {
-      return call(plugin, 'Status', encodeMessage(), (response) => ({
+    status: () =>
+      call(plugin, 'Status', [], (response) => ({
         healthy: textOf(response, 1).startsWith('v2') && textOf(response, 2) === 'ok',
         keyId: textOf(response, 3),
-      }));
-    },
+      })),
   };
 }

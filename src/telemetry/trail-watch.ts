@@ -13,85 +13,72 @@ interface SeenTrail {
   isSigned: boolean;
 }
 
-const nothing = (): SeenTrail => ({ last: beginning, isSigned: false });
+/**
+ * Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
+ *
+ * @param look asks the store where its trail ends, and for the hash of the event at a position
+ */
+export function watchTrail(registry: Registry, log: Logger, look: (seen: number) => Promise<TrailState>) {
+  let seen: SeenTrail = { last: beginning, isSigned: false };
+  let isLooking = false;
+  void new Gauge({
+    name: 'envelope_sidecar_audit_events',
+    help: 'Events of the audit trail, and whether the last one is signed.',
+    labelNames: ['signed'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.set({ signed: String(seen.isSigned) }, seen.last.position);
+    },
+  });
+  const consistent = new Gauge({
+    name: 'envelope_sidecar_audit_consistent',
+    help: 'Whether the audit trail still has the events that this sidecar has seen: 1 or, until a restart, 0.',
+    registers: [registry],
+  });
+  consistent.set(1);
 
-/** Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed. */
-export class TrailWatch {
-  readonly #log: Logger;
-  readonly #look: (seen: number) => Promise<TrailState>;
-  readonly #consistent: Gauge;
-  readonly #timer: NodeJS.Timeout;
-  #seen = nothing();
-  #isLooking = false;
-
-  /** @param look asks the store where its trail ends, and for the hash of the event at a position */
-  constructor(registry: Registry, log: Logger, look: (seen: number) => Promise<TrailState>) {
-    this.#log = log;
-    this.#look = look;
-    const events = new Gauge({
-      name: 'envelope_sidecar_audit_events',
-      help: 'Events of the audit trail, and whether the last one is signed.',
-      labelNames: ['signed'],
-      registers: [registry],
-      collect: () => {
-        events.reset();
-        events.set({ signed: String(this.#seen.isSigned) }, this.#seen.last.position);
-      },
-    });
-    this.#consistent = new Gauge({
-      name: 'envelope_sidecar_audit_consistent',
-      help: 'Whether the audit trail still has the events that this sidecar has seen: 1 or, until a restart, 0.',
-      registers: [registry],
-    });
-    this.#consistent.set(1);
-    this.#timer = setInterval(() => void this.look(), interval).unref();
-  }
-
-  /**
-   * Watches the trail of a store, and of no other from now on.
-   *
-   * @returns logs an event that this sidecar has added to it, and watches it if it follows what was seen. Otherwise the next look is for
-   *   what was seen: the event may stand where one was removed.
-   */
-  begin(): (event: AppendedEvent) => void {
-    const log = auditTo(this.#log);
-    // A store that was replaced may still end a change, or a look.
-    const seen = (this.#seen = nothing());
-    return (event) => {
-      log(event);
-      const { position, hash, prev } = event;
-      if (seen.last.position === 0 || prev === seen.last.hash) seen.last = { position, hash };
-    };
-  }
-
-  /** Looks at the trail. If the store does not respond, the next look is due. */
-  async look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
-    const seen = this.#seen;
-    const before = seen.last;
-    try {
-      const { last, seenHash, isSigned } = await this.#look(before.position);
-      // The look may be older than an event of this sidecar's own.
-      if (before !== seen.last) return;
-      if (before.position > 0 && seenHash !== before.hash) this.#lost(before, last);
-      Object.assign(seen, { last, isSigned });
-    } catch {
-      // Others report that the store cannot be read.
-    } finally {
-      this.#isLooking = false;
+  const compare = async (before: SeenTrail): Promise<void> => {
+    const { position, hash } = before.last;
+    const { last, seenHash, isSigned } = await look(position);
+    // The look may be older than an event of this sidecar's own.
+    if (hash !== before.last.hash) return;
+    if (position > 0 && seenHash !== hash) {
+      consistent.set(0);
+      log.error({ position, hash, last: last.position }, lost);
     }
-  }
-
-  stop(): void {
-    clearInterval(this.#timer);
-  }
-
-  #lost({ position, hash }: Link, last: Link): void {
-    this.#consistent.set(0);
-    this.#log.error(
-      { position, hash, last: last.position },
-      'the audit trail no longer has an event that this sidecar has seen: an older store came back, or it was changed',
-    );
-  }
+    Object.assign(before, { last, isSigned });
+  };
+  /** Looks at the trail. If the store does not respond, the next look is due. */
+  const lookAgain = async (): Promise<void> => {
+    if (isLooking) return;
+    isLooking = true;
+    // Others report that the store cannot be read.
+    await compare(seen).catch(() => {});
+    isLooking = false;
+  };
+  const timer = setInterval(() => void lookAgain(), interval).unref();
+  return {
+    /**
+     * Watches the trail of a store, and of no other from now on.
+     *
+     * @returns logs an event that this sidecar has added to it, and watches it if it follows what was seen. Otherwise the next look is
+     *   for what was seen: the event may stand where one was removed.
+     */
+    begin(): (event: AppendedEvent) => void {
+      const audit = auditTo(log);
+      // A store that was replaced may still end a change, or a look.
+      const own: SeenTrail = (seen = { last: beginning, isSigned: false });
+      return (event) => {
+        audit(event);
+        const { position, hash, prev } = event;
+        if (own.last.position === 0 || prev === own.last.hash) own.last = { position, hash };
+      };
+    },
+    look: lookAgain,
+    stop: () => clearInterval(timer),
+  };
 }
+
+const lost =
+  'the audit trail no longer has an event that this sidecar has seen: an older store came back, or it was changed';

@@ -40,6 +40,11 @@ describeOnEachStore('audit verify', (newStore) => {
     const { run, sign, add, key, exported } = await commands(newStore);
     const [one, two, other] = [key('one'), key('two'), key('other')];
     expect((await run('audit verify')).stdout).toBe('OK: 0 events, 0 signed\n');
+    const empty = 'audit verify: event 1 is missing: it should be signed by a given key, and the trail is empty\n';
+    expect(await run(`audit verify${one.option}`)).toMatchObject({ code: 1, stdout: '', stderr: empty });
+    sign(one.pem);
+    expect(await run('audit verify')).toMatchObject({ code: 1, stdout: '', stderr: empty });
+    sign();
     await add('a');
     expect((await run('audit verify')).stdout).toBe('OK: 1 events, 0 signed\n');
     expect(await run(`audit verify${one.option}`)).toMatchObject({ code: 1 });
@@ -263,6 +268,32 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     expect((await run('audit verify')).stdout).toBe('OK: 4 events, 0 signed\n');
   });
 
+  test.each([
+    ['that say nothing', `SELECT 1000000 + n, '{}' FROM generate_series(0, 1) AS n`, ['moved', 'unchained']],
+    [
+      'of which one is chained to it',
+      `SELECT 1000000, format('{"position":1000000,"prev":"%s"}', encode(sha256(convert_to(line, 'UTF8')), 'hex'))
+        FROM trail WHERE position = 3 UNION SELECT 1000001, '{}'`,
+      ['changed', 'moved: it stands at position 1000000'],
+    ],
+    [
+      'that are copies',
+      `SELECT 1000000 + n, line FROM trail, generate_series(0, 1) AS n WHERE position = 2`,
+      ['moved'],
+    ],
+  ])('names rows %s, side by side far behind its end, that writers take for its end', async (_what, rows, faults) => {
+    const { run, add, sql } = await onDatabase();
+    for (const id of ['a', 'b', 'c']) await add(id);
+    const insert = `ALTER TABLE trail DISABLE TRIGGER refuse_gap; INSERT INTO trail ${rows}`;
+    await sql(`${insert}; ALTER TABLE trail ENABLE ALWAYS TRIGGER refuse_gap`);
+    for (const id of ['d', 'e']) await add(id);
+    expect(await sql('SELECT max(position) FROM trail')).toBe('1000003');
+    const { code, stderr } = await run('audit verify');
+    expect(code).toBe(1);
+    for (const fault of faults) expect(stderr).toContain(`event 4 is ${fault}`);
+    expect(stderr).toContain('1000000');
+  });
+
   test('shows a line that its owner moved to a far position, which changes nothing of its chain', async () => {
     const { run, add, sql } = await onDatabase();
     for (const id of ['a', 'b', 'c']) await add(id);
@@ -295,12 +326,17 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     expect((await run('accounts migrate')).stdout).toBe('The tables are up to date.\n');
 
     await older(2);
+    await sql('CREATE ROLE left_over; GRANT INSERT ON audit TO left_over');
     await add('e');
     expect(await run('audit verify')).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('event 127 is unchained') as string,
     });
-    await run('accounts migrate --actor olga');
+    expect(JSON.parse((await run('accounts migrate --actor olga')).stderr.split('\n').at(-2) ?? '')).toMatchObject({
+      level: 'warn',
+      role: 'left_over',
+      msg: expect.stringContaining('may insert into the table "audit"') as string,
+    });
     expect(await run('audit verify')).toMatchObject({
       stdout: 'OK: 129 events, 0 signed\n',
       stderr:

@@ -27,7 +27,7 @@ import {
   processMetrics,
   sealedCredentialsMetric,
 } from '../../src/telemetry/sidecar-metrics.ts';
-import { TrailWatch } from '../../src/telemetry/trail-watch.ts';
+import { watchTrail } from '../../src/telemetry/trail-watch.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 
@@ -80,7 +80,7 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   const use = { connections: 0, inFlight: 0, buffered: 0 };
   inFlightMetric(registry, () => 0);
   limitMetrics(registry, () => ({ limits: use, used: use }));
-  new TrailWatch(registry, silent, async () => ({ last: beginning, isSigned: false, seenHash: undefined })).stop();
+  watchTrail(registry, silent, async () => ({ last: beginning, isSigned: false, seenHash: undefined })).stop();
   watchKms(registry, silent, () => undefined).stop();
   masterKeysMetric(
     registry,

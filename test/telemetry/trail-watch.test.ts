@@ -7,7 +7,7 @@ import { trailState } from '../../src/accounts/postgres/trail.ts';
 import { changePool } from '../../src/accounts/postgres/clients.ts';
 import type { AppendedEvent, AuditEvent, ChangeResult, Store, TrailState } from '../../src/accounts/store.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
-import { TrailWatch } from '../../src/telemetry/trail-watch.ts';
+import { watchTrail } from '../../src/telemetry/trail-watch.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Folder } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -24,7 +24,7 @@ function watching(look: (seen: number) => Promise<TrailState>) {
   const registry = new Registry();
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);
-  const watch = new TrailWatch(registry, createLogger('info', { write }), look);
+  const watch = watchTrail(registry, createLogger('info', { write }), look);
   onTestFinished(() => watch.stop());
   const audit = watch.begin();
   const told = async (): Promise<string[]> =>

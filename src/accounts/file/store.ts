@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import type { Line } from '../../audit/lines.ts';
 import { Files, displayName, permissionDenied } from '../../yaml/files.ts';
 import { formatFileProblem, type FileProblem } from '../../yaml/file-problem.ts';
 import type { Env } from '../../yaml/values.ts';
@@ -9,7 +10,7 @@ import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import { isSelected } from '../conditions.ts';
-import { readEvents } from './events.ts';
+import { eventsOf } from '../events.ts';
 import { readAccounts, withKeysFrom } from './read.ts';
 import { editedText } from './edit.ts';
 import { fileError, isSystemError } from './failures.ts';
@@ -120,18 +121,18 @@ export class FileStore implements Store {
   }
 
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    return this.#readTrail((trail) => readEvents(trail, filter, unreadable));
+    return eventsOf(this.#lines(filter), filter, unreadable);
   }
 
-  trail(torn: () => void): AsyncIterable<Buffer> {
-    return this.#readTrail((trail) => trail.lines(torn));
+  trail(after = 0): AsyncIterable<Line> {
+    return this.#lines({ after });
   }
 
   async close(): Promise<void> {}
 
-  async *#readTrail<Item>(read: (trail: Trail) => AsyncIterable<Item>): AsyncIterable<Item> {
+  async *#lines(filter: EventFilter): AsyncIterable<Line> {
     try {
-      yield* read(new Trail(this.#target()));
+      yield* new Trail(this.#target()).lines(filter);
     } catch (error) {
       throw this.#failure(error);
     }

@@ -12,11 +12,11 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { beginning, hashOf, tiesOf } from '../../audit/chain.ts';
-import { linesFromEnd, linesOf, type Torn } from '../../audit/lines.ts';
+import { fromEnd, linesOf, type Line } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../chained-events.ts';
-import type { AppendedEvent, AuditEvent, TrailState } from '../store.ts';
+import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
 
 /**
@@ -35,11 +35,6 @@ export class Trail {
     this.#options = options;
   }
 
-  /** As messages have it. */
-  get name(): string {
-    return displayName(this.#path);
-  }
-
   /**
    * Adds events, which are on the disk when it returns. An event is written before its change: a crash may leave an
    * event without its change, but no change without its event.
@@ -51,7 +46,8 @@ export class Trail {
     const [first] = events;
     if (first === undefined) return [];
     return this.#on(this.#path, (file) => {
-      const end = endOf(file, (torn) => this.#setAside(torn, file));
+      const { torn, ...end } = endOf(file);
+      if (torn.length > 0) this.#setAside(torn, file);
       const { size } = fstatSync(file);
       // What is there was written by the version before.
       const older = end.chained === undefined && size > 0 ? readFileSync(this.#path) : undefined;
@@ -82,40 +78,37 @@ export class Trail {
     }
   }
 
-  /** The lines, without newlines. */
-  async *lines(torn: Torn): AsyncIterable<Buffer> {
-    if (isFile(this.#path)) yield* linesOf(createReadStream(this.#path), torn);
-  }
-
-  /** The lines, by position. An incomplete last one is left out. */
-  async *oldestFirst(): AsyncIterable<readonly [number, Buffer]> {
-    let position = 0;
-    for await (const line of this.lines(leaveOut)) yield [(position += 1), line];
-  }
-
-  /** As `oldestFirst`, in the other direction. */
-  *newestFirst(): Iterable<readonly [number, Buffer]> {
+  /** As of a store. */
+  async *lines({ before = Infinity, after }: EventFilter): AsyncIterable<Line> {
     if (!isFile(this.#path)) return;
-    const file = openSync(this.#path, 'r');
-    try {
-      // Others may write meanwhile.
-      const { size } = fstatSync(file);
-      let { position } = endOf(file, leaveOut, size);
-      for (const line of linesFromEnd(file, leaveOut, size)) yield [position--, line];
-    } finally {
-      closeSync(file);
-    }
+    const lines = after === undefined ? this.#newestFirst() : linesOf(createReadStream(this.#path));
+    for await (const line of lines) if (line.position < before && line.position > (after ?? 0)) yield line;
   }
 
   /** Where the trail ends. @param seen a position whose hash is wanted; 0: none */
   state(seen: number): TrailState {
     let end: Omit<TrailState, 'seenHash'> | undefined;
-    for (const [position, line] of this.newestFirst()) {
-      const hash = hashOf(line);
-      end ??= { last: { position, hash }, isSigned: tiesOf(line)?.sig !== undefined };
+    for (const { position, bytes } of isFile(this.#path) ? this.#newestFirst() : []) {
+      const hash = hashOf(bytes);
+      end ??= { last: { position, hash }, isSigned: tiesOf(bytes)?.sig !== undefined };
       if (position <= seen || seen === 0) return { ...end, seenHash: position === seen ? hash : undefined };
     }
     return { last: beginning, isSigned: false, seenHash: undefined };
+  }
+
+  /** An incomplete last line is left out. */
+  *#newestFirst(): Iterable<Line & { readonly position: number }> {
+    const file = openSync(this.#path, 'r');
+    try {
+      // Others may write meanwhile.
+      const { size } = fstatSync(file);
+      let { position } = endOf(file, size);
+      const lines = fromEnd(file, size);
+      lines.next();
+      for (const bytes of lines) yield { position: position--, bytes };
+    } finally {
+      closeSync(file);
+    }
   }
 
   /** Moves an incomplete last line, as a crash leaves it, from the end of the trail to another file. */
@@ -143,8 +136,6 @@ export class Trail {
   }
 }
 
-const leaveOut: Torn = () => {};
-
 /** Whether there is a file. @throws AccountsError `store_invalid` if it is something else */
 function isFile(path: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false });
@@ -155,14 +146,16 @@ function isFile(path: string): boolean {
 }
 
 /** The end of a trail: the last line that is chained, and behind it what was added by hand or by the version before. */
-function endOf(file: number, torn: Torn, size?: number): TrailEnd {
+function endOf(file: number, size = fstatSync(file).size): TrailEnd & { readonly torn: Buffer } {
+  const lines = fromEnd(file, size);
+  const torn = lines.next().value ?? Buffer.alloc(0);
   let hash: string | undefined;
   let events = 0;
-  for (const line of linesFromEnd(file, torn, size)) {
+  for (const line of lines) {
     hash ??= hashOf(line);
     const ties = tiesOf(line);
-    if (ties !== undefined) return { position: ties.position + events, hash, chained: line };
+    if (ties !== undefined) return { position: ties.position + events, hash, chained: line, torn };
     events += 1;
   }
-  return { position: events, hash: hash ?? beginning.hash, chained: undefined };
+  return { position: events, hash: hash ?? beginning.hash, chained: undefined, torn };
 }

@@ -1,42 +1,38 @@
+import type { Line } from '../../audit/lines.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import type { AppendedEvent, AuditEvent } from '../store.ts';
-import { changePool } from './clients.ts';
 import { record } from './trail.ts';
-import { query, type Query } from './transaction.ts';
+import type { Query } from './transaction.ts';
 
 /** Events that are read at once, and chained by one statement. */
 const page = 50;
 
 /**
- * Chains the events that the version before wrote, beside running sidecars, and adds one that says so. Outside transactions: each
- * statement commits by itself, so that no change waits for this process. An interrupted run is continued by the next one.
+ * Chains the events that the version before wrote, beside running sidecars, and adds one that says so. An interrupted run is continued
+ * by the next one.
  *
- * @param begun that event; it gets the number of `events`
+ * @param run carries out each statement outside of transactions, so that no change waits for this process
+ * @param begun the event; it gets the number of `events`
  * @throws AccountsError
  */
 export async function chainOlder(
-  url: string,
+  run: Query,
   begun: AuditEvent,
   options: TrailOptions,
-): Promise<{ readonly events: number; readonly appended: readonly AppendedEvent[] }> {
-  const pool = await changePool(url, 1);
-  const run: Query = (text, values) => query(pool, text, values);
-  try {
-    let events = 0;
-    for await (const found of olderEvents(run)) {
-      await record(run, found, options);
-      events += found.length;
-    }
-    return { events, appended: events === 0 ? [] : await record(run, [{ ...begun, details: { events } }], options) };
-  } finally {
-    await pool.end();
+): Promise<readonly AppendedEvent[]> {
+  let events = 0;
+  for await (const found of olderEvents(run)) {
+    await record(run, found, options);
+    events += found.length;
   }
+  return events === 0 ? [] : record(run, [{ ...begun, details: { events } }], options);
 }
 
 /** The events of the version before that are not chained, as lines that belong to no chain. */
-export async function* olderLines(run: Query): AsyncIterable<Buffer> {
+export async function* olderLines(run: Query): AsyncIterable<Line> {
   for await (const found of olderEvents(run)) {
-    for (const event of found) yield Buffer.from(JSON.stringify({ ...event, at: new Date(event.at).toISOString() }));
+    for (const { at, ...event } of found)
+      yield { bytes: Buffer.from(JSON.stringify({ ...event, at: new Date(at).toISOString() })) };
   }
 }
 

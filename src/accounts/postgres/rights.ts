@@ -1,4 +1,4 @@
-import { query } from './transaction.ts';
+import { query, type Query } from './transaction.ts';
 import type { Pool } from 'pg';
 
 // The rights that docs/postgresql.md grants, by table.
@@ -65,4 +65,14 @@ export async function missingRights(pool: Pool, hasOperators: boolean): Promise<
     [JSON.stringify(wanted)],
   );
   return lacking.map(({ table, right }) => `${right} on ${table}`);
+}
+
+/** The roles, other than its owner, that may insert into the table of events of the version before. */
+export async function olderWriters(run: Query): Promise<readonly string[]> {
+  const found = await run<{ role: string }>(
+    `SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(grantee) END AS role
+      FROM pg_class, aclexplode(relacl)
+      WHERE oid = 'envelope_sidecar.audit'::regclass AND privilege_type = 'INSERT' AND grantee <> relowner ORDER BY role`,
+  );
+  return found.map(({ role }) => role);
 }

@@ -1,10 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
+import type { Line } from '../../audit/lines.ts';
 import type { DailyUses } from '../accounts.ts';
 import type { TrailOptions } from '../chained-events.ts';
 import { refuseReuse } from '../changes.ts';
+import { eventsOf } from '../events.ts';
 import { endList, maxKeysRead } from '../store.ts';
 import type {
+  AppendedEvent,
   AuditEvent,
   ChangeResult,
   Decide,
@@ -20,11 +23,11 @@ import type {
 } from '../store.ts';
 import { changePool, shortLockTimeout } from './clients.ts';
 import { dailyUses } from './daily-uses.ts';
-import { readEvents } from './events.ts';
-import { olderLines } from './older-events.ts';
+import { chainOlder, olderLines } from './older-events.ts';
 import { pages } from './pages.ts';
+import { olderWriters } from './rights.ts';
 import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersions, type AccountRow } from './rows.ts';
-import { record, trailRows } from './trail.ts';
+import { record, trailLines } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 
@@ -151,18 +154,23 @@ export class PostgresStore implements Store {
     return { accounts, appended };
   }
 
-  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    yield* readEvents(this.#query('bulk'), filter, unreadable);
+  events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
+    return eventsOf(trailLines(this.#query('bulk'), filter), filter, unreadable);
   }
 
-  async *trail(_torn?: () => void, stray?: (line: number, position: string) => void): AsyncIterable<Buffer> {
-    let number = 0;
-    for await (const { position, line } of trailRows(this.#query('bulk'), { after: 0 })) {
-      number += 1;
-      if (position !== String(number)) stray?.(number, position);
-      yield Buffer.from(line);
-    }
+  async *trail(after = 0): AsyncIterable<Line> {
+    yield* trailLines(this.#query('bulk'), { after });
     yield* olderLines(this.#query('bulk'));
+  }
+
+  /** As `chainOlder` of older-events.ts. */
+  chainOlder(begun: AuditEvent): Promise<readonly AppendedEvent[]> {
+    return chainOlder(this.#query('bulk'), begun, this.#trail);
+  }
+
+  /** As `olderWriters` of rights.ts. */
+  olderWriters(): Promise<readonly string[]> {
+    return olderWriters(this.#query('bulk'));
   }
 
   async close(): Promise<void> {

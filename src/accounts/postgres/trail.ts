@@ -1,4 +1,5 @@
 import { beginning, hashOf } from '../../audit/chain.ts';
+import type { Line } from '../../audit/lines.ts';
 import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
@@ -10,12 +11,6 @@ const page = 1_000;
 
 /** Attempts at the next position. Another writer has taken it at each lost one. */
 const attempts = 1_000;
-
-export interface TrailRow {
-  /** A bigint as the driver has it, so that none is out of reach. */
-  readonly position: string;
-  readonly line: string;
-}
 
 /**
  * Adds events to the trail, all or none, with a single statement behind the signing. As the last one of a transaction, others wait for
@@ -72,22 +67,29 @@ export async function trailState(pool: Pool, seen: number): Promise<TrailState> 
   return row?.state ?? { last: beginning, isSigned: false, seenHash: undefined };
 }
 
-/** Lines of the trail, newest first; with `after` in the order of writing. @param condition on `line`; its parameters begin with $3 */
-export async function* trailRows(
+/** The lines of the trail, newest first; with `after` in the order of writing. Most lines of events that are not wanted are left out. */
+export async function* trailLines(
   run: Query,
-  { before, after }: Pick<EventFilter, 'before' | 'after'>,
-  condition = '',
-  values: readonly unknown[] = [],
-): AsyncIterable<TrailRow> {
+  { account, actor, action, environment, since, until, before, after }: EventFilter,
+): AsyncIterable<Line> {
   const order = after === undefined ? 'DESC' : 'ASC';
+  const times = [since, until].map((time) => (time === undefined ? null : new Date(time).toISOString()));
+  // Texts that the line of a wanted event contains, as JSON has them.
+  const parts = [actor, action, environment].flatMap((text) =>
+    text === undefined ? [] : JSON.stringify(text).slice(1, -1),
+  );
+  // A bigint as the driver has it, so that no position is out of reach.
   let [low, high]: (number | string | null)[] = [after ?? 0, before ?? null];
   for (;;) {
-    const found: readonly TrailRow[] = await run<TrailRow>(
+    const found: readonly { readonly position: string; readonly line: string }[] = await run(
       `SELECT position, line FROM envelope_sidecar.trail
-        WHERE position > $1 AND ($2::bigint IS NULL OR position < $2) ${condition} ORDER BY trail.position ${order} LIMIT ${page}`,
-      [low, high, ...values],
+        WHERE position > $1 AND ($2::bigint IS NULL OR position < $2) AND ($3::text IS NULL OR line::jsonb ->> 'account' = $3)
+          AND ($4::text IS NULL OR line::jsonb ->> 'at' >= $4 COLLATE "C") AND ($5::text IS NULL OR line::jsonb ->> 'at' < $5 COLLATE "C")
+          AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS part WHERE strpos(line, part) = 0)
+        ORDER BY trail.position ${order} LIMIT ${page}`,
+      [low, high, account ?? null, ...times, parts],
     );
-    yield* found;
+    for (const { position, line } of found) yield { position, bytes: Buffer.from(line) };
     const last = found.at(-1)?.position;
     if (last === undefined || found.length < page) return;
     if (after === undefined) high = last;

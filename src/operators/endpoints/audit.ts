@@ -1,16 +1,10 @@
 import { z } from 'zod';
 import { auditActions } from '../../accounts/store.ts';
+import { position } from '../../accounts/value-types.ts';
 import { instant, oneOf, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
 import { pageSize } from '../paging.ts';
-
-const place: ValueType<number> = {
-  name: 'place',
-  expected: 'a position',
-  pattern: /^[0-9]{1,15}$/,
-  read: Number,
-};
 
 const actorName: ValueType<string> = {
   name: 'actor',
@@ -36,8 +30,8 @@ export const auditEndpoints: readonly Endpoint[] = [
       environment: environment.optional(),
       since: textValue(instant).optional().describe('Only events from this time on.'),
       until: textValue(instant).optional().describe('Only events before this time.'),
-      before: textValue(place).optional().describe('Only events before this position: `next` of the previous page.'),
-      after: textValue(place)
+      before: textValue(position).optional().describe('Only events before this position: `next` of the previous page.'),
+      after: textValue(position)
         .optional()
         .describe('Only events behind this position, oldest first: for a client that follows the trail.'),
       limit: pageSize,

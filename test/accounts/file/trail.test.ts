@@ -1,6 +1,6 @@
 import { appendFileSync, chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { readEvents } from '../../../src/accounts/file/events.ts';
+import { eventsOf } from '../../../src/accounts/events.ts';
 import { Trail } from '../../../src/accounts/file/trail.ts';
 import type { AuditEvent, EventFilter } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
@@ -17,7 +17,7 @@ function trail() {
   const of = new Trail(folder.file('accounts.yaml'));
   const read = async (unreadable?: (error: Error) => void): Promise<(string | undefined)[]> => {
     const found: (string | undefined)[] = [];
-    for await (const { account } of readEvents(of, { after: 0 }, unreadable)) found.push(account);
+    for await (const { account } of eventsOf(of.lines({ after: 0 }), {}, unreadable)) found.push(account);
     return found;
   };
   return { of, path, read, text: () => readFileSync(path, 'utf8') };
@@ -60,14 +60,15 @@ test('a hand-written line is skipped and reported', async () => {
   await expect(read()).rejects.toMatchObject({ code: 'store_invalid' });
   const messages: string[] = [];
   expect(await read(({ message }) => messages.push(message))).toEqual(['a', 'c']);
-  expect(messages).toEqual([`${path}:2 is not an audit event`]);
+  expect(messages).toEqual(['line 2 of the audit trail is not an event']);
 });
 
 test('the newest event is read first, with the same positions as in the other order, however the file is cut into pieces', async () => {
   const { of, path } = trail();
   const inOrder = async (filter: EventFilter): Promise<[number, string | undefined][]> => {
     const found: [number, string | undefined][] = [];
-    for await (const { position, account } of readEvents(of, filter, () => {})) found.push([position, account]);
+    for await (const { position, account } of eventsOf(of.lines(filter), filter, () => {}))
+      found.push([position, account]);
     return found;
   };
   expect(await inOrder({})).toEqual([]);

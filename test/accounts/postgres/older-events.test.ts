@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { chainOlder } from '../../../src/accounts/postgres/older-events.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { verifyTrail } from '../../../src/audit/verify.ts';
@@ -21,7 +20,8 @@ describeWithPostgres('while events of the version before are chained', () => {
     const proxy = await postgres.proxy(url);
     // The process that chains gets no response to what it has just inserted.
     proxy.onSent = (data) => void (data.includes('INSERT INTO envelope_sidecar.trail') && proxy.hold());
-    const chaining = chainOlder(proxy.url, event, {});
+    const other = new PostgresStore(proxy.url);
+    const chaining = other.chainOlder(event);
     for (let page = 1; page <= 3; page += 1) {
       await expect.poll(() => proxy.held).not.toBe('');
       const held = `SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE application_name = 'envelope-sidecar'`;
@@ -33,11 +33,11 @@ describeWithPostgres('while events of the version before are chained', () => {
     // The event that says what was chained is inserted, too.
     await expect.poll(() => proxy.held).not.toBe('');
     proxy.release();
-    expect(await chaining).toMatchObject({ events: 120, appended: [{ position: 124 }] });
+    expect(await chaining).toMatchObject([{ position: 124, details: { events: 120 } }]);
     expect(await verifyTrail(store.trail(), { keys: [], anchors: new Map() })).toMatchObject({
       events: 124,
       problems: [],
     });
-    await store.close();
+    await Promise.all([store.close(), other.close()]);
   });
 });

@@ -1,3 +1,4 @@
+import type { Line } from '../../../src/audit/lines.ts';
 import { environmentNames, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type {
   AuditEvent,
@@ -62,8 +63,8 @@ class MarkingStore implements Store {
     return this.#store.events(filter);
   }
 
-  trail(torn: () => void): AsyncIterable<Buffer> {
-    return this.#store.trail(torn);
+  trail(after?: number): AsyncIterable<Line> {
+    return this.#store.trail(after);
   }
 
   close(): Promise<void> {
