@@ -5,6 +5,7 @@ import { takeSample, type CredentialsSample } from '../accounts/accounts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { listCertificates } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
+import type { loadKms } from '../config/load.ts';
 import { probe } from '../upstream/connect.ts';
 import type { CliIo } from './io.ts';
 import { counted, minute } from './table.ts';
@@ -35,8 +36,9 @@ export async function onlineChecks(config: Config, { clock }: Pick<CliIo, 'clock
   return [...(await storeChecks(config)), ...(await Promise.all(upstreams)).flat(), ...certificateChecks(config, now)];
 }
 
-/** Checks that the KMS can be asked; nothing to check without one. */
-export async function kmsChecks({ kms }: Config, keyring: CliIo['keyring']): Promise<Check[]> {
+/** Checks that the KMS can be asked; nothing to check without one, or if its settings have problems. */
+export async function kmsChecks(loaded: ReturnType<typeof loadKms>, keyring: CliIo['keyring']): Promise<Check[]> {
+  const kms = loaded.ok ? loaded.value : undefined;
   if (kms === undefined) return [];
   try {
     const { healthy, keyId } = await keyring(kms).status();

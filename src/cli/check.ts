@@ -1,5 +1,5 @@
 import { unwrapKeys } from '../accounts/keyring.ts';
-import { loadConfig } from '../config/load.ts';
+import { loadConfig, loadKms } from '../config/load.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
 import { combine, type LoadResult } from '../config/loaded.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
@@ -20,10 +20,10 @@ export interface CheckOptions {
  * upstreams and the certificates can be used now. Returns the exit code.
  */
 export async function check(io: CheckIo, options: CheckOptions): Promise<number> {
-  const form = loadConfig(options.config, io.env, 'problem');
-  const kms = form.ok && options.online ? await kmsChecks(form.config, io.keyring) : [];
+  const kms = options.online ? await kmsChecks(loadKms(options.config, io.env), io.keyring) : [];
   const isLocked = kms.some((each) => !each.ok);
-  const loaded = options.online && !isLocked ? await loadOnline(io, options.config) : form;
+  const loaded =
+    options.online && !isLocked ? await loadOnline(io, options.config) : loadConfig(options.config, io.env, 'problem');
   const problems = loaded.ok ? [] : loaded.problems;
   const isOffline = loaded.ok && loaded.config.kms !== undefined && !options.online;
   const unopened = 'warning: stored credentials were not opened: only "check --online" asks the KMS';
