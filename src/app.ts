@@ -44,12 +44,12 @@ import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { waitUntil } from './promises.ts';
 import { listenerOptions } from './tls.ts';
 import type { Env } from './yaml/values.ts';
+import type { EpochMs } from './times.ts';
 
 /** The dependencies that the process passes to the sidecar. */
 export interface AppDependencies {
   readonly log: Logger;
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  readonly clock: () => EpochMs;
   readonly version: string;
   /** Environment variables, which the accounts' file may reference. */
   readonly env: Env;

@@ -35,6 +35,7 @@ const layers: readonly (readonly string[])[] = [
     'own-text.ts',
     'promises.ts',
     'thread.ts',
+    'times.ts',
     'tls.ts',
   ],
   // A program for browsers: neither it nor the sidecar imports anything of the other.

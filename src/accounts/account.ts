@@ -1,5 +1,6 @@
 import type { EnvelopeCodec } from '../envelope/codec.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
+import type { EpochMs } from '../times.ts';
 
 /** How one account encrypts in one environment. Undefined if it does not encrypt and no grace is running. */
 export type Encryption<Codec = EnvelopeCodec> = EncryptionOn<Codec> | EncryptionEnding<Codec>;
@@ -9,8 +10,8 @@ export interface EncryptionOn<Codec = EnvelopeCodec> {
   readonly type: 'on';
   /** Seals and opens with the current credentials. */
   readonly current: Codec;
-  /** When the credentials were made, epoch milliseconds; undefined if the file does not say. */
-  readonly createdAt: number | undefined;
+  /** When the credentials were made; undefined if the file does not say. */
+  readonly createdAt: EpochMs | undefined;
   /** The grace: what is also accepted, for a limited time after a change. */
   readonly grace: Grace<Codec> | undefined;
 }
@@ -19,15 +20,15 @@ export interface EncryptionOn<Codec = EnvelopeCodec> {
 interface EncryptionEnding<Codec> {
   readonly type: 'ending';
   readonly previous: Codec;
-  /** Epoch milliseconds; from then on the account is like one without encryption. */
-  readonly until: number;
+  /** From then on the account is like one without encryption. */
+  readonly until: EpochMs;
 }
 
 /** The previous credentials, or plaintext (`undefined`) from an account that is just moving to encryption. */
 export interface Grace<Codec = EnvelopeCodec> {
   readonly previous: Codec | undefined;
-  /** End of the grace, epoch milliseconds; from then on only the current credentials count. */
-  readonly until: number;
+  /** End of the grace; from then on only the current credentials count. */
+  readonly until: EpochMs;
 }
 
 /** A merchant. @typeParam Codec `PackedCodec` if the account can be sent to another thread */

@@ -4,6 +4,7 @@ import type { PlainOperations } from './plain-operations.ts';
 import type { TrailState } from './store.ts';
 import type { AccountStats } from './tally.ts';
 import type { Vault } from './vault.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The accounts of a running sidecar, in a file or in a database. */
 export interface Accounts {
@@ -33,8 +34,8 @@ export interface AccountsDatabase {
   open(): Promise<void>;
   /** Unwraps the credentials of some accounts, chosen at random. @throws AccountsError the database cannot be queried */
   sampleCredentials(): Promise<CredentialsSample>;
-  /** The requests with these keys in the last 30 days. @param now epoch milliseconds; @throws AccountsError */
-  dailyUses(keys: readonly string[], now: number): Promise<DailyUses>;
+  /** The requests with these keys in the last 30 days. @throws AccountsError */
+  dailyUses(keys: readonly string[], now: EpochMs): Promise<DailyUses>;
 }
 
 /** The days of which a database keeps the requests. */

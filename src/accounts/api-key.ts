@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { cryptography } from '../cryptography.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The environments of the payment platform, as API keys name them. */
 export const environmentNames = ['test', 'live'] as const;
@@ -19,12 +20,11 @@ export interface ApiKey {
   readonly prefix: KeyPrefix;
   /** Lower-case hex SHA-256 of the whole key, prefix included. */
   readonly hash: string;
-  /** Epoch milliseconds, like all times here. */
-  readonly createdAt: number;
+  readonly createdAt: EpochMs;
   /** From this time on the key is refused. */
-  readonly expiresAt: number | undefined;
+  readonly expiresAt: EpochMs | undefined;
   /** A revoked key is refused at any time, so that a slow clock does not delay the revocation. */
-  readonly revokedAt: number | undefined;
+  readonly revokedAt: EpochMs | undefined;
 }
 
 /** What remains of an API key after it was read: the key itself is not kept. */
@@ -36,14 +36,14 @@ export interface PresentedKey {
 
 export const keyStates = ['valid', 'expired', 'revoked'] as const;
 
-/** Whether a key may be used. @param now epoch milliseconds */
-export function getState({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): (typeof keyStates)[number] {
+/** Whether a key may be used. */
+export function getState({ expiresAt = Infinity, revokedAt }: ApiKey, now: EpochMs): (typeof keyStates)[number] {
   if (revokedAt !== undefined) return 'revoked';
   return now < expiresAt ? 'valid' : 'expired';
 }
 
-/** Whether a key has neither expired nor been revoked. @param now epoch milliseconds */
-export function isValidKey(key: ApiKey, now: number): boolean {
+/** Whether a key has neither expired nor been revoked. */
+export function isValidKey(key: ApiKey, now: EpochMs): boolean {
   return getState(key, now) === 'valid';
 }
 

@@ -8,6 +8,7 @@ import { maxGrace } from './value-types.ts';
 import { unwrapCredentials } from './unwrap-account.ts';
 import type { IdempotencyKey, StoredAccount, StoredCredentials, StoredEncryption, StoredPrevious } from './store.ts';
 import type { Vault } from './vault.ts';
+import type { EpochMs } from '../times.ts';
 
 // The rules of every change, for all stores (those of API keys are in key-changes.ts): functions from the current account to the new one. All times are epoch
 // milliseconds. A refused change throws an AccountsError.
@@ -35,7 +36,7 @@ export function newAccount(found: StoredAccount | undefined, id: string, name: s
  *
  * @throws `account_in_use` if it is active or has a valid key
  */
-export function refuseInUse({ id, active, keys }: StoredAccount, now: number): void {
+export function refuseInUse({ id, active, keys }: StoredAccount, now: EpochMs): void {
   if (active) throw new AccountsError('account_in_use', `account ${id} is active: deactivate it first`);
   const valid = keys.filter((key) => isValidKey(key, now)).length;
   if (valid === 0) return;
@@ -64,7 +65,7 @@ export function enableEncryption(
   account: StoredAccount,
   environment: EnvironmentName,
   { encoding, grace, replace }: EnableOptions,
-  now: number,
+  now: EpochMs,
   vault: Vault,
 ): {
   readonly account: StoredAccount;
@@ -102,14 +103,14 @@ export function enableEncryption(
 /**
  * Moves the end of a running grace, or ends the grace.
  *
- * @param until epoch milliseconds; undefined: the grace ends at once
+ * @param until undefined: the grace ends at once
  * @throws `grace_not_running`, `until_not_allowed`
  */
 export function changeGrace(
   account: StoredAccount,
   environment: EnvironmentName,
-  until: number | undefined,
-  now: number,
+  until: EpochMs | undefined,
+  now: EpochMs,
 ): StoredAccount {
   const before = account.encryption[environment];
   if (before?.previous === undefined || !isInGrace(before, now)) {
@@ -135,7 +136,7 @@ export function disableEncryption(
   account: StoredAccount,
   environment: EnvironmentName,
   grace: number | undefined,
-  now: number,
+  now: EpochMs,
 ): StoredAccount {
   const before = account.encryption[environment];
   if (!before?.enabled) {
@@ -168,7 +169,7 @@ export function refusePlaintextInLive(before: StoredAccount | undefined, after: 
 }
 
 /** There is room for one set of previous credentials. */
-function refuseSecondGrace(before: StoredEncryption | undefined, now: number): void {
+function refuseSecondGrace(before: StoredEncryption | undefined, now: EpochMs): void {
   if (before?.previous === undefined || !isInGrace(before, now)) return;
   throw new AccountsError(
     'grace_running',
@@ -225,7 +226,7 @@ export function rewrap(
 }
 
 /** The grace for the credentials that were in use, or for plaintext if there were none. */
-function toPrevious(before: StoredEncryption | undefined, until: number): StoredPrevious {
+function toPrevious(before: StoredEncryption | undefined, until: EpochMs): StoredPrevious {
   const credentials = before?.enabled ? before.credentials : undefined;
   return { credentials: credentials && { ...credentials, createdAt: undefined }, until, lastUsedAt: undefined };
 }

@@ -1,5 +1,6 @@
 import { environmentNames, isValidKey, type ApiKey } from './api-key.ts';
 import type { Condition, Selection, StoredAccount, StoredEncryption } from './store.ts';
+import type { EpochMs } from '../times.ts';
 
 const day = 86_400_000;
 
@@ -23,12 +24,12 @@ export const accountFilters = [
 export type AccountFilter = (typeof accountFilters)[number];
 
 /** Whether credentials or a key of this age are due for rotation. Times in epoch milliseconds. */
-export function isDue(createdAt: number, now: number): boolean {
+export function isDue(createdAt: EpochMs, now: EpochMs): boolean {
   return now - createdAt >= rotationAge;
 }
 
-/** Whether a key ends soon. @param now epoch milliseconds */
-export function isExpiring({ expiresAt = Infinity }: ApiKey, now: number): boolean {
+/** Whether a key ends soon. */
+export function isExpiring({ expiresAt = Infinity }: ApiKey, now: EpochMs): boolean {
   return expiresAt <= now + expiryNotice;
 }
 
@@ -36,20 +37,20 @@ export function isExpiring({ expiresAt = Infinity }: ApiKey, now: number): boole
 export const keyWarnings = ['due', 'expiring'] as const;
 type KeyWarning = (typeof keyWarnings)[number];
 
-/** The reasons why a key needs attention; none if it is no longer valid. @param now epoch milliseconds */
-export function listWarnings(key: ApiKey, now: number): KeyWarning[] {
+/** The reasons why a key needs attention; none if it is no longer valid. */
+export function listWarnings(key: ApiKey, now: EpochMs): KeyWarning[] {
   if (!isValidKey(key, now)) return [];
   const holds = { due: isDue(key.createdAt, now), expiring: isExpiring(key, now) };
   return keyWarnings.filter((warning) => holds[warning]);
 }
 
-/** Whether a grace is running. @param now epoch milliseconds */
-export function isInGrace({ previous }: StoredEncryption, now: number): boolean {
+/** Whether a grace is running. */
+export function isInGrace({ previous }: StoredEncryption, now: EpochMs): boolean {
   return previous !== undefined && now < previous.until;
 }
 
 /** Whether a condition applies to an account at a time; the SQL in postgres/conditions.ts says the same. */
-const applies: Readonly<Record<Condition, (account: StoredAccount, now: number) => boolean>> = {
+const applies: Readonly<Record<Condition, (account: StoredAccount, now: EpochMs) => boolean>> = {
   inactive: ({ active }) => !active,
   encrypting: (account) => listEncryptions(account).some(({ enabled }) => enabled),
   due: (account, now) =>

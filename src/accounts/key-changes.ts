@@ -4,6 +4,7 @@ import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { formatDuration } from '../input/value-types.ts';
 import type { StoredAccount, StoredKey } from './store.ts';
+import type { EpochMs } from '../times.ts';
 
 // The rules of changes of API keys, in the form of changes.ts.
 
@@ -31,7 +32,7 @@ const endedTime = 30 * 86_400_000;
 interface WantedKey {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
-  readonly expiresAt: number | undefined;
+  readonly expiresAt: EpochMs | undefined;
   readonly name?: string | undefined;
 }
 
@@ -45,7 +46,7 @@ interface WantedKey {
 export function computeExpiry(
   lifetime: number | undefined,
   maxAge: number | undefined,
-  now: number,
+  now: EpochMs,
 ): number | undefined {
   if (lifetime !== undefined && maxAge !== undefined && lifetime > maxAge) {
     throw new AccountsError('lifetime_not_allowed', `keys.maxAge allows a key to live for ${formatDuration(maxAge)}`);
@@ -58,7 +59,7 @@ export function computeExpiry(
 export function issueKey(
   account: StoredAccount,
   wanted: WantedKey,
-  now: number,
+  now: EpochMs,
   id: string = makeKeyId(),
 ): IssueRequest {
   const counted = account.keys.filter(
@@ -96,7 +97,7 @@ export function rotateKey(
   account: StoredAccount,
   keyId: string,
   overlap: number,
-  now: number,
+  now: EpochMs,
   maxAge?: number,
 ): IssueRequest & { readonly oldEndsAt: number } {
   const key = requireKey(account, keyId);
@@ -120,7 +121,7 @@ export function rotateKey(
 }
 
 /** Revokes a key at once. @throws `key_unknown`, `key_revoked` */
-export function revokeKey(account: StoredAccount, keyId: string, now: number): StoredAccount {
+export function revokeKey(account: StoredAccount, keyId: string, now: EpochMs): StoredAccount {
   const key = requireKey(account, keyId);
   if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is already revoked`);
   return withKey(account, { ...key, revokedAt: now });

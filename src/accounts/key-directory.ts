@@ -1,5 +1,6 @@
 import type { Account } from './account.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
+import type { EpochMs, MonotonicMs } from '../times.ts';
 
 /** An API key together with the account it belongs to. */
 export interface Principal {
@@ -33,8 +34,8 @@ export interface KeyDirectory {
 /** The state of a directory that looks keys up in a database. */
 export interface DirectoryState {
   readonly connected: boolean;
-  /** When the database last responded, monotonic milliseconds; undefined: never. */
-  readonly heardAt: number | undefined;
+  /** When the database last responded; undefined: never. */
+  readonly heardAt: MonotonicMs | undefined;
   /** How much longer cached keys work, in milliseconds. Undefined while the database can be reached, or if it never could. */
   readonly usableFor: number | undefined;
   /** Cached keys that exist. */
@@ -47,5 +48,5 @@ export interface DirectoryState {
 export interface Uses {
   key(id: string, at: number): void;
   /** Records the use of what a grace accepts. @param until the end of the grace */
-  previous(account: string, environment: EnvironmentName, until: number, at: number): void;
+  previous(account: string, environment: EnvironmentName, until: EpochMs, at: number): void;
 }

@@ -17,14 +17,14 @@ import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';
 import { viewAccount, viewEncryption, viewKey } from './views.ts';
 import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, Viewing } from './views.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The dependencies of operations. */
 export interface OperationsOptions {
   readonly store: Store;
   /** A function: asked before the first decision that needs credentials, because a KMS may have to unwrap the master key. */
   readonly vault: Vault | (() => Promise<Vault>);
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  readonly clock: () => EpochMs;
   /** Called after each change. */
   readonly audit: (event: AppendedEvent) => void;
   /** Maximum lifetime of a new key, in milliseconds. Undefined: any. */
@@ -58,9 +58,7 @@ export interface KeyOptions {
   readonly name?: string | undefined;
 }
 
-/**
- * The operations on accounts, for the command line and the operators' API alike. A refused operation throws an `AccountsError`.
- */
+/** The operations on accounts, for the command line and the operators' API alike. A refused operation throws an `AccountsError`. */
 export class Operations extends Queries {
   readonly #vault: () => Promise<Vault>;
   readonly #audit: (event: AppendedEvent) => void;
@@ -202,11 +200,11 @@ export class Operations extends Queries {
     });
   }
 
-  /** @param until the new end of a running grace, epoch milliseconds; undefined: it ends now */
+  /** @param until the new end of a running grace; undefined: it ends now */
   async changeGrace(
     id: string,
     environment: EnvironmentName,
-    until: number | undefined,
+    until: EpochMs | undefined,
     request: ChangeRequest,
   ): Promise<EncryptionView> {
     const action = until === undefined ? 'grace_ended' : 'grace_changed';

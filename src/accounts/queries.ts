@@ -17,6 +17,7 @@ import { accountsPage, Problems, trailPage, type Page } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
 import { viewAccount, viewEncryption, viewEvent, viewKey } from './views.ts';
 import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownKeyView, Viewing } from './views.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Which accounts are queried. */
 interface Scope {
@@ -34,10 +35,9 @@ interface ListQuery extends Scope, Omit<Selection, 'now'> {}
 /** The queries on accounts. A refused query throws an `AccountsError`. */
 export class Queries {
   protected readonly store: Store;
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
 
-  /** @param clock epoch milliseconds */
-  constructor(store: Store, clock: () => number) {
+  constructor(store: Store, clock: () => EpochMs) {
     this.store = store;
     this.#clock = clock;
   }

@@ -4,6 +4,7 @@ import type { KeyText } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import type { AccountsError } from './accounts-error.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
+import type { EpochMs } from '../times.ts';
 
 /**
  * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes. It has no rules, which are in
@@ -100,9 +101,9 @@ export interface EventFilter {
   readonly action?: AuditAction | undefined;
   /** Only events in this environment. */
   readonly environment?: EnvironmentName | undefined;
-  /** Only events from the first time on and before the second one, epoch milliseconds. */
-  readonly since?: number | undefined;
-  readonly until?: number | undefined;
+  /** Only events from the first time on and before the second one. */
+  readonly since?: EpochMs | undefined;
+  readonly until?: EpochMs | undefined;
   /** Only events before the first position and behind the second one. */
   readonly before?: number | undefined;
   readonly after?: number | undefined;
@@ -125,8 +126,8 @@ export interface Selection {
   readonly search?: string | undefined;
   /** One of these conditions applies. */
   readonly anyOf?: readonly Condition[] | undefined;
-  /** The time at which conditions are evaluated, epoch milliseconds. */
-  readonly now: number;
+  /** The time at which conditions are evaluated. */
+  readonly now: EpochMs;
 }
 
 /** Decides on a change. `existing` has only the accounts that exist. */
@@ -185,7 +186,7 @@ export interface StoredKey extends ApiKey {
   /** The last four characters of the key. Undefined for a key that was made before they were kept, or elsewhere. */
   readonly lastFour?: string | undefined;
   /** Within a few minutes. Undefined: never, or the store does not record it. A store ignores it when it writes. */
-  readonly lastUsedAt: number | undefined;
+  readonly lastUsedAt: EpochMs | undefined;
 }
 
 /**
@@ -220,16 +221,16 @@ export interface StoredCredentials {
   readonly iv: string;
   readonly format: KeyText;
   /** Undefined if a file does not say. */
-  readonly createdAt: number | undefined;
+  readonly createdAt: EpochMs | undefined;
 }
 
 export interface StoredPrevious {
   /** Undefined: plaintext is accepted, from an account that starts to encrypt. */
   readonly credentials: StoredCredentials | undefined;
   /** End of the grace. */
-  readonly until: number;
+  readonly until: EpochMs;
   /** When a response was last sealed with them, or sent in plain. As `lastUsedAt` of a key. */
-  readonly lastUsedAt: number | undefined;
+  readonly lastUsedAt: EpochMs | undefined;
 }
 
 export const auditActions = [
@@ -259,8 +260,7 @@ export type AuditAction = (typeof auditActions)[number];
 
 /** An entry of the audit trail. Never has a secret. */
 export interface AuditEvent {
-  /** Epoch milliseconds. */
-  readonly at: number;
+  readonly at: EpochMs;
   /** `user:<name>` of the operating system, `token:<name>` of the operators' API, `unknown` or `sidecar`. */
   readonly actor: string;
   readonly action: AuditAction;

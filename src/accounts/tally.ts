@@ -10,6 +10,7 @@ import {
   type KeyPrefix,
 } from './api-key.ts';
 import { isDue, isExpiring } from './conditions.ts';
+import type { EpochMs } from '../times.ts';
 
 const rotations = ['current', 'due'] as const;
 export type Rotation = (typeof rotations)[number];
@@ -21,8 +22,8 @@ type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
 export interface ExpiringKeys {
   /** Keys that end within `expiryNotice`. */
   readonly count: number;
-  /** The earliest end, epoch milliseconds; Infinity if no key ends. */
-  readonly next: number;
+  /** The earliest end; Infinity if no key ends. */
+  readonly next: EpochMs;
 }
 
 /** Counts of accounts, valid API keys and credentials in use, by the labels of the metrics. */
@@ -66,10 +67,10 @@ export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Coun
 /**
  * Counts accounts, keys and credentials.
  *
- * @param now epoch milliseconds: expired and revoked keys do not count, old ones are due for rotation. Credentials of
+ * @param now expired and revoked keys do not count, old ones are due for rotation. Credentials of
  *   unknown age count as current.
  */
-export function countAccounts(accounts: Iterable<Account>, now: number): AccountStats {
+export function countAccounts(accounts: Iterable<Account>, now: EpochMs): AccountStats {
   const counts: Counts = { accounts: new Map(), apiKeys: new Map(), expiring: new Map(), credentials: new Map() };
   for (const { keys, encryption } of accounts) {
     add(counts.accounts, encryptionLabel(encryption.test?.type === 'on', encryption.live?.type === 'on'));
@@ -96,7 +97,7 @@ export function encryptionLabel(test: boolean, live: boolean): EncryptionLabel {
   return live ? 'live' : 'none';
 }
 
-function classifyRotation(createdAt: number, now: number): Rotation {
+function classifyRotation(createdAt: EpochMs, now: EpochMs): Rotation {
   return isDue(createdAt, now) ? 'due' : 'current';
 }
 

@@ -19,6 +19,7 @@ import {
   type StoredEncryption,
   type StoredKey,
 } from './store.ts';
+import type { EpochMs } from '../times.ts';
 
 // Accounts as `--json` and the operators' API show them. Dates are RFC 3339 or null. These are schemas, because the
 // API's description is generated from them.
@@ -133,8 +134,7 @@ export type EnabledView = z.output<typeof enabledView>;
 
 /** The context of a view. */
 export interface Viewing {
-  /** Epoch milliseconds. */
-  readonly now: number;
+  readonly now: EpochMs;
   /** Whether the store records when something was last used. */
   readonly recordsUse: boolean;
 }

@@ -1,6 +1,7 @@
 import type { Logger } from '../telemetry/logger.ts';
 import { waitUntil } from '../promises.ts';
 import type { Readiness } from './readiness.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /** How long idle connections stay open at shutdown, so that a request just sent on one still gets its response. Milliseconds. */
 const idleLinger = 1_000;
@@ -12,8 +13,7 @@ interface DrainDependencies {
   readonly listener: { readonly size: number; close(): void; closeAll(): void };
   /** Its requests. `drain` makes each connection close with its next response; `stop` aborts those in progress. */
   readonly proxy: { readonly active: { readonly size: number }; drain(): void; stop(): void };
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
+  readonly monotonic: () => MonotonicMs;
 }
 
 /** Takes the sidecar out of service without losing requests, within a time limit. */

@@ -9,6 +9,7 @@ import type { loadKms } from '../config/load.ts';
 import { probe } from '../upstream/connect.ts';
 import type { CliIo } from './io.ts';
 import { counted, minute } from './table.ts';
+import type { EpochMs } from '../times.ts';
 
 /** One check and its outcome. */
 export interface Check {
@@ -87,7 +88,7 @@ function opened({ failures }: Pick<CredentialsSample, 'failures'>, of: string, g
   return { check: 'credentials', ok: false, detail: `${failures.length} of ${of} failed: ${failures[0]}` };
 }
 
-async function upstreamChecks({ name, upstream }: Environment, timeout: number, now: number): Promise<Check[]> {
+async function upstreamChecks({ name, upstream }: Environment, timeout: number, now: EpochMs): Promise<Check[]> {
   const result = await probe(upstream, timeout);
   const where = upstream.socketPath ?? upstream.origin;
   const check = `upstream ${name}`;
@@ -97,13 +98,13 @@ async function upstreamChecks({ name, upstream }: Environment, timeout: number, 
   return [connected, validity(`certificate of upstream ${name}`, result.certificateEnds, now)];
 }
 
-function certificateChecks(config: Config, now: number): Check[] {
+function certificateChecks(config: Config, now: EpochMs): Check[] {
   return listCertificates(config).map(({ certificate, expiresAt }) =>
     validity(`certificate ${certificate}`, expiresAt, now),
   );
 }
 
-function validity(check: string, ends: number, now: number): Check {
+function validity(check: string, ends: number, now: EpochMs): Check {
   const time = minute(new Date(ends).toISOString());
   const ok = ends - now >= certificateDays * day;
   const detail = ends <= now ? `expired on ${time}` : `valid until ${time}`;

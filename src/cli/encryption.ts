@@ -9,13 +9,14 @@ import { exitCodes } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { members, minute } from './table.ts';
+import type { EpochMs } from '../times.ts';
 
 interface Options {
   readonly environment: EnvironmentName;
 }
 type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };
 type DisableOptions = Options & { readonly grace?: number };
-type GraceOptions = Options & { readonly until?: number; readonly end?: true };
+type GraceOptions = Options & { readonly until?: EpochMs; readonly end?: true };
 
 /** Adds `encryption enable|disable|grace|show`. */
 export function addEncryptionCommands(add: AddStoreCommand): void {

@@ -3,6 +3,7 @@ import type { DestinationStream } from 'pino';
 import type { Keyring } from '../accounts/keyring.ts';
 import type { KmsSettings } from '../config/config.ts';
 import type { Output } from './output.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The parts of the process that a command uses. */
 export interface CliIo {
@@ -14,8 +15,7 @@ export interface CliIo {
   readonly log: DestinationStream;
   /** The sidecar's version. */
   readonly version: string;
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  readonly clock: () => EpochMs;
   /** Where master keys are wrapped. Undefined: in the process itself. */
   readonly keyring: (kms: KmsSettings | undefined) => Keyring;
   onSignal(signal: Signal, handler: () => void): void;

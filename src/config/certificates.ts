@@ -1,12 +1,12 @@
 import { X509Certificate } from 'node:crypto';
 import type { Settings } from './config.ts';
+import type { EpochMs } from '../times.ts';
 
 /** A certificate of the configuration, by the member that names it. */
 interface ConfiguredCertificate {
   /** `listen.tls.cert`, `environments.live.upstream.ca`, … */
   readonly certificate: string;
-  /** Epoch milliseconds. */
-  readonly expiresAt: number;
+  readonly expiresAt: EpochMs;
 }
 
 /**

@@ -4,14 +4,15 @@ import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { formatFileProblem, problemWithFile, type FileProblem } from '../yaml/file-problem.ts';
 import type { Config } from './config.ts';
 import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Maximum number of problems of accounts logged. */
 const maxProblems = 100;
 
 /** Whether the content of a file is in force. */
 export interface FileState {
-  /** When the content in force was loaded. Epoch milliseconds. */
-  readonly loadedAt: number;
+  /** When the content in force was loaded. */
+  readonly loadedAt: EpochMs;
   /** Why the current content is not in force, as `file:line:column  path  message`; empty if it is. */
   readonly problems: readonly string[];
 }
@@ -19,8 +20,7 @@ export interface FileState {
 interface FileStatesDependencies {
   readonly log: Logger;
   readonly metrics: ReloadMetrics;
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  readonly clock: () => EpochMs;
   /** Of the files that the process starts with. */
   readonly digests: FileDigests;
 }

@@ -7,6 +7,7 @@ import { Thread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 import { lockedKeys, type LoadedFiles, type LockedKeys } from './loaded.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Asks a KMS for master keys. */
 export type UnwrapKeys = (locked: LockedKeys) => Promise<readonly MasterKey[]>;
@@ -46,13 +47,13 @@ export async function loadInThread(
 
 /** A first reading, which has begun. */
 export interface FirstReading {
-  /** When it began, epoch milliseconds. */
-  readonly since: number;
+  /** When it began. */
+  readonly since: EpochMs;
   readonly files: Promise<LoadedFiles>;
 }
 
-/** Begins to read, for `loadInThread` to go on with. @param since epoch milliseconds */
-export function beginReading(task: WorkerTask, since: number): FirstReading {
+/** Begins to read, for `loadInThread` to go on with. */
+export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
   const files = load({ ...task, env: { ...task.env } });
   // It may fail before anybody waits for it.
   files.catch(() => {});

@@ -5,13 +5,12 @@ import type { Monitor } from '../accounts/postgres/monitor.ts';
 import type { AppendedEvent } from '../accounts/store.ts';
 import type { Env } from '../yaml/values.ts';
 import type { Config } from './config.ts';
+import type { EpochMs, MonotonicMs } from '../times.ts';
 
 interface StoresDependencies {
   readonly env: Env;
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
-  /** Monotonic milliseconds. */
-  readonly monotonic: () => number;
+  readonly clock: () => EpochMs;
+  readonly monotonic: () => MonotonicMs;
   /** Used only if the accounts are in a database. */
   readonly monitor: () => Monitor;
   /** Called after each change by an operator. */

@@ -6,6 +6,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
 import { lockedKeys, type LockedKeys, type ReloadedFiles } from './loaded.ts';
+import type { EpochMs } from '../times.ts';
 
 /** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
 const settleTime = 100;
@@ -29,8 +30,8 @@ interface ReloaderOptions {
   /** The sidecar's file. */
   readonly file: string;
   readonly env: Env;
-  /** Epoch milliseconds: compared with the times of files. */
-  readonly clock: () => number;
+  /** Compared with the times of files. */
+  readonly clock: () => EpochMs;
   /** The store in force. */
   readonly running: () => StoreSettings;
   readonly unwrap: UnwrapKeys;
@@ -66,9 +67,9 @@ export class Reloader {
   /**
    * Watches `files` (absolute paths) and no others.
    *
-   * @param readSince when reading them began, epoch milliseconds: a file that has changed since is read again
+   * @param readSince when reading them began: a file that has changed since is read again
    */
-  watch(files: readonly string[], readSince: number): void {
+  watch(files: readonly string[], readSince: EpochMs): void {
     this.#files = new Map(files.map((file) => [file, this.#files.get(file) ?? readVersion(file)]));
     this.#polling ??= setInterval(() => this.#poll(), pollInterval).unref();
     const added = this.#watchFolders();
@@ -189,8 +190,8 @@ function readIdentity(folder: string): string {
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
 }
 
-/** Whether a file, or a folder's list of entries, has changed. @param time epoch milliseconds */
-function changedSince(path: string, time: number): boolean {
+/** Whether a file, or a folder's list of entries, has changed. */
+function changedSince(path: string, time: EpochMs): boolean {
   return Number(readStats(path)?.ctimeMs ?? 0) >= time;
 }
 

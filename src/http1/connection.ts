@@ -5,6 +5,7 @@ import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from '.
 import { Incoming, type IncomingOwner, type Queue } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
 import type { RequestFault, RequestHead } from './request-reader.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /** The part of the listener that its connections use. */
 export interface ConnectionOwner {
@@ -36,7 +37,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
 
   socket: Socket;
   readonly isSecure: boolean;
-  deadline: number;
+  deadline: MonotonicMs;
   handler: ConnectionHandler | undefined;
   readonly owner: ConnectionOwner;
   readonly incoming = new Incoming(this);

@@ -3,6 +3,7 @@ import { isNamed, mayHaveBody, responseHead } from './grammar.ts';
 import type { Incoming } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
 import type { BodySink, RequestFault, RequestHead } from './request-reader.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /**
  * How an exchange ended. `complete`: the kernel has the whole response. `client_left`: the client closed or reset the connection
@@ -28,8 +29,7 @@ export interface ExchangeConnection {
   /** The TLS socket on a TLS connection. Only `handOver` gives it away; until then it is for addresses and certificates. */
   readonly socket: Socket;
   readonly isSecure: boolean;
-  /** On `performance.now()`'s scale. */
-  deadline: number;
+  deadline: MonotonicMs;
   readonly owner: { readonly dateLine: string; readonly pieces: PieceBuffers };
   readonly incoming: Pick<Incoming, 'readBody' | 'pause' | 'resume'>;
   /** On TLS, to be called when the last bytes of a response are sent. */
@@ -91,8 +91,8 @@ export class ServerExchange {
     this.received = body?.length ?? 0;
   }
 
-  /** When `onDeadline` is called, on `performance.now()`'s scale, a sweep later at most; infinite for never. */
-  set deadline(deadline: number) {
+  /** When `onDeadline` is called, a sweep later at most; infinite for never. */
+  set deadline(deadline: MonotonicMs) {
     if (!this.closed) this.connection.deadline = deadline;
   }
 

@@ -6,6 +6,7 @@ import type { ConnectionHandler, ConnectionLimits } from './connection-handler.t
 import type { Queue } from './incoming.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 import { PieceBuffers } from './piece-buffers.ts';
+import type { EpochMs } from '../times.ts';
 
 export interface ListenerOptions {
   readonly limits: ConnectionLimits;
@@ -13,8 +14,8 @@ export interface ListenerOptions {
   readonly resting: Queue;
   /** Certificates and what is demanded of clients; undefined without TLS. */
   readonly tls: TlsOptions | undefined;
-  /** Epoch milliseconds, for `Date`. */
-  readonly clock: () => number;
+  /** For `Date`. */
+  readonly clock: () => EpochMs;
   /** Called for each TLS handshake that fails by the client. */
   readonly onHandshakeFailure?: OnHandshakeFailure;
 }
@@ -44,7 +45,7 @@ export class Listener implements ConnectionOwner {
   readonly pieces = new PieceBuffers();
   readonly #accept: AcceptConnection;
   readonly #handshakeFailed: OnHandshakeFailure;
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   /** The second of `#dateLine`. */
   #second = NaN;
   #dateLine = '';

@@ -1,3 +1,5 @@
+import type { EpochMs } from '../times.ts';
+
 /** Thrown for an invalid value: the message says what is expected, and never quotes the value. */
 export class WrongValue extends Error {}
 
@@ -105,8 +107,8 @@ export const instant: ValueType<number> = {
   },
 };
 
-/** RFC 3339, without a fraction of zero. @param time epoch milliseconds */
-export function rfc3339(time: number): string {
+/** RFC 3339, without a fraction of zero. */
+export function rfc3339(time: EpochMs): string {
   const written = new Date(time).toISOString();
   return time % 1_000 === 0 ? `${written.slice(0, -5)}Z` : written;
 }

@@ -18,6 +18,7 @@ import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
 import { findToken } from './tokens.ts';
 import type { Turns } from './turns.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The folder of the built page. */
 const built = packageFile('dist/console/');
@@ -71,8 +72,7 @@ interface ConsoleDependencies {
     readonly sidecar: () => Pick<SidecarState, 'settings'>;
   };
   readonly log: Logger;
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  readonly clock: () => EpochMs;
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
   readonly access: AccessEvents;
@@ -94,9 +94,7 @@ export class Console {
     this.#guesses = new Guesses(dependencies.clock);
   }
 
-  /**
-   * The token of a request's session; undefined without a session, or if another site's page sent the request.
-   */
+  /** The token of a request's session; undefined without a session, or if another site's page sent the request. */
   findToken(request: Head): OperatorsToken | undefined {
     return this.#findSession(request)?.token;
   }

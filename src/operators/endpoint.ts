@@ -13,6 +13,7 @@ import { textValue } from '../input/text-value.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { SidecarState } from './overview.ts';
 import type { ViewName } from './views.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The dependencies of endpoints. */
 export interface Parts {
@@ -25,7 +26,7 @@ export interface Parts {
   readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;
   /** As of `AccountsDatabase`; undefined if the accounts are in a file, or if they cannot be read. */
-  readonly dailyUses: (keys: readonly string[], now: number) => Promise<DailyUses | undefined>;
+  readonly dailyUses: (keys: readonly string[], now: EpochMs) => Promise<DailyUses | undefined>;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
 }
@@ -38,8 +39,7 @@ export interface Caller extends ChangeRequest {
 
 /** A request with a raw body. */
 export interface RawRequest {
-  /** Epoch milliseconds. */
-  readonly now: number;
+  readonly now: EpochMs;
   /** Undefined if the request has none. */
   readonly body: Readable | undefined;
   /** As of `whenLeft`. */

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
+import type { EpochMs } from '../times.ts';
 
 /** Wrong tokens from one address that are answered at once: people mistype. */
 const free = 5;
@@ -15,11 +16,10 @@ const maxAddresses = 10_000;
 
 /** Slows the answers to wrong tokens by their address, twice as long each time. A valid token is never slowed. */
 export class Guesses {
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   readonly #byAddress = new LRUCache<string, { count: number; last: number }>({ max: maxAddresses });
 
-  /** @param clock epoch milliseconds */
-  constructor(clock: () => number) {
+  constructor(clock: () => EpochMs) {
     this.#clock = clock;
   }
 

@@ -23,6 +23,7 @@ import { Routes } from './routes.ts';
 import { findToken } from './tokens.ts';
 import { Turns } from './turns.ts';
 import { UnparsedRequests } from './unparsed.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The status of a request whose client left, in the log and the metrics. */
 const clientLeft = 499;
@@ -59,8 +60,7 @@ export interface OperatorsDependencies {
   readonly state: () => OperatorsState;
   readonly log: Logger;
   readonly metrics: OperatorsMetrics;
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  readonly clock: () => EpochMs;
   /** Undefined: without TLS. */
   readonly tls: TlsOptions | undefined;
   /** Called for each TLS handshake that fails by the client. */

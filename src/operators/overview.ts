@@ -9,6 +9,7 @@ import { sum } from '../telemetry/key-uses.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { views } from './views.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The current state of this sidecar. */
 export interface SidecarState {
@@ -26,8 +27,12 @@ export interface SidecarState {
   readonly tally: AccountStats | undefined;
 }
 
-/** The overview that the console's first page shows. @param now epoch milliseconds */
-export function viewOverview(state: SidecarState, recent: RecentTraffic, now: number): z.output<typeof views.Overview> {
+/** The overview that the console's first page shows. */
+export function viewOverview(
+  state: SidecarState,
+  recent: RecentTraffic,
+  now: EpochMs,
+): z.output<typeof views.Overview> {
   const { version, ready, settings, fileStates, needsRestart, database, limits, tally } = state;
   const accountsFile = fileStates.of('accounts');
   return {
@@ -51,7 +56,7 @@ export function viewOverview(state: SidecarState, recent: RecentTraffic, now: nu
   };
 }
 
-function databaseView({ connected, known, usableFor }: DirectoryState, now: number) {
+function databaseView({ connected, known, usableFor }: DirectoryState, now: EpochMs) {
   return {
     connected,
     keys_cached: known,

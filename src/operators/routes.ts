@@ -10,6 +10,7 @@ import { readBody, readIdempotencyKey, readInput } from './input.ts';
 import { ApiProblem } from './problems.ts';
 import { checkPermission } from './tokens.ts';
 import type { Turns } from './turns.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Bytes of long responses that clients have not read yet; one token gets half, which is more than two pages. */
 const maxUnread = 8 * 1_048_576;
@@ -31,12 +32,11 @@ interface Named {
 /** The endpoints as routes of the listener. */
 export class Routes {
   readonly #parts: () => Parts;
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   readonly #turns: Turns;
   readonly #unread = new ByteBudget(() => maxUnread);
 
-  /** @param clock epoch milliseconds */
-  constructor(parts: () => Parts, clock: () => number, turns: Turns) {
+  constructor(parts: () => Parts, clock: () => EpochMs, turns: Turns) {
     this.#parts = parts;
     this.#clock = clock;
     this.#turns = turns;
@@ -106,7 +106,7 @@ async function carryOut(
   endpoint: Endpoint,
   request: FastifyRequest,
   parts: Parts,
-  now: number,
+  now: EpochMs,
   left: AbortSignal,
 ): Promise<object> {
   const { params, query, body, headers } = request;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { sha256Hex } from '../accounts/api-key.ts';
 import type { OperatorsToken } from '../config/config.ts';
+import type { EpochMs } from '../times.ts';
 
 /** How long a session lasts, in milliseconds: a working day. */
 const sessionLength = 8 * 3_600_000;
@@ -27,8 +28,7 @@ interface Session {
   browserHash: string;
   /** The hash of the session's token. The session ends with the token and has its role. */
   readonly tokenHash: string;
-  /** Epoch milliseconds. */
-  readonly expiresAt: number;
+  readonly expiresAt: EpochMs;
   /** When its last request came. */
   usedAt: number;
 }
@@ -36,17 +36,16 @@ interface Session {
 /** A session that is accepted. */
 export interface OpenSession {
   readonly token: OperatorsToken;
-  readonly expiresAt: number;
+  readonly expiresAt: EpochMs;
 }
 
 /** The console's sessions. They are in memory, so a restart ends them. */
 export class Sessions {
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   /** By the hash of the key, so that a memory dump does not reveal valid keys. In order of creation. */
   readonly #sessions = new Map<string, Session>();
 
-  /** @param clock epoch milliseconds */
-  constructor(clock: () => number) {
+  constructor(clock: () => EpochMs) {
     this.#clock = clock;
   }
 
@@ -55,7 +54,7 @@ export class Sessions {
    *
    * @param browser of a request: the browser's other sessions get the new half, because its cookie is replaced
    */
-  begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: number } {
+  begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: EpochMs } {
     const now = this.#clock();
     this.#endIf((session) => isOver(session, now));
     const own = [...this.#sessions].filter(([, { tokenHash }]) => tokenHash === token.hash);
@@ -103,7 +102,7 @@ export class Sessions {
   }
 }
 
-function isOver({ expiresAt, usedAt }: Session, now: number): boolean {
+function isOver({ expiresAt, usedAt }: Session, now: EpochMs): boolean {
   return now >= expiresAt || now - usedAt >= idleTime;
 }
 

@@ -23,6 +23,7 @@ import { refusalCodes } from './respond/problem.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { Responder } from './respond/responder.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /** Bytes of a waiting request in memory besides its head (measured). */
 const waitingMemory = 3_000;
@@ -127,7 +128,7 @@ export class ExchangeRunner {
     exchange: Exchange,
     client: ClientConnection,
     snapshot: GatewaySnapshot,
-    startedAt: number,
+    startedAt: MonotonicMs,
   ): Responder {
     const claim = this.#budgets.anonymous[exchange.environment?.name ?? 'none'];
     const reservation = new Reservation(this.#budgets, claim, client.makeRoom);

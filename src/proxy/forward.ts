@@ -4,6 +4,7 @@ import { Refusal } from '../errors.ts';
 import type { Admitted } from './admit/exchange.ts';
 import { PlainRelay, readResponseHead } from './respond/relay.ts';
 import type { Responder } from './respond/responder.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /**
  * The fields of a request to the upstream, a new flat list: the client's end-to-end fields that do not depend on the body,
@@ -11,7 +12,7 @@ import type { Responder } from './respond/responder.ts';
  *
  * @param now on `performance.now()`'s scale
  */
-export function upstreamFields(exchange: Admitted, { client, http, snapshot }: Responder, now: number): string[] {
+export function upstreamFields(exchange: Admitted, { client, http, snapshot }: Responder, now: MonotonicMs): string[] {
   const { id, head, environment, principal, trace } = exchange;
   const fields = trace === undefined ? [...head.fields] : traced(head.fields, trace, now);
   if (head.host !== '') fields.push('Host', head.host);
@@ -40,7 +41,7 @@ export function upstreamFields(exchange: Admitted, { client, http, snapshot }: R
 }
 
 /** Puts the sidecar's span between the client's and the upstream's (W3C Trace Context §3). */
-function traced(fields: readonly string[], trace: RequestTrace, now: number): string[] {
+function traced(fields: readonly string[], trace: RequestTrace, now: MonotonicMs): string[] {
   const continued = ['traceparent', trace.forward(now)];
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] as string;

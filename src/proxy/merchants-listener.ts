@@ -5,6 +5,7 @@ import { Listener, type AcceptConnection } from '../http1/listener.ts';
 import { listenerOptions, secureContext, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
 import { TickQueue } from './capacity/queues.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The listener of merchants, as the configuration has it. */
 export class MerchantsListener extends Listener {
@@ -12,11 +13,8 @@ export class MerchantsListener extends Listener {
   #clientCa: string | undefined;
   #detail: ClientDetail;
 
-  /**
-   * @param clock  epoch milliseconds
-   * @param failed called for each TLS handshake that fails, with what the log may have of the client's address
-   */
-  constructor(config: Config, clock: () => number, accept: AcceptConnection, failed: OnHandshakeFailure) {
+  /** @param failed called for each TLS handshake that fails, with what the log may have of the client's address */
+  constructor(config: Config, clock: () => EpochMs, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
     const resting = new TickQueue(1);

@@ -6,6 +6,7 @@ import { traceparentForm } from '../telemetry/traceparent.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { loggedAddress } from './admit/client-address.ts';
 import type { Responder } from './respond/responder.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The status of a request whose client left before its response was complete. */
 const clientLeft = 499;
@@ -16,13 +17,12 @@ const closedBySidecar = 444;
 /**
  * The one place where requests are logged, counted, traced and noted as uses, each once, when its outcome is known.
  *
- * @param clock epoch milliseconds
  * @param used  the use of the limits, for explanations
  */
 export function observeWith(
   log: Logger,
   recorder: TrafficRecorder,
-  clock: () => number,
+  clock: () => EpochMs,
   used: () => LimitUse['used'],
 ): (responder: Responder) => void {
   return (responder) => {
@@ -37,7 +37,7 @@ export function observeWith(
 }
 
 /** Records the use of the API key and of a grace, which the directory may store. */
-function noteUse({ exchange, refusal, snapshot }: Responder, { metrics, recent }: TrafficRecorder, now: number): void {
+function noteUse({ exchange, refusal, snapshot }: Responder, { metrics, recent }: TrafficRecorder, now: EpochMs): void {
   const { environment, encryption, principal, sealing, tier } = exchange;
   if (tier === 'anonymous' || principal?.account.active !== true || environment === undefined) return;
   const { uses } = snapshot.directory;

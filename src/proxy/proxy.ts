@@ -18,6 +18,7 @@ import { ExchangeRunner } from './exchange.ts';
 import { observeWith } from './outcome.ts';
 import { startRechecks } from './rechecks.ts';
 import type { Responder } from './respond/responder.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Merchants' traffic: the configuration that new requests get, and the requests in progress. */
 export class Proxy {
@@ -33,8 +34,8 @@ export class Proxy {
   #snapshot: GatewaySnapshot;
   #draining = false;
 
-  /** @param clock epoch milliseconds, for the expiry of keys and the end of graces */
-  constructor(snapshot: GatewaySnapshot, log: Logger, recorder: TrafficRecorder, clock: () => number) {
+  /** @param clock for the expiry of keys and the end of graces */
+  constructor(snapshot: GatewaySnapshot, log: Logger, recorder: TrafficRecorder, clock: () => EpochMs) {
     this.#snapshot = snapshot;
     this.#log = log;
     const { limits } = snapshot;

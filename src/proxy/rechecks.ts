@@ -3,6 +3,7 @@ import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LinkedList } from '../linked-list.ts';
 import type { Responder } from './respond/responder.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Milliseconds between two checks. */
 const interval = 1_000;
@@ -18,13 +19,12 @@ const atOnce = 16;
  * only awaits the head of its response is left alone: it ends by itself, and its client must learn its outcome.
  *
  * @param active in the order in which they began
- * @param clock  epoch milliseconds
  * @returns a function that stops it
  */
 export function startRechecks(
   active: LinkedList<Responder>,
   directory: () => KeyDirectory,
-  clock: () => number,
+  clock: () => EpochMs,
   log: Logger,
 ): () => void {
   /** @param responders requests with the key of this hash */

@@ -1,6 +1,7 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { Logger } from './logger.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The members of an access line: an allow-list without path, query, header, body and key. */
 export interface AccessLine {
@@ -54,12 +55,8 @@ export class AccessLog {
     this.#log = log;
   }
 
-  /**
-   * Writes the line of a completed request: at the level `error` for a status of 5xx, `warn` for other refusals, otherwise `info`.
-   *
-   * @param now epoch milliseconds
-   */
-  write(line: AccessLine, now: number): void {
+  /** Writes the line of a completed request: at the level `error` for a status of 5xx, `warn` for other refusals, otherwise `info`. */
+  write(line: AccessLine, now: EpochMs): void {
     const level = line.status >= 500 ? 'error' : line.code === undefined ? 'info' : 'warn';
     if (levels[level] < this.#log.levelVal) return;
     if (now !== this.#time) {

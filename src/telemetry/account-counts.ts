@@ -1,6 +1,7 @@
 import type { RefusalCode } from '../errors.ts';
 import { sum } from './key-uses.ts';
 import { MinuteRing } from './minute-ring.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Counts of one account in one environment over the last ten minutes. */
 export interface AccountCount {
@@ -34,16 +35,12 @@ export class AccountCounts {
   readonly #byAccount = new Map<string, Counters>();
   readonly #ring = new MinuteRing(minutes, (slot) => this.#empty(slot));
 
-  /**
-   * Counts one request.
-   *
-   * @param now epoch milliseconds
-   */
+  /** Counts one request. */
   add(
     account: string,
     code: RefusalCode | undefined,
     envelope: 'opened' | 'unopened' | 'unread' | 'unexpected' | undefined,
-    now: number,
+    now: EpochMs,
   ): void {
     const slot = this.#ring.at(now);
     let counts = this.#byAccount.get(account);
@@ -65,8 +62,8 @@ export class AccountCounts {
     if (envelope !== undefined) increment(counts[envelope], slot);
   }
 
-  /** The counts of all accounts, in no order. @param now epoch milliseconds */
-  all(now: number): readonly AccountCount[] {
+  /** The counts of all accounts, in no order. */
+  all(now: EpochMs): readonly AccountCount[] {
     this.#ring.at(now);
     return [...this.#byAccount].map(([account, counts]) => ({
       account,

@@ -1,5 +1,6 @@
 import { Counter, type Registry } from 'prom-client';
 import type { Logger } from './logger.ts';
+import type { EpochMs, MonotonicMs } from '../times.ts';
 
 /** Milliseconds between two looks at the clock. */
 const interval = 1_000;
@@ -9,19 +10,15 @@ const tolerance = 1_000;
 
 /** Tells when the clock jumps back: expired keys and ended graces are valid again then. */
 export class ClockWatch {
-  readonly #clock: () => number;
-  readonly #monotonic: () => number;
+  readonly #clock: () => EpochMs;
+  readonly #monotonic: () => MonotonicMs;
   readonly #log: Logger;
   readonly #jumps: Counter;
   readonly #timer: NodeJS.Timeout;
   /** By how much at most the clock was ahead of the monotonic one since the last jump. */
   #lead: number;
 
-  /**
-   * @param clock     epoch milliseconds
-   * @param monotonic milliseconds of a clock that is never adjusted
-   */
-  constructor(registry: Registry, log: Logger, clock: () => number, monotonic: () => number) {
+  constructor(registry: Registry, log: Logger, clock: () => EpochMs, monotonic: () => MonotonicMs) {
     this.#clock = clock;
     this.#monotonic = monotonic;
     this.#log = log;

@@ -3,18 +3,18 @@ import type { DirectoryState } from '../accounts/key-directory.ts';
 import { lookupOutcomes, type Monitor } from '../accounts/postgres/monitor.ts';
 import { logChange } from './change-log.ts';
 import type { Logger } from './logger.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /**
  * Metrics and log lines of accounts that are looked up in a database.
  *
  * @param state called at each scrape; undefined while the accounts are not in a database
- * @param clock monotonic milliseconds
  */
 export function directoryMonitor(
   registry: Registry,
   log: Logger,
   state: () => DirectoryState | undefined,
-  clock: () => number,
+  clock: () => MonotonicMs,
 ): Monitor {
   const registers = [registry];
   const lookups = new Counter({

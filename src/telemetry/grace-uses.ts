@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { EpochMs } from '../times.ts';
 
 /** An API key whose requests were accepted because of a grace. */
 interface GraceUse {
@@ -7,16 +8,14 @@ interface GraceUse {
   readonly environment: EnvironmentName;
   /** The id of the API key. */
   readonly apiKey: string;
-  /** Epoch milliseconds. */
-  lastUsedAt: number;
+  lastUsedAt: EpochMs;
 }
 
 /** The API keys that still depend on a grace, 1,000 at most. Beyond that the key with the oldest last use is dropped. */
 export class GraceUses {
   readonly #uses = new LRUCache<string, GraceUse>({ max: 1_000 });
 
-  /** @param now epoch milliseconds */
-  add(account: string, environment: EnvironmentName, apiKey: string, now: number): void {
+  add(account: string, environment: EnvironmentName, apiKey: string, now: EpochMs): void {
     const id = `${account} ${environment} ${apiKey}`;
     const known = this.#uses.get(id);
     if (known === undefined) this.#uses.set(id, { account, environment, apiKey, lastUsedAt: now });

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { MinuteRing } from './minute-ring.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The requests with one API key, or with several, as this process saw them. Times are epoch milliseconds. */
 export interface KeyUse {
@@ -38,9 +39,8 @@ export class KeyUses {
    *
    * @param key   its id
    * @param ended whether the key had been revoked or had expired
-   * @param now   epoch milliseconds
    */
-  add(key: string, ended: boolean, now: number): void {
+  add(key: string, ended: boolean, now: EpochMs): void {
     const hour = this.#hours.at(now);
     const five = this.#fives.at(now);
     let counts = this.#byKey.get(key);
@@ -58,8 +58,8 @@ export class KeyUses {
     counts.lastAt = now;
   }
 
-  /** The requests with these keys, in sum. @param now epoch milliseconds */
-  of(keys: readonly string[], now: number): KeyUse {
+  /** The requests with these keys, in sum. */
+  of(keys: readonly string[], now: EpochMs): KeyUse {
     const current = this.#hours.at(now);
     this.#fives.at(now);
     const found = keys.map((key) => this.#byKey.peek(key)).filter((counts) => counts !== undefined);

@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
+import type { EpochMs } from '../times.ts';
 
 /** The process's log, and the destination of its finished lines. */
 export type Logger = PinoLogger & { readonly destination: Pick<DestinationStream, 'write'> };
@@ -34,15 +35,11 @@ export async function logListening(log: Logger, listener: string, listening: Pro
   log.info({ listener, address, port }, 'listening');
 }
 
-/**
- * Logs expired certificates. They are still used, because the previous ones may have expired, too.
- *
- * @param now epoch milliseconds
- */
+/** Logs expired certificates. They are still used, because the previous ones may have expired, too. */
 export function logExpired(
   log: Logger,
-  certificates: readonly { readonly certificate: string; readonly expiresAt: number }[],
-  now: number,
+  certificates: readonly { readonly certificate: string; readonly expiresAt: EpochMs }[],
+  now: EpochMs,
 ): void {
   for (const { certificate, expiresAt } of certificates) {
     if (expiresAt <= now) log.error({ member: certificate }, 'the certificate has expired');

@@ -1,3 +1,5 @@
+import type { EpochMs } from '../times.ts';
+
 const minuteLength = 60_000;
 
 /** A sliding window of minutes, or of other slots of time: each has a slot, which is emptied when it is used again. */
@@ -20,18 +22,16 @@ export class MinuteRing {
   /**
    * The slot of the current time. A clock that is set back by less than a slot or two stays in its slot; one that is set
    * back further empties the window.
-   *
-   * @param now epoch milliseconds
    */
-  at(now: number): number {
+  at(now: EpochMs): number {
     const slot = Math.floor(now / this.#length);
     const passed = slot - this.#slot;
     if (passed !== 0 && passed !== -1) this.#moveTo(slot, passed);
     return this.#slot % this.#size;
   }
 
-  /** The start of the current slot, epoch milliseconds. */
-  get begin(): number {
+  /** The start of the current slot. */
+  get begin(): EpochMs {
     return this.#slot * this.#length;
   }
 

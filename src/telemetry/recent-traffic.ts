@@ -9,6 +9,7 @@ import { KeyUses } from './key-uses.ts';
 import type { Logger } from './logger.ts';
 import { RefusalLog } from './refusal-log.ts';
 import { TrafficHistory } from './traffic-history.ts';
+import type { EpochMs } from '../times.ts';
 
 /** The counts of an account in an environment. */
 interface EnvironmentCount extends AccountCount {
@@ -47,16 +48,15 @@ export class RecentTraffic {
   readonly refusals = new RefusalLog();
   readonly keyUses = new KeyUses();
   readonly history = new TrafficHistory();
-  /** When this process began to record, epoch milliseconds. */
-  readonly since: number;
-  readonly #clock: () => number;
+  /** When this process began to record. */
+  readonly since: EpochMs;
+  readonly #clock: () => EpochMs;
   readonly #accounts: Readonly<Record<EnvironmentName, AccountCounts>> = {
     test: new AccountCounts(),
     live: new AccountCounts(),
   };
 
-  /** @param clock epoch milliseconds */
-  constructor(clock: () => number) {
+  constructor(clock: () => EpochMs) {
     this.#clock = clock;
     this.since = clock();
   }
@@ -66,9 +66,8 @@ export class RecentTraffic {
    *
    * @param opened     whether its envelope was opened
    * @param unexpected whether its body begins like an envelope although the account does not encrypt
-   * @param now        epoch milliseconds
    */
-  add(line: AccessLine, opened: boolean, unexpected: boolean, now: number): void {
+  add(line: AccessLine, opened: boolean, unexpected: boolean, now: EpochMs): void {
     const { code, environment, account, api_key: apiKey } = line;
     const unopened = didNotOpen(line);
     const unread = !unopened && code !== undefined && envelopeCodes.has(code);

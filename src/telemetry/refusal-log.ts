@@ -1,10 +1,11 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
+import type { EpochMs } from '../times.ts';
 
 /** One refused request of a known account. */
 interface RefusedRequest {
-  /** When the request was completed, epoch milliseconds. */
-  readonly time: number;
+  /** When the request was completed. */
+  readonly time: EpochMs;
   readonly environment: EnvironmentName;
   readonly account: string;
   /** The id of the API key. */

@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import type { EpochMs } from '../times.ts';
 
 /** The files of a configuration, as labels. */
 type ConfigFile = 'sidecar' | 'accounts';
@@ -31,14 +32,14 @@ export class ReloadMetrics {
     });
   }
 
-  /** Records a file that was loaded at the start, which is not a reload. @param now epoch milliseconds */
-  loaded(file: ConfigFile, now: number): void {
+  /** Records a file that was loaded at the start, which is not a reload. */
+  loaded(file: ConfigFile, now: EpochMs): void {
     for (const outcome of ['ok', 'failed']) this.#reloads.inc({ file, outcome }, 0);
     this.#succeeded(file, now);
   }
 
-  /** Counts a file whose new content is in force. @param now epoch milliseconds */
-  reloaded(file: ConfigFile, now: number): void {
+  /** Counts a file whose new content is in force. */
+  reloaded(file: ConfigFile, now: EpochMs): void {
     this.#reloads.inc({ file, outcome: 'ok' });
     this.#succeeded(file, now);
   }
@@ -54,7 +55,7 @@ export class ReloadMetrics {
     this.#successful.remove({ file });
   }
 
-  #succeeded(file: ConfigFile, now: number): void {
+  #succeeded(file: ConfigFile, now: EpochMs): void {
     this.#lastSuccess.set({ file }, now / 1_000);
     this.#successful.set({ file }, 1);
   }

@@ -2,6 +2,7 @@ import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-clien
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import { keysFor, type MasterKey } from '../accounts/master-key.ts';
 import type { AccountStats } from '../accounts/tally.ts';
+import type { EpochMs } from '../times.ts';
 
 /** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
@@ -115,7 +116,7 @@ export function accountMetrics(registry: Registry, tally: () => AccountStats | u
  */
 export function certificateMetrics(
   registry: Registry,
-  certificates: () => readonly { readonly certificate: string; readonly expiresAt: number }[],
+  certificates: () => readonly { readonly certificate: string; readonly expiresAt: EpochMs }[],
 ): void {
   void new Gauge({
     name: 'envelope_sidecar_certificate_expiry_timestamp_seconds',

@@ -30,6 +30,7 @@ import { ownText } from '../own-text.ts';
 import type { AccessLine } from './access-log.ts';
 import type { Logger } from './logger.ts';
 import { traceparentForm } from './traceparent.ts';
+import type { EpochMs, MonotonicMs } from '../times.ts';
 
 /** The collector, and the share of requests that is traced. */
 export interface TracingSettings {
@@ -71,10 +72,9 @@ export class Tracing {
    *
    * @param traceparent as received
    * @param trusted     whether it comes from a trusted proxy
-   * @param startedAt   of the request, on the scale of `performance.now()`
-   * @param now         epoch milliseconds
+   * @param startedAt   of the request
    */
-  begin(traceparent: string | undefined, trusted: boolean, startedAt: number, now: number): RequestTrace {
+  begin(traceparent: string | undefined, trusted: boolean, startedAt: MonotonicMs, now: EpochMs): RequestTrace {
     const parent = parseParent(traceparent);
     const decision =
       trusted && parent !== undefined ? (parent.traceFlags & TraceFlags.SAMPLED) !== 0 : Math.random() < this.#sample;
@@ -97,7 +97,7 @@ export interface RequestTrace {
   /** Whether it continues a client's trace: then `tracestate` is forwarded, too. */
   readonly continues: boolean;
   /** Begins the request to the upstream. Returns its `traceparent`. @param now on the scale of `startedAt` */
-  forward(now: number): string;
+  forward(now: MonotonicMs): string;
   /** Ends the trace, with the members of the access line: no path, query, header or body. */
   end(line: AccessLine): void;
 }
@@ -127,12 +127,12 @@ class SampledTrace implements RequestTrace {
   readonly #tracer: Tracer;
   readonly #context: Context;
   readonly #server: Span;
-  readonly #startedAt: number;
+  readonly #startedAt: MonotonicMs;
   readonly #epoch: number;
   #client: Span | undefined;
   #forwardedAt = 0;
 
-  constructor(tracer: Tracer, context: Context, continues: boolean, startedAt: number, epoch: number) {
+  constructor(tracer: Tracer, context: Context, continues: boolean, startedAt: MonotonicMs, epoch: number) {
     this.continues = continues;
     this.#tracer = tracer;
     this.#startedAt = startedAt;
@@ -145,7 +145,7 @@ class SampledTrace implements RequestTrace {
     return this.#server.spanContext().traceId;
   }
 
-  forward(now: number): string {
+  forward(now: MonotonicMs): string {
     this.#forwardedAt = this.#epoch + (now - this.#startedAt);
     this.#client = this.#tracer.startSpan(
       'request to the upstream',

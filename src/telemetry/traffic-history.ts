@@ -3,6 +3,7 @@ import type { RefusalCode } from '../errors.ts';
 import type { AccessLine } from './access-log.ts';
 import { Durations } from './durations.ts';
 import { MinuteRing } from './minute-ring.ts';
+import type { EpochMs } from '../times.ts';
 
 /** How long a history is, and how finely it is divided: 60 minutes, or 96 quarters of an hour. */
 export const spans = {
@@ -25,8 +26,8 @@ export interface Outcomes {
 
 /** The requests of a period. */
 export interface Slot extends Outcomes {
-  /** Its start, epoch milliseconds. */
-  readonly time: number;
+  /** Its start. */
+  readonly time: EpochMs;
   /** Durations of requests that the upstream answered, in milliseconds; undefined without any. */
   readonly p50: number | undefined;
   readonly p99: number | undefined;
@@ -83,15 +84,15 @@ type Outcome = Pick<AccessLine, 'code' | 'status' | 'environment' | 'duration_ms
 export class TrafficHistory {
   readonly #series = { '1h': new Series(spans['1h']), '24h': new Series(spans['24h']) } as const;
 
-  /** Counts one request. @param now epoch milliseconds */
-  add(line: Outcome, now: number): void {
+  /** Counts one request. */
+  add(line: Outcome, now: EpochMs): void {
     const outcome = classifyOutcome(line);
     this.#series['1h'].add(outcome, line, now);
     this.#series['24h'].add(outcome, line, now);
   }
 
-  /** @param environment undefined: all requests @param now epoch milliseconds */
-  of(span: Span, environment: EnvironmentName | undefined, now: number): History {
+  /** @param environment undefined: all requests */
+  of(span: Span, environment: EnvironmentName | undefined, now: EpochMs): History {
     return this.#series[span].of(environment === undefined ? places : [environment], now);
   }
 }
@@ -116,11 +117,11 @@ class Series {
     this.#ring = new MinuteRing(slots, (slot) => this.#empty(slot), length);
   }
 
-  add(outcome: keyof Outcomes, line: Outcome, now: number): void {
+  add(outcome: keyof Outcomes, line: Outcome, now: EpochMs): void {
     this.#slots[this.#ring.at(now)]?.[line.environment ?? 'none'].add(outcome, line);
   }
 
-  of(wanted: readonly Place[], now: number): History {
+  of(wanted: readonly Place[], now: EpochMs): History {
     const current = this.#ring.at(now);
     const size = this.#slots.length;
     const all = new Counts();

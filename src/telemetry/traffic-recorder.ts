@@ -6,6 +6,7 @@ import type { Logger } from './logger.ts';
 import { Metrics } from './metrics.ts';
 import { RecentTraffic, recentTrafficMetrics } from './recent-traffic.ts';
 import type { RequestTrace, Tracing, TracingSettings } from './tracing.ts';
+import type { EpochMs, MonotonicMs } from '../times.ts';
 
 /** How often the log names the accounts with the most refusals. Milliseconds. */
 const reportInterval = 600_000;
@@ -28,16 +29,13 @@ export class TrafficRecorder {
   readonly #log: Logger;
   readonly #version: string;
   readonly #accessLog: AccessLog;
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   readonly #reports: NodeJS.Timeout;
   #tracing: Tracing | undefined;
   #tracingSettings: TracingSettings | undefined;
 
-  /**
-   * @param clock   epoch milliseconds
-   * @param version of the sidecar
-   */
-  constructor(registry: Registry, log: Logger, clock: () => number, version: string) {
+  /** @param version of the sidecar */
+  constructor(registry: Registry, log: Logger, clock: () => EpochMs, version: string) {
     this.#clock = clock;
     this.#log = log;
     this.#version = version;
@@ -77,12 +75,12 @@ export class TrafficRecorder {
    * Begins the trace of a request, if traces are configured.
    *
    * @param isTrusted   whether it comes from a trusted proxy
-   * @param startedAt   of the request, on the scale of `performance.now()`
+   * @param startedAt   of the request
    */
   trace(
     { traceparent }: { readonly traceparent: string | undefined },
     isTrusted: () => boolean,
-    startedAt: number,
+    startedAt: MonotonicMs,
   ): RequestTrace | undefined {
     return this.#tracing?.begin(traceparent, isTrusted(), startedAt, this.#clock());
   }

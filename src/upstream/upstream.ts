@@ -4,6 +4,7 @@ import { Call, type ResponseHandler, type UpstreamCall, type UpstreamRequest } f
 import { parseAddress, connect, type UpstreamAddress } from './connect.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
+import type { MonotonicMs } from '../times.ts';
 
 /**
  * How long an idle connection is kept, in milliseconds. An upstream that does not announce a time may close it after 5 s, as Node
@@ -152,7 +153,7 @@ export class Upstream implements ConnectionOwner {
     else if (!connection.socket.destroyed) this.#idle.push(connection);
   }
 
-  #takeIdle(now: number): Connection | undefined {
+  #takeIdle(now: MonotonicMs): Connection | undefined {
     for (;;) {
       const connection = this.#idle.pop();
       if (connection === undefined) return undefined;
@@ -162,7 +163,7 @@ export class Upstream implements ConnectionOwner {
   }
 
   /** Closes connections that have been idle for long enough. */
-  #closeIdle(now: number): void {
+  #closeIdle(now: MonotonicMs): void {
     for (const connection of this.#idle) if (connection.idleUntil <= now) connection.socket.destroy();
   }
 }

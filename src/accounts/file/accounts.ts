@@ -9,6 +9,7 @@ import { Vault } from '../vault.ts';
 import { memoryDirectory } from './directory.ts';
 import { OperationsThreads, type OperationsThreadOptions } from './thread.ts';
 import { Trail } from './trail.ts';
+import type { EpochMs } from '../../times.ts';
 
 /** The accounts of a file that has been read, and is read again whenever it changes. */
 export class FileAccounts implements Accounts {
@@ -17,7 +18,7 @@ export class FileAccounts implements Accounts {
   directory: KeyDirectory;
   readonly operations: PlainOperations;
   readonly #threads: OperationsThreads;
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   readonly #file: string;
   #accounts: readonly Account[];
 

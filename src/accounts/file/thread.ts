@@ -5,6 +5,7 @@ import type { MasterKey } from '../master-key.ts';
 import { remoteOperations, type OperationCall } from '../plain-operations.ts';
 import type { AppendedEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
+import type { EpochMs } from '../../times.ts';
 
 /**
  * How long an idle thread waits for another operation before it ends, in milliseconds. Starting a thread takes longer
@@ -14,8 +15,7 @@ const idleTime = 10_000;
 
 /** An operation for the thread, which sends one reply. */
 export interface OperationRequest extends OperationCall {
-  /** Epoch milliseconds. */
-  readonly now: number;
+  readonly now: EpochMs;
 }
 
 /** The result of an operation and the changes to be logged, or its `AccountsError`. */
@@ -32,8 +32,7 @@ export interface OperationsWorkerData extends FileStoreOptions {
 }
 
 export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isUrgent'> {
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  readonly clock: () => EpochMs;
   /** Called after each change. */
   readonly audit: (event: AppendedEvent) => void;
 }

@@ -20,6 +20,7 @@ import { PostgresStore } from './store.ts';
 import { TallyKeeper } from './tally-keeper.ts';
 import { trailState } from './trail.ts';
 import { UseRecorder } from './use-recorder.ts';
+import type { EpochMs, MonotonicMs } from '../../times.ts';
 
 /** How long closing waits for the last write of uses. Milliseconds. */
 const lastWrite = 2_000;
@@ -56,15 +57,11 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   #pool: Promise<Pool> | undefined;
   #closed = false;
 
-  /**
-   * @param clock     epoch milliseconds
-   * @param monotonic milliseconds of a monotonic clock
-   * @param audit called after each change by an operator
-   */
+  /** @param audit called after each change by an operator */
   constructor(
     { url, masterKeys, auditKeys, cache, staleFor, maxKeyAge }: PostgresSettings,
-    clock: () => number,
-    monotonic: () => number,
+    clock: () => EpochMs,
+    monotonic: () => MonotonicMs,
     monitor: Monitor,
     audit: (event: AppendedEvent) => void,
   ) {
@@ -118,7 +115,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     return unwrapSample(await inspect(this.#url, sampleSize), this.vault);
   }
 
-  dailyUses(keys: readonly string[], now: number): Promise<DailyUses> {
+  dailyUses(keys: readonly string[], now: EpochMs): Promise<DailyUses> {
     return this.#store.dailyUses(keys, now);
   }
 

@@ -1,5 +1,6 @@
 import { expiryNotice, idleTime, rotationAge } from '../conditions.ts';
 import type { Condition, Selection } from '../store.ts';
+import type { EpochMs } from '../../times.ts';
 
 // The rules of ../conditions.ts in SQL.
 
@@ -20,7 +21,7 @@ export function buildConditions(
 }
 
 /** Uses sets instead of a look-up for each account, because most queries select few rows of many. */
-const sql: Readonly<Record<Condition, (now: number) => string>> = {
+const sql: Readonly<Record<Condition, (now: EpochMs) => string>> = {
   inactive: () => 'NOT a.active',
   encrypting: () => 'a.account_id IN (SELECT account_id FROM envelope_sidecar.encryption WHERE enabled)',
   due: (now) => `a.account_id IN (
@@ -37,17 +38,17 @@ const sql: Readonly<Record<Condition, (now: number) => string>> = {
 };
 
 /** `isValidKey` of a row of api_keys. */
-export function isValid(now: number): string {
+export function isValid(now: EpochMs): string {
   return `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${time(now)})`;
 }
 
 /** `isDue` of a row of api_keys or encryption. */
-export function isDue(now: number): string {
+export function isDue(now: EpochMs): string {
   return `created_at <= ${time(now - rotationAge)}`;
 }
 
 /** Whether a valid key of a row of api_keys expires soon. */
-export function isExpiring(now: number): string {
+export function isExpiring(now: EpochMs): string {
   return `expires_at <= ${time(now + expiryNotice)}`;
 }
 

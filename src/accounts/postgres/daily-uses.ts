@@ -1,15 +1,16 @@
 import { daysOfUse, type DailyUses } from '../accounts.ts';
 import type { Query } from './transaction.ts';
+import type { EpochMs } from '../../times.ts';
 
 const hour = 3_600_000;
 
 /**
  * The requests with these keys by day, as all sidecars have stored them.
  *
- * @param now epoch milliseconds; the last day ends with its hour
+ * @param now the last day ends with its hour
  * @throws AccountsError
  */
-export async function dailyUses(run: Query, keys: readonly string[], now: number): Promise<DailyUses> {
+export async function dailyUses(run: Query, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
   const end = Math.floor(now / hour) * hour;
   const rows = await run<{ key_id: string; day: number; requests: number }>(select, [keys, new Date(end)]);
   const uses = new Map<string, number[]>();

@@ -8,6 +8,7 @@ import { accountsError } from './failures.ts';
 import { KeyCache, type Entry, type KeyCacheOptions, type Reading } from './key-cache.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
 import { toAccount, selectHolders, type HolderRow } from './rows.ts';
+import type { MonotonicMs } from '../../times.ts';
 
 /** The interval of heartbeats if there are no other queries. Milliseconds. */
 const heartbeat = 1_000;
@@ -31,7 +32,7 @@ export interface PostgresDirectoryOptions extends KeyCacheOptions {
 export class PostgresDirectory implements KeyDirectory {
   readonly uses: Uses;
   readonly #vault: Vault;
-  readonly #monotonic: () => number;
+  readonly #monotonic: () => MonotonicMs;
   readonly #monitor: Monitor;
   readonly #connection: Connection;
   readonly #announce: (account: string | undefined) => void;

@@ -3,6 +3,7 @@ import type { Account } from '../account.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
 import type { DirectoryState, Principal } from '../key-directory.ts';
 import { LastKnown } from './last-known.ts';
+import type { MonotonicMs } from '../../times.ts';
 
 /**
  * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries that
@@ -10,14 +11,14 @@ import { LastKnown } from './last-known.ts';
  */
 export interface Span {
   /** When the database last responded in this period. */
-  heardAt: number;
+  heardAt: MonotonicMs;
 }
 
 /** The reading of a key. */
 export interface Reading {
   readonly span: Span;
-  /** When it was read, monotonic milliseconds. */
-  readonly at: number;
+  /** When it was read. */
+  readonly at: MonotonicMs;
 }
 
 /**
@@ -39,14 +40,14 @@ export interface KeyCacheOptions {
   readonly cache: number;
   /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
-  /** Monotonic milliseconds: a wall clock that is put back must not lengthen `staleFor`. */
-  readonly monotonic: () => number;
+  /** Monotonic: a wall clock that is put back must not lengthen `staleFor`. */
+  readonly monotonic: () => MonotonicMs;
 }
 
 /** The API keys in use as the database last had them, by hash, and whether they may be used without asking it again. */
 export class KeyCache {
   readonly #staleFor: number;
-  readonly #monotonic: () => number;
+  readonly #monotonic: () => MonotonicMs;
   readonly #known: LRUCache<string, Entry>;
   /** Unknown keys have a separate cache, so that guesses do not evict known keys. */
   readonly #unknown: LRUCache<string, Reading>;

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import type { Difference } from '../differences.ts';
 import { query } from './transaction.ts';
+import type { EpochMs } from '../../times.ts';
 
 /** How long notifications are gathered, so that a bulk change is one query. Milliseconds. */
 const gathering = 500;
@@ -22,7 +23,7 @@ const maxNamed = 1_000;
  */
 export class Revocations {
   readonly #pool: () => Promise<Pool>;
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   readonly #report: (differences: readonly Difference[]) => void;
   readonly #reported = new LRUCache<string, true>({ max: maxReported });
   readonly #changed = new Set<string>();
@@ -30,8 +31,7 @@ export class Revocations {
   #looking = false;
   #lookedAt: number;
 
-  /** @param clock epoch milliseconds */
-  constructor(pool: () => Promise<Pool>, clock: () => number, report: (differences: readonly Difference[]) => void) {
+  constructor(pool: () => Promise<Pool>, clock: () => EpochMs, report: (differences: readonly Difference[]) => void) {
     this.#pool = pool;
     this.#clock = clock;
     this.#report = report;

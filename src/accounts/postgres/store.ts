@@ -30,6 +30,7 @@ import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersi
 import { record, trailLines } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
+import type { EpochMs } from '../../times.ts';
 
 /**
  * Maximum number of connections of one process for each purpose. Work waits only for other work of the same purpose, so that
@@ -86,7 +87,7 @@ export class PostgresStore implements Store {
   }
 
   /** As `AccountsDatabase` has it. */
-  async dailyUses(keys: readonly string[], now: number): Promise<DailyUses> {
+  async dailyUses(keys: readonly string[], now: EpochMs): Promise<DailyUses> {
     return dailyUses(this.#query(keys.length <= maxKeysRead ? 'single' : 'bulk'), keys, now);
   }
 

@@ -3,6 +3,7 @@ import type { EnvironmentName, KeyPrefix } from '../api-key.ts';
 import { encryptionLabel, tallyOfCounts, type ExpiringKeys, type Rotation, type AccountStats } from '../tally.ts';
 import { isDue, isExpiring, isValid } from './conditions.ts';
 import { query } from './transaction.ts';
+import type { EpochMs, MonotonicMs } from '../../times.ts';
 
 /** Minimum time between two counts, in milliseconds. */
 const shortestAge = 10_000;
@@ -13,14 +14,13 @@ const share = 100;
 /** Keeps the counts for the metrics. Counting a million accounts takes about a second, and no scrape waits for it. */
 export class TallyKeeper {
   readonly #pool: () => Promise<Pool>;
-  readonly #clock: () => number;
-  readonly #monotonic: () => number;
+  readonly #clock: () => EpochMs;
+  readonly #monotonic: () => MonotonicMs;
   #latest: AccountStats | undefined;
   #counting = false;
   #dueAt = -Infinity;
 
-  /** @param clock epoch milliseconds; @param monotonic milliseconds of a monotonic clock */
-  constructor(pool: () => Promise<Pool>, clock: () => number, monotonic: () => number) {
+  constructor(pool: () => Promise<Pool>, clock: () => EpochMs, monotonic: () => MonotonicMs) {
     this.#pool = pool;
     this.#clock = clock;
     this.#monotonic = monotonic;
@@ -45,7 +45,7 @@ export class TallyKeeper {
     this.#counting = false;
   }
 
-  async #count(now: number): Promise<AccountStats> {
+  async #count(now: EpochMs): Promise<AccountStats> {
     const pool = await this.#pool();
     const accounts = await query<{ test: boolean; live: boolean; count: number }>(pool, countAccounts);
     const apiKeys = await query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(pool, countKeys(now));
@@ -79,20 +79,20 @@ const countAccounts = `
   UNION ALL
   SELECT false, false, (SELECT count(*) FROM envelope_sidecar.accounts) - coalesce(sum(count), 0)::float FROM encrypting`;
 
-const rotation = (now: number): string => `CASE WHEN ${isDue(now)} THEN 'due' ELSE 'current' END AS rotation`;
+const rotation = (now: EpochMs): string => `CASE WHEN ${isDue(now)} THEN 'due' ELSE 'current' END AS rotation`;
 
 /** Valid keys. */
-const countKeys = (now: number): string => `
+const countKeys = (now: EpochMs): string => `
   SELECT prefix, ${rotation(now)}, count(*)::float AS count
   FROM envelope_sidecar.api_keys WHERE ${isValid(now)} GROUP BY 1, 2`;
 
 /** Valid keys that expire, and how many of them soon. */
-const countExpiring = (now: number): string => `
+const countExpiring = (now: EpochMs): string => `
   SELECT prefix, (count(*) FILTER (WHERE ${isExpiring(now)}))::float AS count,
     (extract(epoch FROM min(expires_at)) * 1000)::float AS next
   FROM envelope_sidecar.api_keys WHERE ${isValid(now)} AND expires_at < 'infinity' GROUP BY 1`;
 
 /** Credentials of unknown age count as current. */
-const countCredentials = (now: number): string => `
+const countCredentials = (now: EpochMs): string => `
   SELECT environment, ${rotation(now)}, count(*)::float AS count
   FROM envelope_sidecar.encryption WHERE enabled GROUP BY 1, 2`;

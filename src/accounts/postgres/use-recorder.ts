@@ -2,6 +2,7 @@ import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
 import type { Uses } from '../key-directory.ts';
 import { Notes } from '../notes.ts';
+import type { EpochMs } from '../../times.ts';
 
 /** How often uses are stored, which is also how outdated a `last used` may be. Milliseconds. */
 const interval = 60_000;
@@ -30,7 +31,7 @@ const writesBetweenDeletions = 60;
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
   readonly #keys = new Notes<number>();
-  readonly #previous = new Notes<{ readonly until: number; readonly at: number }>();
+  readonly #previous = new Notes<{ readonly until: EpochMs; readonly at: number }>();
   /** Requests by hour and key. A text for both would cost each request half a microsecond. */
   readonly #hours = new Map<number, Notes<number>>();
   /** By account and environment, the end of the grace whose first use is stored or about to be. */
@@ -48,7 +49,7 @@ export class UseRecorder implements Uses {
     this.#requestsIn(Math.floor(at / hour)).add(id, 1);
   }
 
-  previous(account: string, environment: EnvironmentName, until: number, at: number): void {
+  previous(account: string, environment: EnvironmentName, until: EpochMs, at: number): void {
     const id = `${account} ${environment}`;
     this.#previous.add(id, { until, at });
     if (this.#graces.get(id) === until) return;

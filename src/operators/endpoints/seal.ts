@@ -7,6 +7,7 @@ import { keysFor, masterKeyMissing } from '../../accounts/master-key.ts';
 import type { EnvelopeCodec, SealStream } from '../../envelope/codec.ts';
 import { account, endpoint, environment, type Parts } from '../endpoint.ts';
 import { ApiProblem } from '../problems.ts';
+import type { EpochMs } from '../../times.ts';
 
 /** Milliseconds for a whole body: slow ones hold bytes that others need. */
 const bodyTimeout = 5_000;
@@ -50,7 +51,7 @@ export const sealEndpoint = endpoint({
 function chooseCodec(
   { id, encryption, unwrapError }: Account,
   environment: EnvironmentName,
-  now: number,
+  now: EpochMs,
 ): EnvelopeCodec {
   // Without its credentials, an account must not be taken for one that does not encrypt.
   if (unwrapError !== undefined) throw new AccountsError('master_key_wrong', unwrapError);
@@ -60,7 +61,7 @@ function chooseCodec(
 }
 
 /** In a grace the previous credentials, or none where these were plaintext: so is a response if its request does not decide. */
-function sealerAt(encryption: Encryption | undefined, now: number): EnvelopeCodec | undefined {
+function sealerAt(encryption: Encryption | undefined, now: EpochMs): EnvelopeCodec | undefined {
   if (encryption === undefined) return undefined;
   if (encryption.type === 'ending') return now < encryption.until ? encryption.previous : undefined;
   const { current, grace } = encryption;

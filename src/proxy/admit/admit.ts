@@ -30,6 +30,7 @@ import type { RouteMatch } from './router.ts';
 import { encryptionAt, sealingByHead, sealingWith, type ActiveEncryption } from './sealing.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
+import type { EpochMs, MonotonicMs } from '../../times.ts';
 
 /** The headers with the credentials of a call of the test endpoints. */
 const testCredentials: ReadonlySet<string> = new Set(['key', 'iv']);
@@ -37,13 +38,13 @@ const testCredentials: ReadonlySet<string> = new Set(['key', 'iv']);
 /** Decides whether a request is admitted. */
 export class Admission {
   readonly #recorder: Pick<TrafficRecorder, 'trace'>;
-  readonly #clock: () => number;
+  readonly #clock: () => EpochMs;
   /** Unknown API keys, by client. */
   readonly #failedKeys = new FailureLimiter();
   readonly #lookUps: LookUps;
 
-  /** @param clock epoch milliseconds, for the expiry of keys and the end of graces */
-  constructor(inFlight: number, recorder: Pick<TrafficRecorder, 'trace'>, clock: () => number) {
+  /** @param clock for the expiry of keys and the end of graces */
+  constructor(inFlight: number, recorder: Pick<TrafficRecorder, 'trace'>, clock: () => EpochMs) {
     this.#recorder = recorder;
     this.#clock = clock;
     this.#lookUps = new LookUps(inFlight);
@@ -58,7 +59,7 @@ export class Admission {
    *
    * @param startedAt on `performance.now()`'s scale, here and below
    */
-  route(http: HttpHead, { peer }: ClientConnection, snapshot: GatewaySnapshot, startedAt: number): Exchange {
+  route(http: HttpHead, { peer }: ClientConnection, snapshot: GatewaySnapshot, startedAt: MonotonicMs): Exchange {
     // 1. A head with two readings is refused before any decision relies on one of them.
     const head = readHead(http);
     if (head === undefined) return refused(ambiguousHead(http, snapshot), randomUUID());
@@ -103,7 +104,7 @@ export class Admission {
     exchange: Admitted,
     client: ClientConnection,
     snapshot: GatewaySnapshot,
-    startedAt: number,
+    startedAt: MonotonicMs,
     waiter: Waiter,
   ): Exchange | Promise<Exchange> {
     const { head, environment } = exchange;
@@ -197,10 +198,9 @@ function readApiKey(
 /**
  * Checks the result of a look-up.
  *
- * @param now epoch milliseconds
  * @returns the principal, or why the key is refused: then `found` may still be named in the log
  */
-function authenticate(key: PresentedKey, found: LookupResult, now: number): Principal | Refusal {
+function authenticate(key: PresentedKey, found: LookupResult, now: EpochMs): Principal | Refusal {
   if (found === 'unavailable') return new Refusal('accounts_unavailable');
   // The stored kind and environment come from the accounts' file; they count only if the key agrees with them.
   if (found === undefined || found.key.prefix !== key.prefix)
@@ -214,8 +214,8 @@ function knownPrincipal(found: LookupResult): Principal | undefined {
   return found === 'unavailable' ? undefined : found;
 }
 
-/** 5. The route's permission for this account and this kind of key. @param now epoch milliseconds */
-function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySnapshot, now: number): Exchange {
+/** 5. The route's permission for this account and this kind of key. */
+function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySnapshot, now: EpochMs): Exchange {
   const { head, environment, match, enveloped, test } = exchange;
   const encryption = encryptionAt(principal.account.encryption[getEnvironment(principal.key.prefix)], now);
   const sealing = enveloped && encryption !== undefined ? sealingByHead(head, encryption) : undefined;

@@ -1,6 +1,7 @@
 import type { Encryption, Grace } from '../../accounts/account.ts';
 import type { EnvelopeCodec, EnvelopeSealer } from '../../envelope/codec.ts';
 import type { RequestHead } from './head.ts';
+import type { EpochMs } from '../../times.ts';
 
 /**
  * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace, the previous codec
@@ -10,8 +11,8 @@ export type ActiveEncryption =
   | {
       readonly current: EnvelopeCodec;
       readonly grace: Grace | undefined;
-      /** When the current credentials were made, epoch milliseconds; undefined if that is not known. */
-      readonly createdAt: number | undefined;
+      /** When the current credentials were made; undefined if that is not known. */
+      readonly createdAt: EpochMs | undefined;
     }
   | {
       readonly current: undefined;
@@ -29,8 +30,8 @@ export interface Sealing {
   readonly credentials: 'current' | 'previous' | 'none';
 }
 
-/** How an account encrypts now; undefined if it does not, or no longer. @param now epoch milliseconds */
-export function encryptionAt(encryption: Encryption | undefined, now: number): ActiveEncryption | undefined {
+/** How an account encrypts now; undefined if it does not, or no longer. */
+export function encryptionAt(encryption: Encryption | undefined, now: EpochMs): ActiveEncryption | undefined {
   if (encryption === undefined) return undefined;
   if (encryption.type === 'ending') {
     // Plaintext is current.

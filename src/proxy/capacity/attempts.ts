@@ -1,26 +1,26 @@
 import { LRUCache } from 'lru-cache';
 import { ownText } from '../../own-text.ts';
+import type { MonotonicMs } from '../../times.ts';
 
 /** Maximum number of subjects that are remembered. The least recently used are dropped first. */
 const maxSubjects = 10_000;
 
 /** Counts failures by subject in windows of fixed length, in bounded memory. */
 export class FailureLimiter {
-  readonly #failures = new LRUCache<string, { count: number; readonly until: number }>({ max: maxSubjects });
+  readonly #failures = new LRUCache<string, { count: number; readonly until: MonotonicMs }>({ max: maxSubjects });
 
   /**
    * @param limit failures in a window that still get their own response
-   * @param now   milliseconds of any monotonic clock, here and below
    * @returns seconds until the subject may try again, or undefined within its limit
    */
-  limited(subject: string, limit: number, now: number): number | undefined {
+  limited(subject: string, limit: number, now: MonotonicMs): number | undefined {
     const failures = this.#failures.get(subject);
     if (failures === undefined || now >= failures.until || failures.count < limit) return undefined;
     return Math.ceil((failures.until - now) / 1_000);
   }
 
   /** Counts one failure; the first opens a window of `window` milliseconds. */
-  failed(subject: string, window: number, now: number): void {
+  failed(subject: string, window: number, now: MonotonicMs): void {
     const failures = this.#failures.get(subject);
     if (failures === undefined || now >= failures.until)
       this.#failures.set(ownText(subject), { count: 1, until: now + window });

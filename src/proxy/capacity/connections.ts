@@ -6,6 +6,7 @@ import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
 import type { Reservation } from './reservation.ts';
+import type { MonotonicMs } from '../../times.ts';
 
 /** A client's connection: what it is billed to, and what its requests have in common. */
 export class ClientConnection implements Linked<ClientConnection> {
@@ -64,7 +65,7 @@ export class ClientConnection implements Linked<ClientConnection> {
    * The bytes that would be given back if it were closed, times the milliseconds for which they were held. By bytes alone, the whole head of
    * a merchant that comes in two pieces would give way to many small ones that never end.
    */
-  costUntil(now: number): number {
+  costUntil(now: MonotonicMs): number {
     if (!this.mayBeEvicted) return 0;
     const bytes = this.heldBytes + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
     return bytes * (now - this.#since);

@@ -1,6 +1,7 @@
 import { joined, nominatedBy, roleInResponse, without } from '../admit/fields.ts';
 import type { ResponseHandler, UpstreamFailure } from '../../upstream/call.ts';
 import type { Responder } from './responder.ts';
+import type { MonotonicMs } from '../../times.ts';
 
 /** Relays the upstream's response to the client: the part that plain and sealed responses have in common. */
 export abstract class Relay {
@@ -21,7 +22,7 @@ export abstract class Relay {
   }
 
   /** Gives the upstream another `timeouts.upstream`. */
-  protected waitForUpstream(now: number): void {
+  protected waitForUpstream(now: MonotonicMs): void {
     if (!this.#stalled) this.responder.setDeadline('upstream_timeout', now);
   }
 
@@ -39,7 +40,7 @@ export abstract class Relay {
     };
   }
 
-  protected end(last: Buffer | string | undefined, now: number): void {
+  protected end(last: Buffer | string | undefined, now: MonotonicMs): void {
     this.ended = true;
     this.responder.end(last, now);
   }

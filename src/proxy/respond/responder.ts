@@ -13,6 +13,7 @@ import type { ClientConnection } from '../capacity/connections.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import { problemDocument, refusalCodes, refusalFields } from './problem.ts';
 import { Timing } from './timing.ts';
+import type { MonotonicMs } from '../../times.ts';
 
 /** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
 const maxDiscardedBody = 65_536;
@@ -38,7 +39,7 @@ interface ResponderParts {
   readonly reservation: Reservation;
   readonly exchange: Exchange;
   /** On `performance.now()`'s scale. */
-  readonly startedAt: number;
+  readonly startedAt: MonotonicMs;
   /** Called once, when the response is complete, the client has left, or the connection was closed. */
   readonly onClose: (responder: Responder) => void;
 }
@@ -253,14 +254,14 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
    *
    * @param fields flat list, to which the fields of each response are added
    */
-  sendHead(status: number, fields: string[], now: number): void {
+  sendHead(status: number, fields: string[], now: MonotonicMs): void {
     if (!this.http.bodyComplete) this.http.keepAlive = false;
     this.#complete(fields, now, this.exchange.sealing);
     this.http.sendHead(status, fields);
   }
 
   /** Adds the fields that each response carries. */
-  #complete(fields: string[], now: number, sealing: Sealing | undefined): void {
+  #complete(fields: string[], now: MonotonicMs, sealing: Sealing | undefined): void {
     fields.push('X-Request-Id', this.exchange.id);
     if (sealing?.inGrace === true) fields.push('Envelope-Credentials', sealing.credentials);
     if (this.hint !== undefined) fields.push('Envelope-Hint', this.hint);
@@ -273,7 +274,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     return this.http.write(piece);
   }
 
-  end(last: Buffer | string | undefined, now: number): void {
+  end(last: Buffer | string | undefined, now: MonotonicMs): void {
     this.bytesOut += last?.length ?? 0;
     this.setDeadline('client_stalled', now);
     this.http.end(last);

@@ -7,6 +7,7 @@ import type { EnvironmentName } from '../../accounts/api-key.ts';
 import { Refusal } from '../../errors.ts';
 import { readResponseHead, Relay, type ResponseHead } from './relay.ts';
 import type { Responder } from './responder.ts';
+import type { MonotonicMs } from '../../times.ts';
 
 /** Responses up to this size are sealed in one piece. */
 const maxSealedAtOnce = 65_536;
@@ -154,7 +155,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
     }
   }
 
-  #onPlainEnd(now: number): void {
+  #onPlainEnd(now: MonotonicMs): void {
     if (this.#collected === undefined && this.#stream === undefined) {
       // An empty body is not sealed.
       this.#writeHead(undefined, now);
@@ -170,7 +171,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   /** Sends the head with the first byte of the body: only that byte shows that there is a body to seal. */
-  #startedStream(now: number): SealStream {
+  #startedStream(now: MonotonicMs): SealStream {
     if (this.#stream !== undefined) return this.#stream;
     this.#stream = this.#sealer.stream();
     const length = this.#decoder === undefined ? this.#head?.contentLength : undefined;
@@ -179,7 +180,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   /** @param length of the sealed body; undefined if there is none */
-  #writeHead(length: number | 'unknown' | undefined, now: number): void {
+  #writeHead(length: number | 'unknown' | undefined, now: MonotonicMs): void {
     const { responder } = this;
     const { status = 200, fields = [], contentType } = this.#head ?? {};
     fields.push('Cache-Control', 'no-store');

@@ -1,6 +1,8 @@
+import type { MonotonicMs } from '../../times.ts';
+
 /** The durations of one request in milliseconds; points in time are on `performance.now()`'s scale. */
 export class Timing {
-  readonly startedAt: number;
+  readonly startedAt: MonotonicMs;
   /** Opening and sealing. */
   envelope = 0;
   /** From sending the request to the upstream to the end of its response. */
@@ -11,12 +13,12 @@ export class Timing {
   #waited = 0;
   #waitingSince: number | undefined;
 
-  constructor(startedAt: number) {
+  constructor(startedAt: MonotonicMs) {
     this.startedAt = startedAt;
   }
 
   /** The sidecar waits for the client or the upstream from now on. */
-  wait(now: number): void {
+  wait(now: MonotonicMs): void {
     this.resume(now);
     this.#waitingSince = now;
   }
@@ -28,7 +30,7 @@ export class Timing {
   }
 
   /** The request is sent to the upstream. */
-  send(now: number): void {
+  send(now: MonotonicMs): void {
     this.#sentAt = now;
   }
 
@@ -39,7 +41,7 @@ export class Timing {
   }
 
   /** The head of the response is sent. */
-  respond(now: number): void {
+  respond(now: MonotonicMs): void {
     this.overhead = now - this.startedAt - this.#waited;
   }
 }
