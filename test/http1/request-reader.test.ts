@@ -23,12 +23,12 @@ const chunked = { type: 'chunked', length: undefined };
 
 describe('a head', () => {
   test('has its fields as sent, without the spaces around values', () => {
-    const bytes = 'GET /a?b HTTP/1.1\r\nHost:x\r\nx-A:\t 1  2 \t\r\nX-a:\r\nX: \xa0\xe9\xa0\r\n\r\n';
+    const bytes = 'GET /a?b HTTP/1.1\r\nHost:x\r\nHash:x\r\nx-A:\t 1  2 \t\r\nX-a:\r\nX: \xa0\xe9\xa0\r\n\r\n';
     expect(read([bytes])).toEqual({
       method: 'GET',
       target: '/a?b',
       minor: 1,
-      fields: ['Host', 'x', 'x-A', '1  2', 'X-a', '', 'X', '\xa0\xe9\xa0'],
+      fields: ['Host', 'x', 'Hash', 'x', 'x-A', '1  2', 'X-a', '', 'X', '\xa0\xe9\xa0'],
       framing: none,
       keepAlive: true,
       size: bytes.length,
@@ -41,6 +41,8 @@ describe('a head', () => {
     [['content-length:  007 '], { type: 'sized', length: 7 }],
     [['Content-Length: 999999999999999'], { type: 'sized', length: 999_999_999_999_999 }],
     [['Transfer-Encoding: Chunked'], chunked],
+    // Other names of the same lengths.
+    [['Accept-Charset: 7', 'If-Modified-Since: chunked'], none],
   ])('with %j has the framing %j', (fields, framing) => {
     expect(read([['PUT / HTTP/1.1', ...fields, '', ''].join('\r\n')])).toMatchObject({ framing });
   });
@@ -52,6 +54,7 @@ describe('a head', () => {
     ['1.1', ['Connection: keep-alive', 'Connection: close'], false],
     ['1.1', ['Connection: closed'], true],
     ['1.1', ['Connection: not-close'], false],
+    ['1.1', ['User-Agent: close'], true],
     ['1.0', [], false],
     ['1.0', ['Connection: Keep-Alive'], true],
     ['1.0', ['Connection: x , keep-alive'], true],

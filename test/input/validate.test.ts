@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { Files } from '../../src/yaml/files.ts';
 import { duration, text } from '../../src/input/value-types.ts';
-import { validate } from '../../src/input/validate.ts';
+import { validate, validateWhole } from '../../src/input/validate.ts';
 import { valuesIn } from '../../src/yaml/values.ts';
 import { YamlFile } from '../../src/yaml/yaml-file.ts';
 import { filesIn } from '../config/files.ts';
@@ -61,4 +61,33 @@ describe('a value that may be written in several ways', () => {
 
 test('an empty file has one problem, not one for each member', () => {
   expect(check('# nothing')).toEqual({ right: undefined, wrong: ['.: the file is empty'] });
+});
+
+describe('a value that is of use only as a whole', () => {
+  const schema = z.strictObject({ ids: z.array(z.string()).min(1), count: z.int().min(1).max(9), at: z.boolean() });
+
+  test('is returned if it is valid', () => {
+    const value = { ids: ['a'], count: 9, at: true };
+    expect(validateWhole(value, schema)).toEqual({ value });
+  });
+
+  test('has all its mistakes otherwise, each at its path', () => {
+    const mistakesIn = (sent: unknown): unknown[] => {
+      const result = validateWhole(sent, schema);
+      return 'mistakes' in result
+        ? [...result.mistakes].map(({ path, message }) => `${path.join('.')}: ${message}`)
+        : [];
+    };
+    expect(mistakesIn({ ids: [], count: 0, ta: 1 })).toEqual([
+      'ids: expected at least one item',
+      'count: expected 1 or more',
+      'at: missing: expected true or false',
+      'ta: unknown member "ta": expected ids, count, at',
+    ]);
+    expect(mistakesIn({ ids: [7], count: 10, at: false })).toEqual([
+      'ids.0: expected text',
+      'count: expected 9 or less',
+    ]);
+    expect(mistakesIn([])).toEqual([': expected members ("name: value")']);
+  });
 });
