@@ -1,6 +1,4 @@
 import { request as httpsRequest } from 'node:https';
-import { connect } from 'node:net';
-import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { lockFile } from '../../src/accounts/file/lock.ts';
@@ -475,11 +473,4 @@ test('a change waits for one that is being made elsewhere', async () => {
   release();
   expect((await added).status).toBe(201);
   expect(file()).toContain('First');
-});
-
-test('bytes that are not HTTP get a response, and the connection ends', async () => {
-  const { sidecar } = await startApi();
-  const socket = connect(sidecar.app.addresses.operators?.port ?? 0, '127.0.0.1');
-  socket.end('nonsense\r\n\r\n');
-  expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 .*\r\n/);
 });

@@ -409,19 +409,6 @@ describe('a token of one account', () => {
     expect(await issue('acme-owner', 'acme')).toEqual([201, true]);
     expect(await issue('otto', 'globex')).toEqual([422, false]);
   });
-
-  test('lists only its own account', async () => {
-    const { ask } = await inFile();
-    const ids = async (query: string, name = 'acme-shop'): Promise<unknown> =>
-      ((await ask(`GET /accounts${query}`, { token: tokenOf(name) })).body['accounts'] as { id: string }[]).map(
-        ({ id }) => id,
-      );
-    expect(await ids('')).toEqual(['acme']);
-    expect(await ids('?after=abc')).toEqual(['acme']);
-    expect(await ids('?after=acme')).toEqual([]);
-    expect(await ids('', 'nobody')).toEqual([]);
-    expect(await ids('', 'vera')).toEqual(['acme', 'globex']);
-  });
 });
 
 describe('in live, the role operator', () => {

@@ -85,30 +85,13 @@ describe('a request head that can be read in two ways is refused', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  const versions: readonly Line[] = [
-    ['HTTP/0.9', 'GET / HTTP/0.9', 'Host: localhost'],
-    ['HTTP/1.2', 'GET / HTTP/1.2', 'Host: localhost'],
-    ['HTTP/2.0', 'GET / HTTP/2.0', 'Host: localhost'],
-    ['HTTP/3.0', 'GET / HTTP/3.0', 'Host: localhost'],
-    ['none, with headers', 'GET /', 'Host: localhost'],
-  ];
-  test.each(versions)('because of its version: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+  // ambiguity.test.ts has HTTP/2.0 and its preface, no version, and CONNECT.
+  test.each(['HTTP/0.9', 'HTTP/1.2', 'HTTP/3.0'])('because of its version: %s', (version) =>
+    expectAmbiguous(`GET / ${version}`, ['Host: localhost']),
+  );
 
-  test('because it has no version, as in HTTP/0.9', async () => {
-    const { upstream, sidecar } = await start();
-    await expectOnlyRefused(sidecar, upstream, 'GET /\r\n\r\n', 'ambiguous_request');
-  });
-
-  test('because it is the preface of HTTP/2', async () => {
-    const { upstream, sidecar } = await start();
-    await expectOnlyRefused(sidecar, upstream, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'ambiguous_request');
-  });
-
-  const methods: readonly Line[] = [
-    ['CONNECT', 'CONNECT localhost:443 HTTP/1.1', 'Host: localhost'],
-    ['CONNECT with a path', 'CONNECT / HTTP/1.1', 'Host: localhost'],
-  ];
-  test.each(methods)('because of its method: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+  test('because of its method, although it has a path: CONNECT', () =>
+    expectAmbiguous('CONNECT / HTTP/1.1', ['Host: localhost']));
 });
 
 describe('bytes that some readers repair are refused', () => {
@@ -119,11 +102,7 @@ describe('bytes that some readers repair are refused', () => {
     ['two spaces before the target', head('GET  /x HTTP/1.1')],
     ['two spaces before the version', head('GET /x  HTTP/1.1')],
     ['a space before the method', head(' GET /x HTTP/1.1')],
-    ['a space behind the version', head('GET /x HTTP/1.1 ')],
-    ['a tab for a space', head('GET\t/x HTTP/1.1')],
-    ['the version in lower case', head('GET /x http/1.1')],
     ['another protocol of the same form', head('GET /x RTSP/1.0')],
-    ['a method in lower case', head('get /x HTTP/1.1')],
   ];
   test.each(repaired)('%s', async (_name, bytes) => {
     const { upstream, sidecar } = await start();

@@ -169,12 +169,3 @@ test('the log has one line a second for a flood of closed connections', async ()
   await vi.waitFor(() => expect(sum()).toBe(50), 3_000);
   expect(lines().length).toBeLessThan(10);
 });
-
-test('200 pipelined requests of a good key are all answered', async () => {
-  const sidecar = await start();
-  const client = await openConnection(sidecar.port);
-  await client.send(valid).untilText('{"ok":true}');
-  client.send(valid.repeat(200));
-  await client.untilText('{"ok":true}', 201);
-  expect(sidecar.accessLines().map(({ status }) => status)).toEqual(Array(201).fill(200));
-});

@@ -155,26 +155,6 @@ test('a stop closes a connection whose TLS handshake is incomplete', async () =>
   await half.untilEnded();
 });
 
-test('pipelined requests are held up to 16 KiB and one read of the socket, are charged, and are all answered', async () => {
-  let release = (): void => {};
-  const upstream = await startUpstream((seen, res) => {
-    if (seen.url === '/first') release = () => res.end('{"first":true}');
-    else res.end('{"ok":true}');
-  });
-  const sidecar = await startSidecar(configOf(upstream.origin));
-  const client = await openConnection(sidecar.port);
-  client.send(request('GET /first HTTP/1.1', 'Host: localhost', authorization));
-  await vi.waitFor(() => expect(upstream.heads()).toBe(1));
-  const long = request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(8_000)}`);
-  client.send(long.repeat(200));
-  await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBeGreaterThanOrEqual(16_384));
-  await settle();
-  expect(await limitUsed(sidecar, 'buffered')).toBeLessThanOrEqual(16_384 + 65_536);
-  release();
-  await client.untilText('{"ok":true}', 200);
-  await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
-});
-
 test('connections that arrive between two turns of the event loop wait in the kernel, and none is dropped', async () => {
   // One socket accepts them all.
   const sidecar = await start({ limits: { connections: 1 } });

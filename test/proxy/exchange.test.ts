@@ -193,23 +193,6 @@ describe('a compressed body', () => {
   });
 });
 
-describe('the length of an envelope on the wire', () => {
-  const requestBody = 1_000;
-
-  test.each([
-    ['stated', false],
-    ['in chunks', true],
-  ])('(%s) may be limits.requestBody and not a byte more', async (_, chunked) => {
-    const { sidecar, upstream } = await startGateway({ limits: { requestBody } });
-    const body = envelope(hex).padEnd(requestBody);
-    const response = await send(sidecar, charge, { key: keys.acme, body, chunked });
-    expect(opened(acmeTest, response)).toBe('{"ok":true}');
-    const longer = await send(sidecar, charge, { key: keys.acme, body: `${body} `, chunked });
-    expectSealedRefusal(acmeTest, longer, 'body_too_large');
-    expect(upstream.heads()).toBe(1);
-  });
-});
-
 describe('the head of the request to the upstream', () => {
   test('asks for the whole response, uncompressed and unconditionally', async () => {
     const { sidecar, upstream } = await startGateway();

@@ -68,10 +68,16 @@ describe('an ignored Upgrade does not change how the bytes behind it are read:',
     ['two framings', ['Transfer-Encoding: chunked', 'Content-Length: 5'], 'malformed_request'],
     ['two framings of which one is faulty', ['Transfer-Encoding: chunked\t', 'Content-Length: 5'], 'malformed_request'],
   ])('a body with %s is refused, and the bytes after it are discarded', async (_name, framing, code) => {
-    for (const identity of [authorization, `Authorization: Bearer ${keys.acme}`]) {
+    const proxied = ['Proxy-Connection: upgrade', 'Upgrade: x'];
+    for (const [identity, ignored] of [
+      [authorization, upgrade],
+      [`Authorization: Bearer ${keys.acme}`, upgrade],
+      [authorization, proxied],
+      [`Authorization: Bearer ${keys.acme}`, proxied],
+    ] as const) {
       const { upstream, sidecar } = await start();
       const client = await openConnection(sidecar.port);
-      client.send(request('POST /api/s2s/x HTTP/1.1', 'Host: localhost', identity, ...upgrade, ...framing));
+      client.send(request('POST /api/s2s/x HTTP/1.1', 'Host: localhost', identity, ...ignored, ...framing));
       await client.untilText('}');
       client.send(`2\r\nab\r\n0\r\n\r\n${valid}`);
       expectRefusal(parseOnly(await client.untilEnded()), code);

@@ -91,16 +91,6 @@ describe('a response', () => {
     expect(upstream.seen.map(({ method }) => method)).toEqual(['HEAD', 'HEAD', 'HEAD']);
   });
 
-  test.each([204, 304])('with status %d is not sealed for an encrypting account', async (status) => {
-    const upstream = await startUpstream((_seen, res) => void res.writeHead(status).end());
-    const sidecar = await startSidecar(configOf(upstream.origin));
-    const client = await openConnection(sidecar.port);
-    client.send(head('GET /api/s2s/x HTTP/1.1', 'Connection: close').replace(keys.globex, keys.acme));
-    const response = parseOnly(await client.untilEnded());
-    expect(response).toMatchObject({ status, body: '' });
-    expect(response.headers).not.toHaveProperty('envelope');
-  });
-
   test('is preceded by the upstream’s Early Hints', async () => {
     let release = (): void => {};
     const upstream = await startUpstream((_seen, res) => {
@@ -249,31 +239,6 @@ describe('a request with a body', () => {
     },
   );
 
-  test('is forwarded without its trailers', async () => {
-    const { sidecar, upstream } = await startGateway();
-    const client = await openConnection(sidecar.port);
-    client.send(
-      `${head('POST /x HTTP/1.1', 'Trailer: X-Account-Id', 'Transfer-Encoding: chunked', 'Connection: close')}2\r\nok\r\n0\r\nX-Account-Id: evil\r\n\r\n`,
-    );
-    expect(parseOnly(await client.untilEnded()).status).toBe(200);
-    expect(upstream.seen[0]?.body).toBe('ok');
-    expect(JSON.stringify(upstream.seen[0])).not.toContain('evil');
-    expect(upstream.seen[0]?.headers).not.toHaveProperty('trailer');
-  });
-
-  test('that arrives byte by byte is forwarded whole', async () => {
-    const { sidecar, upstream } = await startGateway();
-    const client = await openConnection(sidecar.port);
-    const bytes = `${head('POST /x HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close')}3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n`;
-    client.socket.setNoDelay(true);
-    for (const byte of bytes) {
-      client.send(byte);
-      await turn();
-    }
-    expect(parseOnly(await client.untilEnded()).status).toBe(200);
-    expect(upstream.seen).toMatchObject([{ method: 'POST', url: '/x', body: 'onetwo' }]);
-  });
-
   test('of thousands of tiny chunks is forwarded in few chunks', async () => {
     const upstream = await startByteUpstream((connection) => {
       const respondAtEnd = (): void => {
@@ -375,13 +340,6 @@ describe('a response that arrives while the request is still being sent', () => 
 });
 
 describe('an HTTP/1.0 client', () => {
-  test('gets a response of known length with its Content-Length', async () => {
-    const { sidecar } = await startGateway();
-    const client = await openConnection(sidecar.port);
-    client.send(head('GET / HTTP/1.0'));
-    expect(parseOnly(await client.untilEnded())).toMatchObject({ status: 200, body: '{"ok":true}' });
-  });
-
   test.each([
     ['plain', '/x', keys.globex, 'hello'],
     ['sealed', '/api/s2s/x', keys.acme, '{"data":"'],
@@ -401,15 +359,6 @@ describe('an HTTP/1.0 client', () => {
       expect(raw.slice(raw.indexOf('\r\n\r\n') + 4)).toMatch(new RegExp(`^${begins}`));
     },
   );
-
-  test('keeps its connection if it asks to', async () => {
-    const { sidecar } = await startGateway();
-    const client = await openConnection(sidecar.port);
-    client.send(head('GET / HTTP/1.0', 'Connection: keep-alive'));
-    await client.untilText('{"ok":true}');
-    client.send(head('GET / HTTP/1.0'));
-    expect(parseResponses(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 200]);
-  });
 });
 
 /** The content of a chunked body; nothing may follow it. */

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { authorization, request, start, valid } from '../support/refused.ts';
-import { configOf, keys, route, routes, startSidecar } from '../support/sidecar.ts';
+import { configOf, route, routes, startSidecar } from '../support/sidecar.ts';
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
 // Some parsers take `Proxy-Connection` for `Connection`. Then an Upgrade ends the message for one reader and not for another.
@@ -39,22 +39,6 @@ describe('an Upgrade that only Proxy-Connection nominates is ignored, and', () =
     ]);
     for (const seen of upstream.seen) expect(forwarded(seen)).not.toMatch(/upgrade|proxy-connection/);
   });
-
-  test.each(['chunked\t', 'gzip', '\tchunked'])(
-    'with Transfer-Encoding %j never has its body read as a request',
-    async (coding) => {
-      for (const identity of [authorization, `Authorization: Bearer ${keys.acme}`]) {
-        const { upstream, sidecar } = await start();
-        const client = await openConnection(sidecar.port);
-        const framing = `Transfer-Encoding: ${coding}`;
-        client.send(request('POST /api/s2s/x HTTP/1.1', 'Host: localhost', identity, ...upgrade, framing));
-        await client.untilText('}');
-        client.send(`2\r\nab\r\n0\r\n\r\n${valid}`);
-        expect(parseOnly(await client.untilEnded()).body).toContain('"code":"ambiguous_request"');
-        expect(upstream.heads()).toBe(0);
-      }
-    },
-  );
 
   test('opens no WebSocket', async () => {
     const upstream = await startWebSocketUpstream();

@@ -1,32 +1,8 @@
 import { expect, test, vi } from 'vitest';
 import { openConnection } from '../support/connection.ts';
-import { authorization, expectRefusedOnceRead, post, request, start, valid } from '../support/refused.ts';
+import { authorization, post, request, valid } from '../support/refused.ts';
 import { configOf, route, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
-
-test.each([
-  ['a broken chunk', post('Transfer-Encoding: chunked'), 'zz\r\n', 'malformed_request'],
-  [
-    'a part of a body, then a broken chunk',
-    post('Transfer-Encoding: chunked'),
-    '2\r\nab\r\nzz\r\n',
-    'malformed_request',
-  ],
-  [
-    'a trailer that names a framing',
-    post('Transfer-Encoding: chunked'),
-    '0\r\nContent-Length: 1\r\n\r\n',
-    'malformed_request',
-  ],
-  ['a coding that not all readers recognise', post('Transfer-Encoding: chunked\t'), '', 'ambiguous_request'],
-] as const)(
-  'a request that is refused because of bytes that arrived with its head is not forwarded: %s',
-  async (_name, head, rest, code) => {
-    const { upstream, sidecar } = await start();
-    await expectRefusedOnceRead(sidecar, upstream, head + rest, code);
-    expect(upstream.heads()).toBe(0);
-  },
-);
 
 const handshake = request(
   'GET /ws HTTP/1.1',

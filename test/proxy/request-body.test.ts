@@ -124,23 +124,6 @@ describe('a body that is buffered', () => {
     expect(status).toBe(413);
   });
 
-  test('is limited on the test endpoints, too', async () => {
-    const { sidecar } = await start({ limits });
-    const cipherTest = (bytes: number): string =>
-      [
-        'POST /api/s2s/aes-encrypt HTTP/1.1',
-        'Host: localhost',
-        `Key: ${acmeTest.key}`,
-        `IV: ${acmeTest.iv}`,
-        `Content-Length: ${bytes}`,
-        '',
-        '{}'.padEnd(bytes),
-      ].join('\r\n');
-    expect((await ask(sidecar, cipherTest(limit))).status).toBe(200);
-    const refused = await ask(sidecar, cipherTest(limit + 1));
-    expect([refused.status, codeOf(refused.body)]).toEqual([413, 'body_too_large']);
-  });
-
   test.each([
     ['with a length', `Content-Length: ${8 << 20}`, ''],
     ['in chunks', 'Transfer-Encoding: chunked', `${(8 << 20).toString(16)}\r\n`],
@@ -171,17 +154,6 @@ describe('a body that is buffered', () => {
     clearInterval(flood);
     expect(client.received).toMatch(/^HTTP\/1\.1 413 /);
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 413 }));
-  });
-
-  test('of a small refused request leaves the connection usable', async () => {
-    const { sidecar } = await start();
-    const client = await openConnection(sidecar.port);
-    const refused = head('/api/s2s/charge', ['Content-Length: 5'], 'sk_test_unknownunknownunknown');
-    client.send(`${refused}12`);
-    await client.untilText('}');
-    client.send(`345${withLength(envelope)}`);
-    await client.untilText('}', 2);
-    expect(parseResponses(client.received).map(({ status }) => status)).toEqual([401, 200]);
   });
 });
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { envelopeOf, opened, send } from '../support/client.ts';
 import { firstSeen, startGateway } from '../support/gateway.ts';
-import { exchangeRaw, parseOnly } from '../support/connection.ts';
 import { acmeTest, keys } from '../support/sidecar.ts';
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -169,13 +168,6 @@ describe('the request id', () => {
     const headers = { 'x-request-id': 'r1' };
     const response = await send(sidecar, line, key === undefined ? { headers } : { key, headers });
     expect([response.status, response.headers['x-request-id']]).toEqual([status, 'r1']);
-  });
-
-  test('is returned on refusals of bytes that the parser rejects', async () => {
-    const { sidecar } = await startGateway();
-    const response = parseOnly(await exchangeRaw(sidecar.port, 'GET / HTTP/1.1\r\nno colon\r\n\r\n'));
-    expect(JSON.parse(response.body)).toMatchObject({ request_id: response.headers['x-request-id'] });
-    expect(response.headers['x-request-id']).toMatch(uuid);
   });
 });
 

@@ -17,8 +17,10 @@ import {
   keys,
   route,
   routes,
+  targetOf,
   type TestSidecar,
 } from '../support/sidecar.ts';
+import type { Respond } from '../support/upstream.ts';
 import { changes, samplesOf, seriesOf, untilSample, type Samples } from './samples.ts';
 
 /** The changes of the series that count: without sums and buckets of measurements and the use of limits. */
@@ -83,42 +85,106 @@ test('every metric is exposed from the start, with its type', async () => {
 });
 
 describe('one request is counted once', () => {
-  test('if it is passed through', async () => {
-    const { sidecar } = await startGateway();
-    const counts = requests('test', 'GET', 'unlisted', 200);
-    expect(await changedBy(sidecar, 'GET /api/v1/transactions', { key: keys.globex }, counts)).toEqual({
-      [counts]: 1,
-      ...timed('test', 'unlisted'),
-      [upstreamDuration('unlisted')]: 1,
-    });
-  });
+  const unlisted = ['test', 'unlisted'] as const;
+  const charge = 'POST /api/s2s/charge';
+  const noJson = JSON.stringify({ data: encrypted(acmeTest, 'no JSON').toString('hex') });
+  const unsealable: Respond = (_seen, res) => res.writeHead(200, { 'Content-Encoding': 'unknown' }).end('x');
+  type Setting = NonNullable<Parameters<typeof startGateway>[0]>;
 
-  test('if it has an envelope', async () => {
-    const { sidecar } = await startGateway();
-    const counts = requests('test', 'POST', s2s, 200);
-    const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1}') };
-    expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toEqual({
+  test.each<
+    [why: string, line: string, sent: Sent, place: readonly [string, string], status: number, more: object, Setting?]
+  >([
+    [
+      'it is passed through',
+      'GET /api/v1/x',
+      { key: keys.globex },
+      unlisted,
+      200,
+      { [upstreamDuration('unlisted')]: 1 },
+    ],
+    [
+      'it has an envelope',
+      charge,
+      { key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1}') },
+      ['test', s2s],
+      200,
+      {
+        [upstreamDuration(s2s)]: 1,
+        [envelopes('open', 'ok')]: 1,
+        [envelopes('seal', 'ok')]: 1,
+        [envelopeDuration('open')]: 1,
+        [envelopeDuration('seal')]: 1,
+      },
+    ],
+    [
+      'its envelope does not open',
+      charge,
+      { key: keys.acme, body: noJson },
+      ['test', s2s],
+      400,
+      {
+        'envelope_sidecar_accounts_failing_ratio{environment="test"}': 1,
+        [refusals('test', 'decryption_failed')]: 1,
+        [envelopes('open', 'failed')]: 1,
+        [envelopeDuration('open')]: 1,
+      },
+    ],
+    [
+      'its response cannot be sealed',
+      'GET /api/s2s/x',
+      { key: keys.acme },
+      ['test', s2s],
+      502,
+      {
+        [refusals('test', 'sealing_failed')]: 1,
+        [envelopes('seal', 'failed')]: 1,
+        [envelopeDuration('seal')]: 1,
+      },
+      { respond: unsealable },
+    ],
+    ['its key is refused', 'DELETE /x', {}, unlisted, 401, { [refusals('test', 'missing_api_key')]: 1 }],
+    [
+      'its path has no route',
+      'GET //x',
+      {},
+      ['none', 'none'],
+      400,
+      { [refusals('none', 'ambiguous_request')]: 1 },
+      { serves: 'both' },
+    ],
+    [
+      'its host has none',
+      'GET /x',
+      {},
+      ['none', 'none'],
+      421,
+      { [refusals('none', 'unknown_host')]: 1 },
+      { serves: 'both' },
+    ],
+    [
+      'it is for a test endpoint',
+      'POST /api/s2s/aes-encrypt',
+      { headers: acmeTest, body: '{}' },
+      ['test', 'none'],
+      200,
+      {},
+    ],
+    [
+      'its upstream cannot be reached',
+      'GET /x',
+      { key: keys.globex },
+      unlisted,
+      502,
+      { [upstreamDuration('unlisted')]: 1, [refusals('test', 'upstream_unavailable')]: 1 },
+      { environments: [{ name: 'test', hosts: [], upstream: targetOf('http://127.0.0.1:1') }] },
+    ],
+  ])('if %s', async (_, line, sent, [environment, route], status, more, setting = {}) => {
+    const { sidecar } = await startGateway(setting);
+    const counts = requests(environment, line.split(' ')[0] ?? '', route, status);
+    expect(await changedBy(sidecar, line, sent, counts)).toEqual({
       [counts]: 1,
-      ...timed('test', s2s),
-      [upstreamDuration(s2s)]: 1,
-      [envelopes('open', 'ok')]: 1,
-      [envelopes('seal', 'ok')]: 1,
-      [envelopeDuration('open')]: 1,
-      [envelopeDuration('seal')]: 1,
-    });
-  });
-
-  test('if its envelope does not open', async () => {
-    const { sidecar } = await startGateway();
-    const counts = requests('test', 'POST', s2s, 400);
-    const sent = { key: keys.acme, body: JSON.stringify({ data: encrypted(acmeTest, 'no JSON').toString('hex') }) };
-    expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toEqual({
-      [counts]: 1,
-      ['envelope_sidecar_accounts_failing_ratio{environment="test"}']: 1,
-      ...timed('test', s2s),
-      [refusals('test', 'decryption_failed')]: 1,
-      [envelopes('open', 'failed')]: 1,
-      [envelopeDuration('open')]: 1,
+      ...timed(environment, route),
+      ...more,
     });
   });
 
@@ -141,44 +207,6 @@ describe('one request is counted once', () => {
     }
   });
 
-  test('if its response cannot be sealed', async () => {
-    const { sidecar } = await startGateway({
-      respond: (_seen, res) => res.writeHead(200, { 'Content-Encoding': 'unknown' }).end('x'),
-    });
-    const counts = requests('test', 'GET', s2s, 502);
-    expect(await changedBy(sidecar, 'GET /api/s2s/transactions', { key: keys.acme }, counts)).toMatchObject({
-      [counts]: 1,
-      [refusals('test', 'sealing_failed')]: 1,
-      [envelopes('seal', 'failed')]: 1,
-    });
-  });
-
-  test('if its key is refused', async () => {
-    const { sidecar } = await startGateway();
-    const counts = requests('test', 'DELETE', 'unlisted', 401);
-    expect(await changedBy(sidecar, 'DELETE /api/v1/transactions', {}, counts)).toEqual({
-      [counts]: 1,
-      ...timed('test', 'unlisted'),
-      [refusals('test', 'missing_api_key')]: 1,
-    });
-  });
-
-  test('if its path or its host has no route', async () => {
-    const { sidecar } = await startGateway({ serves: 'both' });
-    const ambiguous = requests('none', 'GET', 'none', 400);
-    expect(await changedBy(sidecar, 'GET //x', {}, ambiguous)).toEqual({
-      [ambiguous]: 1,
-      ...timed('none', 'none'),
-      [refusals('none', 'ambiguous_request')]: 1,
-    });
-    const unknown = requests('none', 'GET', 'none', 421);
-    expect(await changedBy(sidecar, 'GET /x', {}, unknown)).toEqual({
-      [unknown]: 1,
-      ...timed('none', 'none'),
-      [refusals('none', 'unknown_host')]: 1,
-    });
-  });
-
   test('if it is not HTTP', async () => {
     const { sidecar } = await startGateway();
     const before = await samplesOf(sidecar);
@@ -188,28 +216,6 @@ describe('one request is counted once', () => {
       ...timed('none', 'none'),
       'envelope_sidecar_connections_closed_total{reason="malformed"}': 1,
       [refusals('none', 'malformed_request')]: 1,
-    });
-  });
-
-  test('on a test endpoint', async () => {
-    const { sidecar } = await startGateway();
-    const counts = requests('test', 'POST', 'none', 200);
-    const sent = { headers: acmeTest, body: '{}' };
-    expect(await changedBy(sidecar, 'POST /api/s2s/aes-encrypt', sent, counts)).toEqual({
-      [counts]: 1,
-      ...timed('test', 'none'),
-    });
-  });
-
-  test('if its upstream cannot be reached', async () => {
-    const { sidecar, upstream } = await startGateway();
-    upstream.server.close();
-    const counts = requests('test', 'GET', 'unlisted', 502);
-    expect(await changedBy(sidecar, 'GET /x', { key: keys.globex }, counts)).toEqual({
-      [counts]: 1,
-      ...timed('test', 'unlisted'),
-      [upstreamDuration('unlisted')]: 1,
-      [refusals('test', 'upstream_unavailable')]: 1,
     });
   });
 
