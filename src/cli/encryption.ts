@@ -1,4 +1,6 @@
 import { Option } from 'commander';
+import { AccountsError } from '../accounts/accounts-error.ts';
+import { unwrapCredentials } from '../accounts/unwrap-account.ts';
 import { grace } from '../accounts/value-types.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView } from '../accounts/views.ts';
@@ -94,9 +96,26 @@ async function changeGrace(
   await show(changed, () => `The grace of ${id} in ${environment} ${state}.\n`);
 }
 
-async function showEncryption({ operations, show }: StoreSession, id: string, options: Options): Promise<void> {
-  const view = await operations.showEncryption(id, options.environment);
-  await show(view, () => members(listFacts(view)));
+async function showEncryption(session: StoreSession, id: string, { environment }: Options): Promise<void> {
+  const view = await session.operations.showEncryption(id, environment);
+  const fingerprint = view.enabled ? await fingerprintOf(session, id, environment) : undefined;
+  await session.show({ ...view, fingerprint }, () => members({ fingerprint, ...listFacts(view) }));
+}
+
+/** Of the credentials in use. Undefined if they do not open: the rest is shown without a master key too. */
+async function fingerprintOf(
+  { store, vault, log }: StoreSession,
+  id: string,
+  environment: EnvironmentName,
+): Promise<string | undefined> {
+  try {
+    const credentials = (await store.read(id))?.encryption[environment]?.credentials;
+    return credentials && unwrapCredentials(credentials, id, environment, await vault()).fingerprint;
+  } catch (error) {
+    if (!(error instanceof AccountsError)) throw error;
+    log.warn({ problem: error.message }, 'the fingerprint is not shown');
+    return undefined;
+  }
 }
 
 function enabledText(enabled: EnabledView): string {

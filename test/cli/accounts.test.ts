@@ -219,7 +219,9 @@ The key and the IV are not shown again. Give all three to the merchant unchanged
     );
     const replaced = await run('encryption enable acme --environment test --replace --grace 24h --encoding base64');
     expect(replaced.stdout).not.toContain(key);
-    expect((await run('encryption show acme --environment test')).stdout).toBe(`account       acme
+    const [, fingerprint = ''] = /^fingerprint +([0-9a-f]{16})$/m.exec(replaced.stdout) ?? [];
+    expect((await run('encryption show acme --environment test')).stdout).toBe(`fingerprint   ${fingerprint}
+account       acme
 environment   test
 encryption    on
 encoding      base64
