@@ -1,6 +1,75 @@
+import type { KeyObject } from 'node:crypto';
+import { hashOf, isSignedBy, lineAfter, publicText, tiesOf, type Link } from '../audit/chain.ts';
 import type { Line } from '../audit/lines.ts';
 import { AccountsError } from './accounts-error.ts';
-import { auditActions, endList, type EventFilter, type RecordedEvent } from './store.ts';
+import { auditActions, endList } from './store.ts';
+import type { AppendedEvent, AuditAction, AuditEvent, EventFilter, RecordedEvent } from './store.ts';
+
+/** How a store writes its trail. */
+export interface TrailOptions {
+  /** Where events come from that do not say it themselves; undefined: not known. */
+  readonly origin?: string | undefined;
+  /** Ed25519 private keys: the first signs, the others signed before it. Empty: events are not signed. */
+  readonly auditKeys?: readonly KeyObject[] | undefined;
+}
+
+/** The end of a trail, which the next line is chained to. */
+export interface TrailEnd extends Link {
+  /** The last line that is chained; undefined if there is none. */
+  readonly chained: Buffer | undefined;
+}
+
+/** A line to be appended, without newline, and its event. */
+export interface ChainedEvent {
+  readonly line: string;
+  readonly appended: AppendedEvent;
+}
+
+/**
+ * Chains events to the end of a trail, behind an event of their own if the key that signs is another one from here on.
+ *
+ * @throws AccountsError `audit_key_missing` if the trail is signed and none of the keys has signed its last event
+ */
+export function chainEvents(
+  end: TrailEnd,
+  events: readonly AuditEvent[],
+  { origin: ownOrigin, auditKeys = [] }: TrailOptions,
+): readonly ChainedEvent[] {
+  const [key] = auditKeys;
+  const [first] = events;
+  const signer = signerOf(end.chained, auditKeys);
+  const signed = events.map((event) => [event, key] as const);
+  if (first !== undefined && key !== undefined && signer !== key)
+    signed.unshift([trailEvent(first, 'audit_key_changed', { key: publicText(key) }), signer ?? key]);
+  let last: Link = end;
+  return signed.map(([event, signedBy]) => {
+    const { older, actor, action, account, details, requestId: request_id } = event;
+    const at = new Date(event.at).toISOString();
+    const origin = older === undefined ? (event.origin ?? ownOrigin) : undefined;
+    const line = lineAfter(last, { older, at, actor, action, account, details, origin, request_id }, signedBy);
+    const appended = { ...event, origin, prev: last.hash, position: last.position + 1, hash: hashOf(line) };
+    last = appended;
+    return { line: line.toString(), appended };
+  });
+}
+
+/** An event about the trail itself, with the time, the actor and the origin of another one. */
+export function trailEvent(cause: AuditEvent, action: AuditAction, details: AuditEvent['details']): AuditEvent {
+  return { ...cause, action, account: undefined, details, older: undefined };
+}
+
+/** The key that signed the last event; undefined: it is not signed. */
+function signerOf(chained: Buffer | undefined, keys: readonly KeyObject[]): KeyObject | undefined {
+  const sig = chained && tiesOf(chained)?.sig;
+  if (chained === undefined || sig === undefined) return undefined;
+  const signer = keys.find((key) => isSignedBy(chained, sig, key));
+  if (signer !== undefined) return signer;
+  const message =
+    keys.length === 0
+      ? 'the audit trail is signed, and audit.key is not set: set it, or make the change where it is'
+      : 'the audit trail was signed with another key than audit.key: add that key behind the new one';
+  throw new AccountsError('audit_key_missing', message);
+}
 
 /**
  * The events of a trail, as of a store.

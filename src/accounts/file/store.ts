@@ -8,7 +8,7 @@ import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/value-types.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
-import type { TrailOptions } from '../chained-events.ts';
+import type { TrailOptions } from '../events.ts';
 import { isSelected } from '../conditions.ts';
 import { eventsOf } from '../events.ts';
 import { readAccounts, withKeysFrom } from './read.ts';

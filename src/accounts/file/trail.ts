@@ -15,7 +15,7 @@ import { beginning, hashOf, tiesOf } from '../../audit/chain.ts';
 import { fromEnd, linesOf, type Line } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../chained-events.ts';
+import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
 

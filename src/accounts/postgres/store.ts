@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Pool } from 'pg';
 import type { Line } from '../../audit/lines.ts';
 import type { DailyUses } from '../accounts.ts';
-import type { TrailOptions } from '../chained-events.ts';
+import type { TrailOptions } from '../events.ts';
 import { refuseReuse } from '../changes.ts';
 import { eventsOf } from '../events.ts';
 import { endList, maxKeysRead } from '../store.ts';
@@ -23,11 +23,10 @@ import type {
 } from '../store.ts';
 import { changePool, shortLockTimeout } from './clients.ts';
 import { dailyUses } from './daily-uses.ts';
-import { chainOlder, olderLines } from './older-events.ts';
 import { pages } from './pages.ts';
 import { olderWriters } from './rights.ts';
 import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersions, type AccountRow } from './rows.ts';
-import { record, trailLines } from './trail.ts';
+import { chainOlder, olderLines, record, trailLines } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 import type { EpochMs } from '../../times.ts';
@@ -164,7 +163,7 @@ export class PostgresStore implements Store {
     yield* olderLines(this.#query('bulk'));
   }
 
-  /** As `chainOlder` of older-events.ts. */
+  /** As `chainOlder` of trail.ts. */
   chainOlder(begun: AuditEvent): Promise<readonly AppendedEvent[]> {
     return chainOlder(this.#query('bulk'), begun, this.#trail);
   }

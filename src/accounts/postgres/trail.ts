@@ -1,6 +1,6 @@
 import { beginning, hashOf } from '../../audit/chain.ts';
 import type { Line } from '../../audit/lines.ts';
-import { chainEvents, type TrailEnd, type TrailOptions } from '../chained-events.ts';
+import { chainEvents, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
 import { query, type Query } from './transaction.ts';
@@ -8,6 +8,9 @@ import type { Pool } from 'pg';
 
 /** Events read at once. */
 const page = 1_000;
+
+/** Events of the version before that are read at once, and chained by one statement. */
+const olderPage = 50;
 
 /** Attempts at the next position. Another writer has taken it at each lost one. */
 const attempts = 1_000;
@@ -94,5 +97,53 @@ export async function* trailLines(
     if (last === undefined || found.length < page) return;
     if (after === undefined) high = last;
     else low = last;
+  }
+}
+
+/**
+ * Chains the events that the version before wrote, beside running sidecars, and adds one that says so. An interrupted run is continued
+ * by the next one.
+ *
+ * @param run carries out each statement outside of transactions, so that no change waits for this process
+ * @param begun the event; it gets the number of `events`
+ * @throws AccountsError
+ */
+export async function chainOlder(
+  run: Query,
+  begun: AuditEvent,
+  options: TrailOptions,
+): Promise<readonly AppendedEvent[]> {
+  let events = 0;
+  for await (const found of olderEvents(run)) {
+    await record(run, found, options);
+    events += found.length;
+  }
+  return events === 0 ? [] : record(run, [{ ...begun, details: { events } }], options);
+}
+
+/** The events of the version before that are not chained, as lines that belong to no chain. */
+export async function* olderLines(run: Query): AsyncIterable<Line> {
+  for await (const found of olderEvents(run)) {
+    for (const { at, ...event } of found)
+      yield { bytes: Buffer.from(JSON.stringify({ ...event, at: new Date(at).toISOString() })) };
+  }
+}
+
+/** The events of the version before that are not chained, in the order of writing. */
+async function* olderEvents(run: Query): AsyncIterable<readonly AuditEvent[]> {
+  for (let last: number | undefined = 0; last !== undefined;) {
+    // A time that no clock has is the earliest. A scalar subquery, unlike NOT EXISTS, is never planned as a scan of the whole trail.
+    const found: (AuditEvent & { readonly older: number })[] = await run(
+      `SELECT position::float8 AS older, CASE WHEN isfinite(at) THEN round(extract(epoch FROM at) * 1000) ELSE 0 END::float8 AS at,
+          actor, action, account_id AS account, details
+        FROM envelope_sidecar.audit
+        WHERE position > $1 AND (
+          SELECT true FROM envelope_sidecar.trail
+          WHERE line::jsonb ? 'older' AND (line::jsonb ->> 'older')::bigint = audit.position) IS NULL
+        ORDER BY position LIMIT ${olderPage}`,
+      [last],
+    );
+    yield found.map((event) => ({ ...event, account: event.account ?? undefined }));
+    last = found.at(olderPage - 1)?.older;
   }
 }
