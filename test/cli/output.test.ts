@@ -133,12 +133,11 @@ describe('a pipe that is read slowly', () => {
   });
 });
 
+// every-command.test.ts has all commands, on streams; these are pipes and disks of the system.
 describe('a reader that closes the pipe', () => {
   test.each([
-    ['seal', `echo '{"a":1}' | sidecar seal`],
     ['open', `echo '{"a":1}' | sidecar seal | sidecar open`],
     ['check', 'sidecar check'],
-    ['help', 'sidecar --help'],
     ['demo', 'sidecar demo --free-ports'],
   ])('ends `%s` quietly', async (_, line) => {
     const { stderr } = await shell(`{ ${line}; echo "ended $?" >&2; } | true`);
@@ -162,14 +161,11 @@ describe('a reader that closes the pipe', () => {
 });
 
 describe('a full disk', () => {
-  test.each(['--help', '--version', 'check', 'accounts list', 'accounts list --json'])(
-    'makes `%s` fail with the reason',
-    async (command) => {
-      const { stdout, stderr } = await shell(`{ sidecar ${command} >/dev/full; } 2>&1; echo "$?" >&2`);
-      expect(stdout).toBe('cannot write the output: ENOSPC: no space left on device, write\n');
-      expect(stderr).toBe('1\n');
-    },
-  );
+  test.each(['--help', 'accounts list'])('makes `%s` fail with the reason', async (command) => {
+    const { stdout, stderr } = await shell(`{ sidecar ${command} >/dev/full; } 2>&1; echo "$?" >&2`);
+    expect(stdout).toBe('cannot write the output: ENOSPC: no space left on device, write\n');
+    expect(stderr).toBe('1\n');
+  });
 
   test.runIf(mayMount)('that takes part of the output makes the command fail', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });

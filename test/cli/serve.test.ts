@@ -266,23 +266,6 @@ describe('a reload', () => {
     expect(values.get(at)).toBeGreaterThan(before.values.get(at) ?? NaN);
   });
 
-  test('accepts a new API key and refuses a removed one', async () => {
-    const { sidecar, folder } = await serveBefore(await startUpstream());
-    const added = 'sk_test_addedaddedaddedadded';
-    expect(await statusWith(sidecar, added)).toBe(401);
-    folder.replace({ 'accounts.yaml': accountsFile(globexEntry(keys.globex, added)) });
-    // Repeated attempts with the key would count as an attack.
-    await sidecar.untilEntries('configuration reloaded');
-    expect([await statusWith(sidecar, added), await statusWith(sidecar, keys.globex)]).toEqual([200, 200]);
-    const entry = globexEntry(keys.globex, added);
-    const [first, second] = entry['keys'] as object[];
-    folder.write({
-      'accounts.yaml': accountsFile({ ...entry, keys: [{ ...first, revokedAt: '2026-11-02' }, second] }),
-    });
-    await sidecar.untilEntries('configuration reloaded', 2);
-    expect([await statusWith(sidecar, added), await statusWith(sidecar, keys.globex)]).toEqual([200, 401]);
-  });
-
   test('after a swap of `..data` uses the new credentials at once and no others', async () => {
     const { origin } = await startUpstream();
     const version = (credentials: object): Contents => ({

@@ -6,6 +6,7 @@ import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { refusals } from '../../src/errors.ts';
 import { describeUnless } from '../support/describe-unless.ts';
+import { blocksIn } from '../support/snippets.ts';
 import { missingTools } from '../support/tools.ts';
 import { render } from './manifests.ts';
 
@@ -14,13 +15,7 @@ const guide = globSync('docs/operators/*.md')
   .map((file) => readFileSync(file, 'utf8'))
   .join('\n');
 
-/** The code blocks of a language, without the indentation of the list around them. */
-function blocks(language: string): string[] {
-  const fenced = guide.matchAll(new RegExp(`^( *)\`\`\`${language}\n([^]*?)^ *\`\`\`$`, 'gm'));
-  return [...fenced].map(([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
-}
-
-const commands = blocks('sh').flatMap((block) => block.trim().split('\n'));
+const commands = blocksIn(guide, 'sh').flatMap((block) => block.trim().split('\n'));
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'operators-'));
@@ -82,7 +77,7 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
     const own = folder();
     cpSync('test/deploy/own-deployment/deployments.yaml', join(own, 'deployments.yaml'));
     cpSync('deploy/overlays/live/sidecar.yaml', join(own, 'sidecar.yaml'));
-    const shown = blocks('yaml').find((block) => block.startsWith('components:')) ?? '';
+    const shown = blocksIn(guide, 'yaml').find((block) => block.startsWith('components:')) ?? '';
     const filled = shown
       .replaceAll('../path/to/deploy', relative(own, resolve('deploy')))
       .replace('sha256:…', `sha256:${'0'.repeat(64)}`)
@@ -125,7 +120,7 @@ describeUnless(missingTools('promtool'), 'the guide for operators, with promtool
 
   test('shows a scrape configuration that Prometheus accepts', () => {
     const path = folder();
-    const shown = blocks('yaml').find((block) => block.startsWith('scrape_configs:')) ?? '';
+    const shown = blocksIn(guide, 'yaml').find((block) => block.startsWith('scrape_configs:')) ?? '';
     // The Prometheus of Debian is built without the discovery of Kubernetes.
     const discovery = /kubernetes_sd_configs:\n +- role: pod/;
     expect(shown).toMatch(discovery);

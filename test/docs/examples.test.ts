@@ -1,18 +1,12 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config/load.ts';
 import { runCommand } from '../support/cli.ts';
 import { accountsFile, Folder, sidecarFile, type Contents } from '../support/folder.ts';
+import { blocks } from '../support/snippets.ts';
 import { startApi, token } from '../operators/api.ts';
-
-/** The code blocks of a language on a page, without the indentation of the list around them. */
-function blocks(page: string, language: string): string[] {
-  const fenced = readFileSync(page, 'utf8').matchAll(new RegExp(`^( *)\`\`\`${language}\n([^]*?)^ *\`\`\`$`, 'gm'));
-  return [...fenced].map(([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
-}
 
 const upstream = 'http://127.0.0.1:1';
 

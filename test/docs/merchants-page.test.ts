@@ -1,29 +1,20 @@
-import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { problems } from '../../src/operators/problems.ts';
+import { blocks, runSnippet } from '../support/snippets.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { dashboard, startApi, storeAt, type TestApi } from '../operators/api.ts';
 
-const page = readFileSync('docs/operators/merchants-page.md', 'utf8');
-const [functions = '', ...uses] = [...page.matchAll(/^```js run\n([^]*?)^```$/gm)].map(([, code = '']) => code);
+const page = 'docs/operators/merchants-page.md';
+const [functions = '', ...uses] = blocks(page, 'js run');
 const own = 'token-of-the-dashboard-for-acme-alone';
 
 /** Runs code of the page as its backend would; resolves with its output, line by line. */
 async function run(code: string, API: string): Promise<string[]> {
-  const child = spawn(process.execPath, ['--input-type=module', '-'], {
-    env: { ...process.env, API, TOKEN: own },
-    stdio: 'pipe',
-  });
-  const exit = new Promise((resolve) => void child.once('close', resolve));
-  child.stdin.end(code);
-  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
-  expect({ exit: await exit, stderr }).toEqual({ exit: 0, stderr: '' });
-  return stdout.trim().split('\n');
+  return (await runSnippet(code, 'js', { API, TOKEN: own })).trim().split('\n');
 }
 
 describeWithPostgres('docs/operators/merchants-page.md', () => {
@@ -31,7 +22,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
 
   /** The API with two accounts, and the token that the page shows for one of them. */
   async function withMerchants(): Promise<TestApi> {
-    const [, shown = ''] = /^```yaml\n([^]*?)^```$/m.exec(page) ?? [];
+    const [shown = ''] = blocks(page, 'yaml');
     const { operators } = parse(shown) as {
       operators: { tokens: [{ name: string; role: 'operator'; account: string }] };
     };
@@ -79,7 +70,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
 });
 
 test('the codes that the page explains are those of the API', () => {
-  const [, list = ''] = /^Messages for error codes:$([^]*)/m.exec(page) ?? [];
+  const [, list = ''] = /^Messages for error codes:$([^]*)/m.exec(readFileSync(page, 'utf8')) ?? [];
   const codes = [...list.matchAll(/^- (`.*?): /gm)].flatMap(
     ([, names = '']) => names.match(/(?<=`)[a-z]+_?[a-z]+\*?(?=`)/g) ?? [],
   );

@@ -77,46 +77,6 @@ const previous = acmeLive;
 const until = Date.now() + 3_600_000;
 const withOther = { previous: codecOf(previous), until };
 
-/** What a merchant with the pair `acmeTest` meets in the course of a rotation. */
-const states = {
-  'no grace': encryptionOf(acmeTest),
-  'a grace in which its pair is the old one': encryptionOf(previous, { grace: { previous: codecOf(acmeTest), until } }),
-  'a grace in which its pair is the new one': encryptionOf(acmeTest, { grace: withOther }),
-  'the end of the grace': encryptionOf(acmeTest, { grace: { ...withOther, until: 1 } }),
-  'a grace for plaintext': encryptionOf(acmeTest, { grace: { previous: undefined, until } }),
-};
-
-describe.each(Object.entries(states))('with %s', (_state, encryption) => {
-  const environment = (port: number): Record<string, string> => ({
-    BASE: `http://127.0.0.1:${port}`,
-    API_KEY: keys.acme,
-    KEY: acmeTest.key,
-    IV: acmeTest.iv,
-  });
-
-  test('the JavaScript of the page sends a charge and reads a list', async () => {
-    const { sidecar, upstream } = await startGateway({ accounts: [acmeWith(encryption)] });
-    const [code = ''] = blocks(file, 'js run');
-    expect(await runSnippet(code, 'js', environment(sidecar.port))).toBe(
-      '{ status: 200, body: { ok: true } }\n{ status: 200, body: { ok: true } }\n',
-    );
-    expect(upstream.seen.map(({ method, body }) => [method, body])).toEqual([
-      ['POST', '{"amount":1500,"currency":"EUR","reference":"order-1002"}'],
-      ['GET', ''],
-    ]);
-  });
-
-  test('the shell commands of the page send a charge and read the response', async () => {
-    const { sidecar, upstream } = await startGateway({ accounts: [acmeWith(encryption)] });
-    const code = blocks(file, 'sh run').find((block) => block.startsWith('hex()')) ?? '';
-    const sealed = JSON.stringify({ data: encrypted(acmeTest, '{"ok":true}').toString('hex') });
-    expect(await runSnippet(code, 'sh', environment(sidecar.port))).toBe(`${sealed}\n{"ok":true}\n`);
-    expect(upstream.seen.map(({ body }) => body)).toEqual([
-      '{"amount":1500,"currency":"EUR","reference":"order-1001"}',
-    ]);
-  });
-});
-
 test('a rotation goes as the steps of the page say', async () => {
   const [section = ''] = page.split('## Rotate the key and IV').slice(1);
   expect([...section.matchAll(/^(\d)\. /gm)].map(([, step]) => Number(step))).toEqual([1, 2, 3, 4, 5, 6, 7]);

@@ -9,14 +9,14 @@ import { runCommand } from '../support/cli.ts';
 import { startServe } from '../support/command.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, postgresPrograms, usePostgres } from '../support/postgres.ts';
+import { blocksIn } from '../support/snippets.ts';
 
 const page = readFileSync('docs/runbook.md', 'utf8');
 
 /** The code of a section that is marked to be run, without the indentation of a list. */
 function commandsOf(section: string): string {
   const [, body = ''] = page.split(`\n## ${section}\n`);
-  const blocks = body.split('\n## ')[0]?.matchAll(/^( *)```sh run\n([^]*?)^ *```$/gm) ?? [];
-  const code = [...blocks].map(([, indent = '', lines = '']) => lines.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
+  const code = blocksIn(body.split('\n## ')[0] ?? '', 'sh run');
   expect(code).not.toEqual([]);
   return code.join('');
 }

@@ -93,17 +93,6 @@ describe('docs/merchants.md', () => {
     );
   });
 
-  test.each([...sh.map((code) => ['sh', code] as const), ...js.map((code) => ['js', code] as const)])(
-    'shows code that works, in %s: %.40j',
-    async (language, code) => {
-      const { env } = await startDemo();
-      const printed = await runSnippet(code, language, env);
-      // There was a response, and no refusal.
-      expect(printed).toMatch(/object|data|amount/);
-      expect(printed).not.toMatch(/"code"|request_id|error/);
-    },
-  );
-
   test.each(['hex', 'base64'] as const)(
     'shows JavaScript that reads every kind of response, in %s',
     async (encoding) => {

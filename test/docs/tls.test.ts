@@ -11,17 +11,13 @@ import { send } from '../support/client.ts';
 import { startServe } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
+import { blocks } from '../support/snippets.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-const page = readFileSync('docs/operators/tls.md', 'utf8');
-
-function blocks(language: string): string[] {
-  return [...page.matchAll(new RegExp(`^\`\`\`${language}\\n([^]*?)^\`\`\`$`, 'gm'))].map(([, code = '']) => code);
-}
-
-const [certificates = '', byServer = '', byBoth = '', ...others] = blocks('sh run');
-const [server = '', mutual = ''] = blocks('yaml listen');
-const [upstream = ''] = blocks('yaml upstream');
+const page = 'docs/operators/tls.md';
+const [certificates = '', byServer = '', byBoth = '', ...others] = blocks(page, 'sh run');
+const [server = '', mutual = ''] = blocks(page, 'yaml listen');
+const [upstream = ''] = blocks(page, 'yaml upstream');
 
 /** Runs a snippet of the page as a reader would, in the folder of the configuration. */
 async function run(folder: Folder, code: string): Promise<string> {

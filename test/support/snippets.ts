@@ -6,8 +6,13 @@ import { expect } from 'vitest';
 
 /** The blocks of a page with this info string; those with `run` in it are for the reader to run. */
 export function blocks(page: string, language: string): string[] {
+  return blocksIn(readFileSync(page, 'utf8'), language);
+}
+
+/** The same of a text, without the indentation of a list around them. */
+export function blocksIn(text: string, language: string): string[] {
   const fenced = new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\`$`, 'gm');
-  return [...readFileSync(page, 'utf8').matchAll(fenced)].map(([, indent = '', code = '']) =>
+  return [...text.matchAll(fenced)].map(([, indent = '', code = '']) =>
     code.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
   );
 }

@@ -222,16 +222,6 @@ describe('an access line', () => {
     expect(line).toMatchObject({ status: 201, bytes_out: 4 });
     expect(line).toHaveProperty('upstream_error');
   });
-
-  test('of a request aborted at the end of a drain has no response status', async () => {
-    const { sidecar, upstream } = await startGateway({ respond: () => {}, timeouts: { drain: 1 } });
-    const response = wholeOrNot(send(sidecar, 'GET /x', { key: keys.globex }));
-    await eventually('the upstream has the request', () => upstream.heads() === 1);
-    await sidecar.app.stop();
-    expect(await response).toBe('broken off');
-    const [line] = await accessLines(sidecar, 1);
-    expect(line).toMatchObject({ status: 444, closed: 'drain', bytes_out: 0 });
-  });
 });
 
 function wholeOrNot(response: Promise<unknown>): Promise<'whole' | 'broken off'> {
