@@ -30,7 +30,7 @@ export function demoCommands(
   const secretKey = (account: typeof plain): string =>
     account?.keys.find(({ key }) => key?.startsWith('sk_test_') === true)?.key ?? '';
   const publicKey = plain?.keys.find(({ key }) => key?.startsWith('pk_test_') === true)?.key ?? '';
-  const payment = `'{"amount":1000,"currency":"USD"}'`;
+  const payment = `'{"amount":1000,"currency":"EUR"}'`;
   const post = (path: string, key: string, data: string): string => `curl -sw '\\n' ${base}${path} \\
   -H 'Authorization: Bearer ${key}' \\
   -H 'Content-Type: application/json' -d ${data}`;

@@ -54,7 +54,7 @@ describe.each(['bash', 'sh'])('the commands that the demo prints, pasted into %s
 
     // The plaintext that reached the payment core is printed, too.
     await demo.until(() => demo.stdout.split('payment core │').length > 3);
-    expect(demo.stdout).toContain('payment core │ 201 POST /api/s2s/charge acme {"amount":1000,"currency":"USD"}');
+    expect(demo.stdout).toContain('payment core │ 201 POST /api/s2s/charge acme {"amount":1000,"currency":"EUR"}');
     await demo.until(() => demo.stdout.split('refused ').length > 2);
     expect(demo.stdout.split('\n').filter((line) => line.includes('refused '))).toEqual([
       'refused      │ 400 POST /api/s2s/* acme envelope_required',
