@@ -11,7 +11,7 @@ import { CommandFailed } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** The parts of the process that these commands use. */
-type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'env'>;
+type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'env' | 'clock'>;
 
 /** The files of the credentials; without one, `SIDECAR_KEY` or `SIDECAR_IV` of the environment is used. */
 export interface CipherOptions {
@@ -35,7 +35,7 @@ export async function open(io: CipherIo, options: CipherOptions): Promise<void> 
   const text = input.toString().trim();
   const isBare = !text.startsWith('{');
   const body = isBare ? Buffer.from(JSON.stringify({ data: text })) : input;
-  const result = await openEnvelope(body, [opener]);
+  const result = await openEnvelope(body, [opener], { now: io.clock(), memory: new Map() });
   if ('code' in result) throw new CommandFailed(explain(result, body, opener));
   await io.stdout.write(result.plaintext);
 }

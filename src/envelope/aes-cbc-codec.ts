@@ -11,6 +11,7 @@ import { inSlices } from './slices.ts';
 
 /** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format of merchants' systems. */
 export class AesCbcCodec implements EnvelopeCodec {
+  readonly waits = false;
   readonly #credentials: Credentials;
   readonly #encoding: Encoding;
   #lazyAes: AesCbc | undefined;

@@ -1,4 +1,5 @@
 import type { KeyObject } from 'node:crypto';
+import type { EpochMs } from '../times.ts';
 import type { AlgorithmName } from './credentials.ts';
 import type { Encoding } from './encoding.ts';
 
@@ -30,14 +31,26 @@ export interface SealStream {
   end(): string;
 }
 
+/** What a format may need to open a string, besides the credentials. */
+export interface OpenContext {
+  readonly now: EpochMs;
+  /**
+   * What formats remember of the account in the environment, such as nonces against replays, by the format's name. It outlives a
+   * reload, which makes new codecs. The format bounds what it keeps.
+   */
+  readonly memory: Map<string, unknown>;
+}
+
 /** Opens what one account seals in one environment. */
 export interface EnvelopeOpener {
+  /** Whether `open` waits for something, whatever the length. Otherwise a short body is a view of what was read, which is soon overwritten. */
+  readonly waits: boolean;
   /**
    * @param data the string of an envelope, as bytes
-   * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. A promise if it works in slices.
+   * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. A promise if it waits, or works in slices.
    *   Never throws, and takes the same time for every fault of the plaintext, wherever it is.
    */
-  open(data: Buffer): Buffer | OpenReason | Promise<Buffer | OpenReason>;
+  open(data: Buffer, context: OpenContext): Buffer | OpenReason | Promise<Buffer | OpenReason>;
   /**
    * The likely mistake in a string that did not open, for merchants in test. Depends only on the string, never on its
    * plaintext.

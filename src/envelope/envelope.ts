@@ -1,5 +1,5 @@
 import { continueWith } from '../promises.ts';
-import { openReasons, type EnvelopeOpener, type OpenReason } from './codec.ts';
+import { openReasons, type EnvelopeOpener, type OpenContext, type OpenReason } from './codec.ts';
 import { looksLikeCiphertext } from './formats.ts';
 import { isJsonInSlices } from './json.ts';
 import { MemberReader } from './members.ts';
@@ -26,9 +26,12 @@ export interface OpenFailure {
 export function openEnvelope<Opener extends EnvelopeOpener>(
   body: Buffer,
   openers: readonly Opener[],
+  context: OpenContext,
 ): OpenedEnvelope<Opener> | OpenFailure | Promise<OpenedEnvelope<Opener> | OpenFailure> {
   const data = readDataMember(body);
-  return continueWith(data, (found) => (found === undefined ? whyNoData(body) : openData(found, openers, body)));
+  return continueWith(data, (found) =>
+    found === undefined ? whyNoData(body) : openData(found, openers, body, context),
+  );
 }
 
 /** Tries the openers one after another. @param furthest index in `openReasons` of the latest failed check so far */
@@ -36,6 +39,7 @@ function openData<Opener extends EnvelopeOpener>(
   data: Buffer,
   [openedBy, ...others]: readonly Opener[],
   body: Buffer,
+  context: OpenContext,
   furthest = 0,
 ): OpenedEnvelope<Opener> | OpenFailure | Promise<OpenedEnvelope<Opener> | OpenFailure> {
   const reason = openReasons[furthest] ?? 'encoding';
@@ -43,9 +47,9 @@ function openData<Opener extends EnvelopeOpener>(
     // A wrong encoding may be due to bytes that no JSON has.
     return reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
   }
-  return continueWith(openedBy.open(data), (opened) =>
+  return continueWith(openedBy.open(data, context), (opened) =>
     typeof opened === 'string'
-      ? openData(data, others, body, Math.max(furthest, openReasons.indexOf(opened)))
+      ? openData(data, others, body, context, Math.max(furthest, openReasons.indexOf(opened)))
       : { plaintext: opened, openedBy },
   );
 }

@@ -8,6 +8,7 @@ import { asksForWebSocket } from './admit/head.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { runCipherTest } from './body/cipher-test.ts';
 import { inspect } from './body/inspect.ts';
+import type { FormatMemories } from './body/format-memories.ts';
 import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets } from './capacity/budgets.ts';
@@ -35,7 +36,7 @@ const waitingMemory = 3_000;
 const perTick = 8;
 
 /** A request is in progress from `onBegin` to `onClose`. */
-interface ExchangeObserver {
+export interface ExchangeObserver {
   readonly onBegin: (responder: Responder) => void;
   readonly onClose: (responder: Responder) => void;
 }
@@ -58,6 +59,7 @@ export class ExchangeRunner {
   /** One body of a test endpoint is processed in a turn. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
+  readonly #memories: FormatMemories;
   readonly #opener: EnvelopeOpener;
 
   /** @param directory the one in force, which a request may outlive */
@@ -67,13 +69,15 @@ export class ExchangeRunner {
     budgets: Budgets,
     metrics: Metrics,
     observer: ExchangeObserver,
+    memories: FormatMemories,
   ) {
     this.#admission = admission;
     this.#directory = directory;
     this.#budgets = budgets;
     this.#metrics = metrics;
     this.#observer = observer;
-    this.#opener = new EnvelopeOpener(metrics, this.#longBodies);
+    this.#memories = memories;
+    this.#opener = new EnvelopeOpener(metrics, this.#longBodies, memories);
   }
 
   /** Serves one request; never throws. @param snapshot the configuration that it keeps to its end */
@@ -169,7 +173,8 @@ export class ExchangeRunner {
     // Nothing of a request that is known to be broken is forwarded.
     if (http.fault !== undefined) return responder.bodyFails(http.fault);
     if (exchange.test !== undefined) {
-      const refusal = runCipherTest(responder, exchange, exchange.test, this.#cipherTests, this.#longBodies);
+      const context = this.#memories.none();
+      const refusal = runCipherTest(responder, exchange, exchange.test, this.#cipherTests, this.#longBodies, context);
       return continueWith(refusal, (why) => {
         if (why !== undefined) responder.refuse(why);
       });

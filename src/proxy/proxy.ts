@@ -14,7 +14,8 @@ import { peerAddress } from './admit/client-address.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { Budgets } from './capacity/budgets.ts';
 import { ClientConnections, type ClientConnection } from './capacity/connections.ts';
-import { ExchangeRunner } from './exchange.ts';
+import { FormatMemories } from './body/format-memories.ts';
+import { ExchangeRunner, type ExchangeObserver } from './exchange.ts';
 import { observeWith } from './outcome.ts';
 import { startRechecks } from './rechecks.ts';
 import type { Responder } from './respond/responder.ts';
@@ -45,7 +46,7 @@ export class Proxy {
     this.#admission = new Admission(limits.inFlight, recorder, clock);
     const observe = observeWith(log, recorder, clock, () => this.used);
     const directory = (): KeyDirectory => this.#snapshot.directory;
-    this.#runner = new ExchangeRunner(this.#admission, directory, this.#budgets, recorder.metrics, {
+    const observer: ExchangeObserver = {
       onBegin: (responder) => {
         this.active.add(responder);
         if (this.#draining) responder.http.keepAlive = false;
@@ -54,7 +55,9 @@ export class Proxy {
         this.active.remove(responder);
         observe(responder);
       },
-    });
+    };
+    const memories = new FormatMemories(clock);
+    this.#runner = new ExchangeRunner(this.#admission, directory, this.#budgets, recorder.metrics, observer, memories);
     this.#stopRechecks = startRechecks(this.active, directory, clock, log);
   }
 

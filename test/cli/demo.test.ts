@@ -44,10 +44,10 @@ describe.each(['bash', 'sh'])('the commands that the demo prints, pasted into %s
     ).filter((output) => output !== '');
     expect(more).toEqual([]);
     expect(response).toMatch(/^\{"data":"[0-9a-f]+"\}\n$/);
-    const charge = { object: 'transaction', status: 'succeeded', amount: 1000, currency: 'USD' };
+    const charge = { object: 'transaction', status: 'succeeded', amount: 1000, currency: 'EUR' };
     expect(JSON.parse(open ?? '')).toMatchObject(charge);
     expect(JSON.parse(plain ?? '')).toMatchObject(charge);
-    expect(JSON.parse(initialize ?? '')).toMatchObject({ object: 'transaction', amount: 1000, currency: 'USD' });
+    expect(JSON.parse(initialize ?? '')).toMatchObject({ object: 'transaction', amount: 1000, currency: 'EUR' });
     expect(JSON.parse(required ?? '')).toMatchObject({ status: 400, code: 'envelope_required' });
     expect(JSON.parse(forbidden ?? '')).toMatchObject({ status: 403, code: 'key_not_permitted' });
     expect(JSON.parse(cipherTest ?? '')).toEqual({ data: expect.stringMatching(/^(?:[0-9a-f]{32})+$/) as string });

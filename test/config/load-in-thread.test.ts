@@ -10,7 +10,7 @@ import { envelopeOf, send } from '../support/client.ts';
 import { startCommand } from '../support/command.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { listen } from '../support/listen.ts';
-import { acmeLive, acmeTest, enabledOf, keys } from '../support/sidecar.ts';
+import { acmeLive, acmeTest, enabledOf, keys, noMemory } from '../support/sidecar.ts';
 
 const files = { 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() };
 
@@ -133,7 +133,7 @@ describe('loading in another thread', () => {
     const candidates = [current, grace?.previous].filter((each) => each !== undefined);
     expect(candidates).toHaveLength(2);
     for (const sealedWith of [acmeTest, acmeLive]) {
-      const opened = await openEnvelope(Buffer.from(envelopeOf(sealedWith, '{"amount":1}')), candidates);
+      const opened = await openEnvelope(Buffer.from(envelopeOf(sealedWith, '{"amount":1}')), candidates, noMemory);
       expect(opened).toMatchObject({ plaintext: Buffer.from('{"amount":1}') });
     }
   });

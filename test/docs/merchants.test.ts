@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { encrypted, send } from '../support/client.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
-import { acmeLive, acmeTest, codecOf, encryptionOf, keys } from '../support/sidecar.ts';
+import { acmeLive, acmeTest, codecOf, encryptionOf, keys, noMemory } from '../support/sidecar.ts';
 import { blocks, runSnippet } from '../support/snippets.ts';
 
 const file = 'docs/merchants.md';
@@ -48,7 +48,7 @@ describe('the first screen of docs/merchants.md', () => {
     expect(shown).toHaveLength(4);
     expect(encrypted(demo, plaintext).toString(encoding)).toBe(value);
     expect(codecOf(demo, encoding).seal(Buffer.from(plaintext))).toBe(JSON.stringify({ data: value }));
-    expect(codecOf(demo).open(Buffer.from(value))).toEqual(Buffer.from(plaintext));
+    expect(codecOf(demo).open(Buffer.from(value), noMemory)).toEqual(Buffer.from(plaintext));
   });
 
   test('has the fingerprint that openssl computes', () => {

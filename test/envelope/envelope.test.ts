@@ -8,6 +8,7 @@ import { JsonReader } from '../../src/envelope/json-reader.ts';
 import { hintForBody } from '../../src/envelope/hints.ts';
 import { cipher, credentials, iv, key, now, openssl, otherCredentials } from './fixtures.ts';
 import { anyCharacter, runs } from '../support/property.ts';
+import { noMemory } from '../support/sidecar.ts';
 
 const codec = createCodec(credentials, 'hex');
 const otherCodec = createCodec(otherCredentials, 'hex');
@@ -19,7 +20,7 @@ function envelope(data: string): Buffer {
 
 /** The result of opening: the plaintext as text, or the code and reason. */
 function outcomeOf(body: Buffer, candidates = [codec]): string {
-  const result = now(openEnvelope(body, candidates));
+  const result = now(openEnvelope(body, candidates, noMemory));
   if ('plaintext' in result) return result.plaintext.toString();
   return [result.code, result.reason].filter((part) => part !== undefined).join(' ');
 }
@@ -117,7 +118,7 @@ describe('openEnvelope', () => {
     ['a missing last block', hex.slice(0, -32), 'padding'],
     ['ciphertext that was encoded twice', Buffer.from(hex).toString('base64'), 'padding'],
   ])('responds with decryption_failed to %s', (_, data, reason) => {
-    expect(openEnvelope(envelope(data), [codec])).toEqual({ code: 'decryption_failed', reason });
+    expect(openEnvelope(envelope(data), [codec], noMemory)).toEqual({ code: 'decryption_failed', reason });
   });
 
   test.each([
@@ -128,14 +129,14 @@ describe('openEnvelope', () => {
     ['JSON cut short', Buffer.from('{"amount":1')],
   ])('refuses a plaintext that is %s', (_, plaintext) => {
     const body = Buffer.from(codec.seal(plaintext));
-    expect(openEnvelope(body, [codec])).toEqual({ code: 'decryption_failed', reason: 'not_json' });
+    expect(openEnvelope(body, [codec], noMemory)).toEqual({ code: 'decryption_failed', reason: 'not_json' });
   });
 
   test('distinguishes bad padding from bad JSON in the logged reason only', () => {
     const padding = now(
-      openEnvelope(envelope(openssl(key, iv, Buffer.alloc(16, 'x'), '-nopad').toString('hex')), [codec]),
+      openEnvelope(envelope(openssl(key, iv, Buffer.alloc(16, 'x'), '-nopad').toString('hex')), [codec], noMemory),
     );
-    const json = now(openEnvelope(Buffer.from(codec.seal(Buffer.from('x'))), [codec]));
+    const json = now(openEnvelope(Buffer.from(codec.seal(Buffer.from('x'))), [codec], noMemory));
     expect(padding).toMatchObject({ reason: 'padding' });
     expect(json).toMatchObject({ reason: 'not_json' });
     expect({ ...padding, reason: '' }).toEqual({ ...json, reason: '' });
@@ -147,7 +148,7 @@ describe('openEnvelope', () => {
     onTestFinished(() => read.mockRestore());
     const stepsFor = (padded: Buffer, expected: string): unknown => {
       read.mockClear();
-      const opened = now(codec.open(Buffer.from(openssl(key, iv, padded, '-nopad').toString('hex'))));
+      const opened = now(codec.open(Buffer.from(openssl(key, iv, padded, '-nopad').toString('hex')), noMemory));
       expect(typeof opened === 'string' ? opened : 'opened').toBe(expected);
       return read.mock.calls.map(([, from, to]) => [from, to]);
     };
@@ -193,7 +194,7 @@ describe('openEnvelope', () => {
         const flipped = Buffer.from(ciphertext);
         flipped.writeUInt8(flipped.readUInt8(at) ^ (1 << bit), at);
         const body = envelope(flipped.toString('hex'));
-        const result = now(openEnvelope(body, [codec]));
+        const result = now(openEnvelope(body, [codec], noMemory));
         expect(result).toMatchObject({ code: 'decryption_failed' });
         expect(hintForBody(body, 'decryption_failed', codec)).toBe(wrongCredentials);
         if ('reason' in result) reasons.add(result.reason);
@@ -209,7 +210,7 @@ describe('openEnvelope', () => {
         if (body[at] === byte) continue;
         const damaged = Buffer.from(body);
         damaged.writeUInt8(byte, at);
-        expect(openEnvelope(damaged, [codec])).toHaveProperty('code');
+        expect(openEnvelope(damaged, [codec], noMemory)).toHaveProperty('code');
       }
     }
   });
@@ -227,7 +228,7 @@ describe('openEnvelope', () => {
 
   test('opens with the matching candidate and returns it', () => {
     const body = Buffer.from(otherCodec.seal(document));
-    const opened = now(openEnvelope(body, [codec, otherCodec]));
+    const opened = now(openEnvelope(body, [codec, otherCodec], noMemory));
     expect(opened).toMatchObject({ plaintext: document });
     expect('openedBy' in opened && opened.openedBy === otherCodec).toBe(true);
     expect(outcomeOf(body, [codec])).toMatch(/^decryption_failed/);
@@ -291,7 +292,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
         const plaintext = Buffer.from(json);
         const body = Buffer.from(createCodec(credentials, encoding).seal(plaintext));
         expect(isEnvelope(body)).toBe(true);
-        expect(openEnvelope(body, [codec])).toMatchObject({ plaintext });
+        expect(openEnvelope(body, [codec], noMemory)).toMatchObject({ plaintext });
       }),
       { numRuns: runs(100) },
     );

@@ -3,6 +3,7 @@ import { createCodec } from '../../src/envelope/formats.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
 import { inSlices, sliceLength } from '../../src/envelope/slices.ts';
 import { credentials, otherCredentials } from './fixtures.ts';
+import { noMemory } from '../support/sidecar.ts';
 
 describe('inSlices', () => {
   test.each([0, 1, sliceLength])('works on %d bytes at once, without a promise', (length) => {
@@ -45,7 +46,7 @@ describe('a body of several slices', () => {
 
   test('opens with the credentials that fit, byte for byte', async () => {
     for (const body of envelopes) {
-      const opening = openEnvelope(body, [codec, other]);
+      const opening = openEnvelope(body, [codec, other], noMemory);
       expect(opening).toBeInstanceOf(Promise);
       const opened = await opening;
       expect('plaintext' in opened && opened.plaintext.equals(document)).toBe(true);
@@ -53,14 +54,14 @@ describe('a body of several slices', () => {
       expect(await hasEnvelopeShape(body)).toBe(true);
     }
     const escaped = Buffer.from(envelopes[1]?.toString().replaceAll('/', '\\/') ?? '');
-    expect(await openEnvelope(escaped, [codec])).toHaveProperty('plaintext');
+    expect(await openEnvelope(escaped, [codec], noMemory)).toHaveProperty('plaintext');
   });
 
   test('opens beside another one of the same account', async () => {
     const [body = Buffer.alloc(0)] = envelopes;
     const small = Buffer.from(codec.seal(Buffer.from('{"a":1}')));
-    const long = openEnvelope(body, [codec]);
-    expect(openEnvelope(small, [codec])).toMatchObject({ plaintext: Buffer.from('{"a":1}') });
+    const long = openEnvelope(body, [codec], noMemory);
+    expect(openEnvelope(small, [codec], noMemory)).toMatchObject({ plaintext: Buffer.from('{"a":1}') });
     const opened = await long;
     expect('plaintext' in opened && opened.plaintext.equals(document)).toBe(true);
   });
@@ -92,14 +93,16 @@ describe('a body of several slices', () => {
     ['a raw control character', `${sealed.slice(0, -2)}\n"}`, 'envelope_malformed', undefined],
   ])('is refused if it has %s', async (_, body, code, reason) => {
     expect(body.length).toBeGreaterThan(sliceLength);
-    expect(await openEnvelope(Buffer.from(body), [codec])).toEqual(reason === undefined ? { code } : { code, reason });
+    expect(await openEnvelope(Buffer.from(body), [codec], noMemory)).toEqual(
+      reason === undefined ? { code } : { code, reason },
+    );
   });
 
   test('is refused for a fault of the plaintext in any of its slices', async () => {
     for (const at of [0, sliceLength - 1, sliceLength, document.length - 1]) {
       const damaged = Buffer.from(document);
       damaged[at] = 0xff;
-      expect(await openEnvelope(Buffer.from(codec.seal(damaged)), [codec, other])).toEqual({
+      expect(await openEnvelope(Buffer.from(codec.seal(damaged)), [codec, other], noMemory)).toEqual({
         code: 'decryption_failed',
         reason: 'not_json',
       });

@@ -11,6 +11,7 @@ import { ivsFor, keysFor } from '../../src/envelope/candidates.ts';
 import { falseIn, namedIn, type Part } from './claims.ts';
 import { accepted, ciphertexts, strings, bodies, headers } from './slip-list.ts';
 import { encrypt, iv, key } from './slips.ts';
+import { noMemory } from '../support/sidecar.ts';
 
 const noise = Buffer.from('9f3ce1077bd2486ab05519c8e6f4a32d', 'hex');
 
@@ -154,13 +155,13 @@ describe('the list of slips', () => {
     }
     for (const [name, data, cause] of strings) {
       all.push([name, findCause(data, credentials, key, iv) ?? 'it opens', ['form'], cause]);
-      const opened = await openEnvelope(Buffer.from(JSON.stringify({ data })), [codec]);
+      const opened = await openEnvelope(Buffer.from(JSON.stringify({ data })), [codec], noMemory);
       const hint =
         'code' in opened ? hintForBody(Buffer.from(JSON.stringify({ data })), opened.code, codec) : 'it opens';
       all.push([`${name}, in an envelope`, hint, ['form'], cause]);
     }
     for (const [name, body, cause] of bodies) {
-      const opened = await openEnvelope(Buffer.from(body as string), [codec]);
+      const opened = await openEnvelope(Buffer.from(body as string), [codec], noMemory);
       const hint = 'code' in opened ? hintForBody(Buffer.from(body as string), opened.code, codec) : 'it opens';
       all.push([name, hint, ['form'], cause]);
     }
@@ -197,7 +198,7 @@ describe('the list of slips', () => {
     ['a UUID', '{"id":"550e8400e29b41d4a716446655440000"}', /ciphertext must be named/],
     ['a list of amounts', '{"data":[1500,2500]}', /is the list/],
   ])('takes no look for a fact: %s', async (_, body, claim) => {
-    const opened = await openEnvelope(Buffer.from(body), [codec]);
+    const opened = await openEnvelope(Buffer.from(body), [codec], noMemory);
     const hint = 'code' in opened ? hintForBody(Buffer.from(body), opened.code, codec) : 'it opens';
     expect(hint).not.toMatch(claim);
     expect(hint.length).toBeLessThanOrEqual(200);

@@ -18,7 +18,17 @@ import { decrypted, send } from '../support/client.ts';
 import { openConnection, parseResponses } from '../support/connection.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
 import { startServer } from '../support/http1.ts';
-import { acmeTest, codecOf, configOf, credentialsOf, encryptionOf, keys, route, targetOf } from '../support/sidecar.ts';
+import {
+  acmeTest,
+  codecOf,
+  configOf,
+  credentialsOf,
+  encryptionOf,
+  keys,
+  route,
+  targetOf,
+  noMemory,
+} from '../support/sidecar.ts';
 import type { TestUpstream } from '../support/upstream.ts';
 
 const codes = Object.keys(refusals) as RefusalCode[];
@@ -155,7 +165,7 @@ describe('what the hints say of the list of slips arrives as it was written', ()
     ];
     const { rows, upstream } = await ask(all, async ([name, sent]) => {
       const body = Buffer.from(sent as string);
-      const result = await openEnvelope(body, [codec]);
+      const result = await openEnvelope(body, [codec], noMemory);
       return [name, charge, authorization, body, 'code' in result ? hintForBody(body, result.code, codec) : undefined];
     });
     expectEqual(rows);

@@ -1,4 +1,4 @@
-import type { EnvelopeCodec } from '../../src/envelope/codec.ts';
+import type { EnvelopeCodec, OpenContext } from '../../src/envelope/codec.ts';
 import type { Encoding } from '../../src/envelope/encoding.ts';
 import { Writable } from 'node:stream';
 import { Registry } from 'prom-client';
@@ -55,6 +55,9 @@ export function encryptionOf(
 ): EncryptionOn {
   return { type: 'on', current: codecOf(credentials, encoding), createdAt: undefined, grace: undefined, ...more };
 }
+
+/** For formats that remember nothing. */
+export const noMemory: OpenContext = { now: 0, memory: new Map() };
 
 /** Encryption that is enabled. */
 export function enabledOf(encryption: Encryption | undefined): EncryptionOn {

@@ -77,9 +77,13 @@ const steps: readonly (readonly [name: string, bytes: number, work: () => unknow
   ['decode base64', sliceLength, () => decodeInSlices(Buffer.from(Buffer.from(hex, 'hex').toString('base64')))],
   ['check JSON', document.length, () => isJson(document)],
   ['check open brackets', brackets.length, () => isJson(brackets)],
-  ['open an envelope', sealed.length, () => openEnvelope(sealed, [codec])],
-  ['open one with neither of two credentials', slice.length, () => openEnvelope(slice, [codec, codec])],
-  ['refuse open brackets', brackets.length, () => openEnvelope(brackets, [codec])],
+  ['open an envelope', sealed.length, () => openEnvelope(sealed, [codec], { now: 0, memory: new Map() })],
+  [
+    'open one with neither of two credentials',
+    slice.length,
+    () => openEnvelope(slice, [codec, codec], { now: 0, memory: new Map() }),
+  ],
+  ['refuse open brackets', brackets.length, () => openEnvelope(brackets, [codec], { now: 0, memory: new Map() })],
   ['tell plaintext from an envelope', slice.length, () => hasEnvelopeShape(slice)],
   ['tell an envelope on a plain route', slice.length, () => isEnvelope(slice)],
   ...Object.entries(hints).map(
@@ -95,7 +99,11 @@ const steps: readonly (readonly [name: string, bytes: number, work: () => unknow
     'aes-decrypt',
     encryptedSlice.length,
     () =>
-      isJson(encryptedSlice) && codec.open(Buffer.from(atOnce(stringMember(encryptedSlice, 'encrypted_data')) ?? '')),
+      isJson(encryptedSlice) &&
+      codec.open(Buffer.from(atOnce(stringMember(encryptedSlice, 'encrypted_data')) ?? ''), {
+        now: 0,
+        memory: new Map(),
+      }),
   ],
   [
     'diagnosis of a ciphertext',

@@ -1,4 +1,4 @@
-import type { EnvelopeCodec } from '../../envelope/codec.ts';
+import type { EnvelopeCodec, OpenContext } from '../../envelope/codec.ts';
 import { createCodec, parseCredentials } from '../../envelope/formats.ts';
 import { hintForDocument, hintForPlaintext } from '../../envelope/accepted-hints.ts';
 import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/hints.ts';
@@ -25,6 +25,7 @@ export async function runCipherTest(
   test: CipherTest,
   queue: TickQueue,
   longBodies: LongBodies,
+  context: OpenContext,
 ): Promise<Refusal | undefined> {
   const { http, reservation, snapshot } = responder;
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
@@ -52,7 +53,7 @@ export async function runCipherTest(
   try {
     const result = await longBodies.run(responder, read, (body) => {
       if (test === 'encrypt') return encrypt(body, codec);
-      return decrypt(body, codec, (data) => slip ?? findCause(data, credentials, key, iv));
+      return decrypt(body, codec, context, (data) => slip ?? findCause(data, credentials, key, iv));
     });
     if (responder.settled || result instanceof Refusal) return result instanceof Refusal ? result : undefined;
     const { response, hint } = result;
@@ -87,6 +88,7 @@ async function encrypt(document: Buffer, codec: EnvelopeCodec): Promise<TestResu
 async function decrypt(
   body: Buffer,
   codec: EnvelopeCodec,
+  context: OpenContext,
   why: (data: string) => string | undefined,
 ): Promise<TestResult | Refusal> {
   if (!(await isJsonInSlices(body))) {
@@ -94,7 +96,7 @@ async function decrypt(
   }
   const data = await stringMember(body, 'encrypted_data');
   if (data === undefined) return new Refusal('invalid_cipher_test', { hint: hintForMissing(body) });
-  const opened = await codec.open(Buffer.from(data));
+  const opened = await codec.open(Buffer.from(data), context);
   if (!Buffer.isBuffer(opened)) return new Refusal('decryption_failed', { hint: why(data) });
   return { response: opened, hint: hintForPlaintext(opened) };
 }
