@@ -13,19 +13,21 @@ const layout = { lineWidth: 0 } as const;
  * @param before  the accounts of the text, in its order
  * @param changed accounts to be written; those with a new id come last
  * @param removed the ids of accounts to be left out
+ * @param anew    formats the file anew in any case
  */
 export function editedText(
   text: string,
   before: readonly StoredAccount[],
   changed: readonly StoredAccount[],
   removed: readonly string[],
+  anew = false,
 ): string {
   const document = parseDocument(text, { schema: 'core', stringKeys: true, uniqueKeys: false });
   const list = document.get('accounts');
   if (!isSeq(list)) throw new Error('a text that was read as accounts has none');
   const places = new Map(before.map(({ id }, place) => [id, place]));
   const removedPlaces = removed.flatMap((id) => places.get(id) ?? []);
-  const keepsLines = list.flow !== true && removedPlaces.length < before.length && !hasAliases(document);
+  const keepsLines = !anew && list.flow !== true && removedPlaces.length < before.length && !hasAliases(document);
   const spans = keepsLines ? list.items.map((item) => findSpan(text, item)) : [];
   const edits: Edit[] = removedPlaces.map((place) => ({ place, isRemoved: true }));
   const added: Members[] = [];

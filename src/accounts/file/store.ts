@@ -225,14 +225,19 @@ export class FileStore implements Store {
       changed,
     );
     refuseInTheClear(read.accounts, changed);
-    const isRewritten = changed.length > 0 || removed.length > 0;
-    const text = isRewritten ? editedText(read.text, read.accounts, changed, removed) : read.text;
-    const { accounts, problems } = isRewritten ? this.#parse(path, new Files(), text) : { ...read, problems: [] };
     const left = read.accounts.filter(({ id }) => !removed.includes(id));
-    const expected = replaced(left, changed);
-    if (problems.length > 0 || !isDeepStrictEqual(accounts.map(toMembers), expected.map(toMembers))) {
-      throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
-    }
+    const expected = replaced(left, changed).map(toMembers);
+    const edit = (anew: boolean): Content & { readonly problem?: string | undefined } => {
+      if (changed.length === 0 && removed.length === 0) return read;
+      const text = editedText(read.text, read.accounts, changed, removed, anew);
+      const { accounts, problems } = this.#parse(path, new Files(), text);
+      const isExpected = isDeepStrictEqual(accounts.map(toMembers), expected);
+      return { text, accounts, problem: problems[0]?.message ?? (isExpected ? undefined : entangled) };
+    };
+    const inPlace = edit(false);
+    // No layout of a valid file may stop a revocation.
+    const { text, accounts, problem } = inPlace.problem === undefined ? inPlace : edit(true);
+    if (problem !== undefined) throw new AccountsError('store_invalid', `${displayName(path)} ${problem}`);
     return () => {
       if (readVersion(path) !== read.version) return undefined;
       const appended = trail.append(events);

@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { newAccount } from '../../../src/accounts/changes.ts';
+import { revokeKey } from '../../../src/accounts/key-changes.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
@@ -74,4 +75,35 @@ test.each(['fifo', 'garbage', 'link'] as const)('a %s in the place of the tempor
   const store = new FileStore({ file: folder.file('accounts.yaml'), env: {} });
   await add(store, 'a');
   expect((await store.read('a'))?.id).toBe('a');
+});
+
+test.each([
+  ['an anchor', '&base'],
+  ['a tag', '!!map'],
+  ['an anchor with dashes, and a comment', '&the-base # of all'],
+])('an account with %s can be changed, and keeps it', async (_, properties) => {
+  const folder = new Folder({});
+  writeFileSync(
+    folder.file('accounts.yaml'),
+    `accounts:
+  - ${properties}
+    id: a
+    name: A
+    keys:
+      - { id: k1, key: sk_test_aaaaaaaaaaaaaaaaaaaa, createdAt: 2026-11-01 } # leaked?
+  # The other one.
+  - id: b
+    name: B
+`,
+  );
+  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {} });
+  await store.change(['a'], (existing) => {
+    const account = existing.get('a');
+    if (account === undefined) throw new Error('there is no account');
+    return { accounts: [revokeKey(account, 'k1', 1_000)], events: [eventOf('a')], result: undefined };
+  });
+  expect((await store.read('a'))?.keys[0]?.revokedAt).toBe(1_000);
+  expect((await store.read('b'))?.name).toBe('B');
+  const text = readFileSync(folder.file('accounts.yaml'), 'utf8');
+  for (const kept of [properties.split(' ')[0] ?? '', '# leaked?', '# The other one.']) expect(text).toContain(kept);
 });
