@@ -11,7 +11,7 @@ One YAML file configures the sidecar, another one lists the accounts. [config/si
 [config/accounts.yaml](../config/accounts.yaml) configure the demo. \`sidecar init FOLDER\` writes a commented pair.
 
 - \`check --config FILE\` prints \`OK\`, or the problems of both files as \`file:line:column  path  message\` (the first 100) and exits with 78.
-  It never prints a value. A warning does not make a file invalid.
+  The path \`.\` is the whole file. It never prints a value. A warning does not make a file invalid.
 - \`serve\` makes the same checks before it starts, and on each [reload](operators/reload.md).
 
 ## How values are written
@@ -25,7 +25,7 @@ One YAML file configures the sidecar, another one lists the accounts. [config/si
 
 References within the result are not resolved. Paths are relative to the file that names them. \`accounts.file\` is a path, not a reference.
 
-**Durations.** A whole number and a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`180d\`.
+**Durations.** A whole number and a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`180d\`. Timeouts are 24 days (\`24d\`) at most.
 
 **Sizes.** A whole number and a unit: \`512B\`, \`64KiB\`, \`1MiB\`, \`2GiB\`. Without a unit: bytes.
 

@@ -64,7 +64,7 @@ export function isPaddedText(padded: Buffer): boolean {
 
 /** The generic answer: it claims nothing about the key, the IV or the plaintext, because nothing shows it. */
 const noJson =
-  'no JSON comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
+  'neither this key and IV nor the usual mistakes with them give JSON: are they the pair of this environment? ' +
   'Encrypt JSON with AES-256-CBC and PKCS#7';
 
 /**
