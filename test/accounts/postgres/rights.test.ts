@@ -59,6 +59,19 @@ describeWithPostgres('the database roles in the documentation', () => {
     }
     const far = 'INSERT INTO envelope_sidecar.trail SELECT 9007199254740991, line FROM envelope_sidecar.trail LIMIT 1';
     await expect(postgres.psql(url, far)).rejects.toThrow('the trail has no line before this position');
+    const encrypting = storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } });
+    await put(store, encrypting);
+    const long = "'sealed:v1:' || repeat('x', 1048576)";
+    for (const [sql, constraint] of [
+      [
+        `INSERT INTO envelope_sidecar.trail SELECT max(position) + 1, ${long} FROM envelope_sidecar.trail`,
+        'line_length',
+      ],
+      [`UPDATE envelope_sidecar.encryption SET iv = ${long}`, 'credentials_length'],
+      [`UPDATE envelope_sidecar.receipts SET receipt = ${long}`, 'receipt_length'],
+    ] as const) {
+      await expect(postgres.psql(url, sql)).rejects.toThrow(constraint);
+    }
     const older = `INSERT INTO envelope_sidecar.audit (at, actor, action, details) VALUES (now(), 'user:x', 'key_issued', '{}')`;
     await expect(postgres.psql(url, older)).rejects.toThrow('permission denied');
     expect(await postgres.psql(owner, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('2');
