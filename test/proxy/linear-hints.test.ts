@@ -47,7 +47,7 @@ test.each(pieces)('a hint for a long text of %j takes a time that grows with its
 test.each([...pieces, '\t', 'host:', 'chunked', ':chunked '])(
   'so does the hint for an ambiguous head with %j',
   (piece) => {
-    const snapshot = { environmentOf: () => ({ name: 'test' }) } as unknown as GatewaySnapshot;
+    const snapshot = { findEnvironment: () => ({ name: 'test' }) } as unknown as GatewaySnapshot;
     const long = piece.repeat(Math.ceil(16_000 / piece.length));
     const heads = [
       `GET /${long} HTTP/1.1\r\nHost: x`,

@@ -54,7 +54,7 @@ async function sendMany({ port }: Serving, count: number, lastId: string): Promi
 }
 
 /** Enough lines to fill every buffer between the sidecar and a reader that has stopped. */
-const many = 4_000;
+const many = 2_000;
 
 /** Sends more requests than the pipe has room for lines, without reading it. */
 async function withStalledReader(sidecar: Serving): Promise<void> {
