@@ -27,8 +27,9 @@ describeWithPostgres('searches of one token', () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     await postgres.psql(url, slowSearches.sql);
-    onTestFinished(async () => void (await postgres.psql(url, slowSearches.end)));
     const { ask, url: api } = await startApi({ operators, store: storeAt(url + slowSearches.option) });
+    // Before the sidecar ends, which would wait for them.
+    onTestFinished(async () => void (await postgres.psql(url, slowSearches.end)));
     const sleeping = (): Promise<string> =>
       postgres.psql(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
     const search = (sent: string): void => void ask('GET /accounts?search=any', { token: sent }).catch(() => {});
