@@ -23,6 +23,7 @@ test('mutants of a folder of src/ meet the tests of that folder', () => {
   const folders = ['accounts', 'audit', 'envelope', 'http1', 'kms', 'proxy'];
   expect(testsOfMutants()).toEqual(expect.arrayContaining(folders.map((folder) => `test/${folder}/**/*.test.ts`)));
   expect(testsOfMutants()).not.toContain('test/cli/**/*.test.ts');
-  expect(testsOf('src/accounts/file/read.ts')).toBe('test/accounts/**/*.test.ts');
+  expect(testsOf('src/accounts/file/read.ts')).toBe('test/accounts/file/**/*.test.ts');
+  expect(testsOf('src/proxy/admit/head.ts')).toBe('test/proxy/**/*.test.ts');
   expect(testsOf('src/app.ts')).toBe('test/*.test.ts');
 });

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /** What the tests cannot see mutants in: it runs in a browser, or in programs that tests start. */
 const notMutated = /^src\/(?:console|cli|demo)\/|^src\/main\.ts$|\.d\.ts$/;
@@ -8,14 +8,15 @@ const notMutated = /^src\/(?:console|cli|demo)\/|^src\/main\.ts$|\.d\.ts$/;
 /** The tests of the folders of src/ that are mutated, and of the files beside them. A folder's tests have its name. */
 export function testsOfMutants(): string[] {
   const folders = readdirSync('src', { withFileTypes: true }).filter((entry) => entry.isDirectory());
-  const mutated = folders.map(({ name }) => `src/${name}/`).filter((folder) => !notMutated.test(folder));
-  return ['src/', ...mutated].map(testsOf);
+  const mutated = folders.filter(({ name }) => !notMutated.test(`src/${name}/`));
+  return ['test/*.test.ts', ...mutated.map(({ name }) => `test/${name}/**/*.test.ts`)];
 }
 
-/** The tests of a file's folder in src/. */
+/** The tests of a file's folder, or of the nearest one above it that has some. */
 export function testsOf(file: string): string {
-  const [, folder] = /^src\/([^/]+)\//.exec(file) ?? [];
-  return folder === undefined ? 'test/*.test.ts' : `test/${folder}/**/*.test.ts`;
+  let folder = dirname(file).replace(/^src/, 'test');
+  while (!existsSync(folder)) folder = dirname(folder);
+  return folder === 'test' ? 'test/*.test.ts' : `${folder}/**/*.test.ts`;
 }
 
 /** The sources that differ from a commit, uncommitted and new ones included. */
