@@ -110,7 +110,8 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
   test('would be refused with an unknown field, a value outside an enumeration, a wrong type, or without a required field', async () => {
     const { deployment } = podOf(manifestsIn('deploy/base'));
     const changes = [{ replica: 2 }, { strategy: { type: 'Slowly' } }, { replicas: 'two' }, { selector: undefined }];
-    const wrong = changes.map((change) => ({ ...deployment, spec: { ...deployment.spec, ...change } }));
+    const changed = (change: object): object => ({ ...deployment, spec: { ...deployment.spec, ...change } });
+    const wrong = changes.map(changed);
     const problems = (await problemsOf(wrong as unknown as Manifest[])).join('\n');
     expect(problems).toContain(`'"replica"' does not exist`);
     expect(problems).toContain(`'"Slowly"' is not assignable`);
