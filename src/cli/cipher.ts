@@ -35,7 +35,7 @@ export async function open(io: CipherIo, options: CipherOptions): Promise<void> 
   const text = input.toString().trim();
   const isBare = !text.startsWith('{');
   const body = isBare ? Buffer.from(JSON.stringify({ data: text })) : input;
-  const result = await openEnvelope(body, [opener], { now: io.clock(), memory: new Map() });
+  const result = await openEnvelope(body, [opener], { clock: io.clock, memory: () => new Map() });
   if ('code' in result) throw new CommandFailed(explain(result, body, opener));
   await io.stdout.write(result.plaintext);
 }

@@ -33,12 +33,12 @@ export interface SealStream {
 
 /** What a format may need to open a string, besides the credentials. */
 export interface OpenContext {
-  readonly now: EpochMs;
+  readonly clock: () => EpochMs;
   /**
    * What formats remember of the account in the environment, such as nonces against replays, by the format's name. It outlives a
    * reload, which makes new codecs. The format bounds what it keeps.
    */
-  readonly memory: Map<string, unknown>;
+  readonly memory: () => Map<string, unknown>;
 }
 
 /** Opens what one account seals in one environment. */

@@ -17,8 +17,8 @@ class OnceCodec implements EnvelopeCodec {
   async open(data: Buffer, { memory }: OpenContext): Promise<Buffer | OpenReason> {
     await sleep(5);
     const [nonce = '', text = ''] = data.toString().split('.');
-    const seen = (memory.get('once') ?? new Set()) as Set<string>;
-    memory.set('once', seen);
+    const seen = (memory().get('once') ?? new Set()) as Set<string>;
+    memory().set('once', seen);
     if (seen.has(nonce)) return 'encoding';
     seen.add(nonce);
     return Buffer.from(text, 'base64');

@@ -57,7 +57,7 @@ export function encryptionOf(
 }
 
 /** For formats that remember nothing. */
-export const noMemory: OpenContext = { now: 0, memory: new Map() };
+export const noMemory: OpenContext = { clock: () => 0, memory: () => new Map() };
 
 /** Encryption that is enabled. */
 export function enabledOf(encryption: Encryption | undefined): EncryptionOn {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { credentialsOf } from '../../test/support/sidecar.ts';
+import { credentialsOf, noMemory } from '../../test/support/sidecar.ts';
 import { findCause } from '../../src/envelope/diagnosis.ts';
 import { decodeInSlices } from '../../src/envelope/encoding.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
@@ -77,13 +77,9 @@ const steps: readonly (readonly [name: string, bytes: number, work: () => unknow
   ['decode base64', sliceLength, () => decodeInSlices(Buffer.from(Buffer.from(hex, 'hex').toString('base64')))],
   ['check JSON', document.length, () => isJson(document)],
   ['check open brackets', brackets.length, () => isJson(brackets)],
-  ['open an envelope', sealed.length, () => openEnvelope(sealed, [codec], { now: 0, memory: new Map() })],
-  [
-    'open one with neither of two credentials',
-    slice.length,
-    () => openEnvelope(slice, [codec, codec], { now: 0, memory: new Map() }),
-  ],
-  ['refuse open brackets', brackets.length, () => openEnvelope(brackets, [codec], { now: 0, memory: new Map() })],
+  ['open an envelope', sealed.length, () => openEnvelope(sealed, [codec], noMemory)],
+  ['open one with neither of two credentials', slice.length, () => openEnvelope(slice, [codec, codec], noMemory)],
+  ['refuse open brackets', brackets.length, () => openEnvelope(brackets, [codec], noMemory)],
   ['tell plaintext from an envelope', slice.length, () => hasEnvelopeShape(slice)],
   ['tell an envelope on a plain route', slice.length, () => isEnvelope(slice)],
   ...Object.entries(hints).map(
@@ -100,10 +96,7 @@ const steps: readonly (readonly [name: string, bytes: number, work: () => unknow
     encryptedSlice.length,
     () =>
       isJson(encryptedSlice) &&
-      codec.open(Buffer.from(atOnce(stringMember(encryptedSlice, 'encrypted_data')) ?? ''), {
-        now: 0,
-        memory: new Map(),
-      }),
+      codec.open(Buffer.from(atOnce(stringMember(encryptedSlice, 'encrypted_data')) ?? ''), noMemory),
   ],
   [
     'diagnosis of a ciphertext',

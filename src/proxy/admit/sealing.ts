@@ -47,6 +47,11 @@ export function listOpeners({ current, grace }: ActiveEncryption): readonly [Env
   return grace?.previous === undefined ? [current] : [current, grace.previous];
 }
 
+/** Whether opening waits for something, so that the body is needed in a later turn. */
+export function waitsToOpen({ current, grace }: ActiveEncryption): boolean {
+  return current?.waits === true || grace?.previous?.waits === true;
+}
+
 /** Whether plaintext is accepted besides envelopes. */
 export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);

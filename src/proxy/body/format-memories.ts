@@ -6,12 +6,14 @@ import type { EpochMs } from '../../times.ts';
 /** Maximum number of accounts remembered in an environment. The least recently used are forgotten first. */
 const maxAccounts = 10_000;
 
+type Memory = ReturnType<OpenContext['memory']>;
+
 /** What envelope formats remember, by account and environment. It belongs to the proxy, because a reload makes new codecs. */
 export class FormatMemories {
   readonly #clock: () => EpochMs;
   readonly #memories = {
-    test: new LRUCache<string, OpenContext['memory']>({ max: maxAccounts }),
-    live: new LRUCache<string, OpenContext['memory']>({ max: maxAccounts }),
+    test: new LRUCache<string, Memory>({ max: maxAccounts }),
+    live: new LRUCache<string, Memory>({ max: maxAccounts }),
   };
 
   constructor(clock: () => EpochMs) {
@@ -20,13 +22,18 @@ export class FormatMemories {
 
   /** For callers that send their own credentials: nothing is remembered. */
   none(): OpenContext {
-    return { now: this.#clock(), memory: new Map() };
+    return { clock: this.#clock, memory: () => new Map() };
   }
 
+  /** Nothing is looked up before a format asks for it. */
   of(environment: EnvironmentName, account: string): OpenContext {
+    return { clock: this.#clock, memory: () => this.#memoryOf(environment, account) };
+  }
+
+  #memoryOf(environment: EnvironmentName, account: string): Memory {
     const memories = this.#memories[environment];
-    let memory = memories.get(account);
-    if (memory === undefined) memories.set(account, (memory = new Map()));
-    return { now: this.#clock(), memory };
+    const memory = memories.get(account) ?? new Map<string, unknown>();
+    memories.set(account, memory);
+    return memory;
   }
 }

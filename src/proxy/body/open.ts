@@ -6,7 +6,7 @@ import { continueWith } from '../../promises.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';
 import type { UpstreamRequest } from '../../upstream/call.ts';
 import type { Admitted } from '../admit/exchange.ts';
-import { listOpeners, sealingWith, takesPlaintext, type ActiveEncryption } from '../admit/sealing.ts';
+import { listOpeners, sealingWith, takesPlaintext, waitsToOpen, type ActiveEncryption } from '../admit/sealing.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { Responder } from '../respond/responder.ts';
 import type { FormatMemories } from './format-memories.ts';
@@ -47,8 +47,8 @@ export class EnvelopeOpener {
   open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption): Opening {
     const { head } = exchange;
     if (head.framing.type !== 'none' && isEncoded(head)) return new Refusal('unsupported_content_encoding');
-    const waits = listOpeners(encryption).some((opener) => opener.waits);
-    return continueWith(readBody(responder, head, responder.snapshot.limits.requestBody, waits), (sent) => {
+    const { requestBody } = responder.snapshot.limits;
+    return continueWith(readBody(responder, head, requestBody, waitsToOpen(encryption)), (sent) => {
       if (sent instanceof Refusal) return sent;
       if (sent.length === 0) return withoutBody(responder, exchange);
       return this.#longBodies.run(responder, sent, (body) => this.#open(responder, exchange, encryption, body));
@@ -78,32 +78,30 @@ export class EnvelopeOpener {
     if (tooMany !== undefined && exchange.tier === 'secret') return tooMany;
 
     const openers = listOpeners(encryption);
-    return continueWith(
-      openEnvelope(sent, openers, this.#memories.of(environment, principal?.account.id ?? '')),
-      (opened) => {
-        const duration = performance.now() - before;
-        responder.timing.envelope += duration;
-        if (!('code' in opened)) {
-          this.#metrics.envelope(environment, 'open', 'ok', duration / 1_000);
-          const sealing = sealingWith(opened.openedBy, encryption);
-          if (environment === 'test') responder.hint = hintForPlaintext(opened.plaintext);
-          return {
-            exchange: { ...exchange, opened: true, sealing },
-            body: opened.plaintext,
-            bodyFields: sealing.sealer === undefined ? head.plainFields : plaintextFields,
-          };
-        }
-        // A body that is not an envelope is refused, but does not count as a failed decryption.
-        if (opened.code === 'decryption_failed') {
-          this.#metrics.envelope(environment, 'open', 'failed', duration / 1_000);
-          if (subject !== undefined) this.#failures.failed(subject.id, failedKeys.window, before);
-          if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter, reason: opened.reason });
-        }
-        // In live every fault of a ciphertext gets the same response: differences would be a padding oracle.
-        const hint = environment === 'test' ? hintForBody(sent, opened.code, openers[0]) : undefined;
-        return new Refusal(opened.code, { hint, reason: opened.reason });
-      },
-    );
+    const context = this.#memories.of(environment, principal?.account.id ?? '');
+    return continueWith(openEnvelope(sent, openers, context), (opened) => {
+      const duration = performance.now() - before;
+      responder.timing.envelope += duration;
+      if (!('code' in opened)) {
+        this.#metrics.envelope(environment, 'open', 'ok', duration / 1_000);
+        const sealing = sealingWith(opened.openedBy, encryption);
+        if (environment === 'test') responder.hint = hintForPlaintext(opened.plaintext);
+        return {
+          exchange: { ...exchange, opened: true, sealing },
+          body: opened.plaintext,
+          bodyFields: sealing.sealer === undefined ? head.plainFields : plaintextFields,
+        };
+      }
+      // A body that is not an envelope is refused, but does not count as a failed decryption.
+      if (opened.code === 'decryption_failed') {
+        this.#metrics.envelope(environment, 'open', 'failed', duration / 1_000);
+        if (subject !== undefined) this.#failures.failed(subject.id, failedKeys.window, before);
+        if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter, reason: opened.reason });
+      }
+      // In live every fault of a ciphertext gets the same response: differences would be a padding oracle.
+      const hint = environment === 'test' ? hintForBody(sent, opened.code, openers[0]) : undefined;
+      return new Refusal(opened.code, { hint, reason: opened.reason });
+    });
   }
 }
 

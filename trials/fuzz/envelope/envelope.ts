@@ -3,7 +3,7 @@ import { encodings } from '../../../src/envelope/encoding.ts';
 import { hintForBody } from '../../../src/envelope/hints.ts';
 import { createCodec } from '../../../src/envelope/formats.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../../src/envelope/envelope.ts';
-import { acmeLive, acmeTest, credentialsOf } from '../../../test/support/sidecar.ts';
+import { acmeLive, acmeTest, credentialsOf, noMemory } from '../../../test/support/sidecar.ts';
 import { pieces } from '../mutation.ts';
 import { ensure, type Part, type Tally } from '../part.ts';
 import { envelopes } from './arbitrary.ts';
@@ -50,7 +50,7 @@ type AllCredentials = readonly ReturnType<typeof credentialsOf>[];
 function checkOpening(body: Buffer, count: number, credentials: AllCredentials, tally: Tally): void {
   const verdict = verdictOf(body, secrets.slice(0, count));
   const openers = credentials.slice(0, count).map((each) => createCodec(each, 'hex'));
-  const result = openEnvelope(body, openers, { now: 0, memory: new Map() });
+  const result = openEnvelope(body, openers, noMemory);
   const shown = [body.toString('latin1'), verdict];
   if ('plaintext' in verdict) {
     ensure('plaintext' in result, 'what can be opened is opened', ...shown, result);
