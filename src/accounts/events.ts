@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { hashOf, isSignedBy, lineAfter, publicText, tiesOf, type Link } from '../audit/chain.ts';
+import { hashBytes, isSignedBy, lineAfter, publicText, readTies, type Link } from '../audit/chain.ts';
 import type { Line } from '../audit/lines.ts';
 import { AccountsError } from './accounts-error.ts';
 import { auditActions, endList } from './store.ts';
@@ -37,7 +37,7 @@ export function chainEvents(
 ): readonly ChainedEvent[] {
   const [key] = auditKeys;
   const [first] = events;
-  const signer = signerOf(end.chained, auditKeys);
+  const signer = findSigner(end.chained, auditKeys);
   const signed = events.map((event) => [event, key] as const);
   if (first !== undefined && key !== undefined && signer !== key)
     signed.unshift([trailEvent(first, 'audit_key_changed', { key: publicText(key) }), signer ?? key]);
@@ -47,7 +47,7 @@ export function chainEvents(
     const at = new Date(event.at).toISOString();
     const origin = older === undefined ? (event.origin ?? ownOrigin) : undefined;
     const line = lineAfter(last, { older, at, actor, action, account, details, origin, request_id }, signedBy);
-    const appended = { ...event, origin, prev: last.hash, position: last.position + 1, hash: hashOf(line) };
+    const appended = { ...event, origin, prev: last.hash, position: last.position + 1, hash: hashBytes(line) };
     last = appended;
     return { line: line.toString(), appended };
   });
@@ -59,8 +59,8 @@ export function trailEvent(cause: AuditEvent, action: AuditAction, details: Audi
 }
 
 /** The key that signed the last event; undefined: it is not signed. */
-function signerOf(chained: Buffer | undefined, keys: readonly KeyObject[]): KeyObject | undefined {
-  const sig = chained && tiesOf(chained)?.sig;
+function findSigner(chained: Buffer | undefined, keys: readonly KeyObject[]): KeyObject | undefined {
+  const sig = chained && readTies(chained)?.sig;
   if (chained === undefined || sig === undefined) return undefined;
   const signer = keys.find((key) => isSignedBy(chained, sig, key));
   if (signer !== undefined) return signer;
@@ -77,14 +77,14 @@ function signerOf(chained: Buffer | undefined, keys: readonly KeyObject[]): KeyO
  * @param lines in the order of the events; others than of wanted events are left out
  * @param unreadable gets an error for each line that is not an event
  */
-export async function* eventsOf(
+export async function* selectEvents(
   lines: AsyncIterable<Line>,
   filter: EventFilter,
   unreadable = endList,
 ): AsyncIterable<RecordedEvent> {
   for await (const { bytes, position, isTorn } of lines) {
     if (isTorn) continue;
-    const event = eventOf(bytes, Number(position));
+    const event = parseEvent(bytes, Number(position));
     if (event === undefined)
       unreadable(new AccountsError('store_invalid', `line ${position} of the audit trail is not an event`));
     else if (isWanted(event, filter)) yield event;
@@ -104,7 +104,7 @@ const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 const members = 'at actor action account details position older origin request_id prev sig'.split(' ');
 
 /** Undefined if the line is not an event. Without zod, which a running sidecar does not load. */
-function eventOf(line: Buffer, position: number): RecordedEvent | undefined {
+function parseEvent(line: Buffer, position: number): RecordedEvent | undefined {
   try {
     const event = JSON.parse(line.toString()) as Readonly<Record<string, unknown>>;
     const { at, actor, account, details, origin, request_id: requestId } = event;

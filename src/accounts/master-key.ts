@@ -40,7 +40,7 @@ function parseClearKey(line: string): MasterKey | undefined {
   if (bytes?.length !== masterKeyLength) return undefined;
   const key = createSecretKey(bytes);
   bytes.fill(0);
-  return masterKeyOf(key);
+  return createMasterKey(key);
 }
 
 function parseWrappedLine(line: string): MasterKey | undefined {
@@ -70,7 +70,7 @@ export function openedKey({ key }: MasterKey): KeyObject {
 }
 
 /** The key with its check value: the first 5 bytes of the AES-CMAC of 16 zero bytes, in hex (ANSI X9.24-1). */
-export function masterKeyOf(key: KeyObject): MasterKey & { readonly key: KeyObject } {
+export function createMasterKey(key: KeyObject): MasterKey & { readonly key: KeyObject } {
   const encrypted = (block: Buffer): Buffer =>
     createCipheriv(cryptography.checkValue.algorithm, key, null).setAutoPadding(false).update(block);
   // Of one whole block of zeros, the CMAC is the encrypted first subkey (NIST SP 800-38B §6.1).

@@ -29,13 +29,13 @@ const ties =
   /^\{"position":([1-9][0-9]{0,14})(?=,).*,"prev":"([0-9a-f]{64})"(?:,"sig":"([A-Za-z0-9+/]{85}[AQgw]==)")?\}$/s;
 
 /** The ties of a line; undefined if it is not one of a chain. */
-export function tiesOf(line: Buffer): Ties | undefined {
+export function readTies(line: Buffer): Ties | undefined {
   const [, position, prev, sig] = ties.exec(line.toString('latin1')) ?? [];
   return prev === undefined ? undefined : { position: Number(position), prev, sig };
 }
 
 /** SHA-256 of a line, in lower-case hex. */
-export function hashOf(line: Buffer): string {
+export function hashBytes(line: Buffer): string {
   return createHash(cryptography.digest.algorithm).update(line).digest('hex');
 }
 

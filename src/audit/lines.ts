@@ -20,7 +20,7 @@ const chunk = 1 << 16;
 const encoding = 'latin1';
 
 /** The lines of a stream. Memory stays bounded: a longer line than any writer makes is cut off. */
-export async function* linesOf(stream: AsyncIterable<Buffer>): AsyncIterable<Line & { readonly position: number }> {
+export async function* readLines(stream: AsyncIterable<Buffer>): AsyncIterable<Line & { readonly position: number }> {
   let position = 1;
   let rest = '';
   for await (const piece of stream) {

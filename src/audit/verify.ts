@@ -1,5 +1,5 @@
 import { createHash, createPublicKey, type Hash, type KeyObject } from 'node:crypto';
-import { beginning, hashOf, isSignedBy, tiesOf, type Link, type Ties } from './chain.ts';
+import { beginning, hashBytes, isSignedBy, readTies, type Link, type Ties } from './chain.ts';
 import { cryptography } from '../cryptography.ts';
 import type { Line } from './lines.ts';
 
@@ -37,7 +37,7 @@ export interface Report {
 }
 
 /** A line where it stands, whatever its ties say. Undefined ties: it is of no chain. */
-interface Placed extends Link {
+interface PlacedLine extends Link {
   readonly bytes: Buffer;
   readonly ties: Ties | undefined;
 }
@@ -77,12 +77,12 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     return false;
   };
   const isGiven = (by?: KeyObject): boolean => keys.some((each) => by?.equals(each));
-  const takeUnchained = ({ position, bytes }: Placed): void => {
+  const takeUnchained = ({ position, bytes }: PlacedLine): void => {
     if (older?.events === position - 1) older = { events: position, hash: older.hash.update(bytes).update('\n') };
     else fail(position, 'unchained');
   };
-  const takeChained = ({ position, bytes }: Placed, sig: string | undefined): boolean => {
-    const announced = announcementOf(bytes);
+  const takeChained = ({ position, bytes }: PlacedLine, sig: string | undefined): boolean => {
+    const announced = readAnnouncement(bytes);
     if (announced.isTakenOver) takenOver = { position, isLate: isBegun };
     else isBegun ||= announced.key === undefined;
     if (announced.older !== undefined && older !== undefined && older.events > 0) {
@@ -100,9 +100,9 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     return true;
   };
   /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
-  const take = (line: Placed, next?: Ties): boolean => {
+  const take = (line: PlacedLine, next?: Ties): boolean => {
     const { position, hash, ties } = line;
-    const [fault, concerned = position, message] = faultOf(last, line, next);
+    const [fault, concerned = position, message] = findFault(last, line, next);
     if (fault !== undefined) return fail(concerned, fault, message);
     if (ties === undefined) takeUnchained(line);
     else if (!takeChained(line, ties.sig)) return false;
@@ -135,20 +135,20 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
       );
   };
 
-  let line: Placed | undefined;
+  let line: PlacedLine | undefined;
   let isWhole = true;
   for await (const { bytes, position: row, isTorn } of lines) {
     const position = (line?.position ?? 0) + 1;
     if (isTorn) warnings.push('the last line is incomplete, as a crash leaves it, and was not verified');
     if (isTorn) break;
-    const ties = tiesOf(bytes);
+    const ties = readTies(bytes);
     if (stray === undefined && row !== undefined && String(row) !== String(position)) {
       stray = { position, fault: 'moved', message: `stands at position ${row}` };
       saysSo = String(row) === String(ties?.position);
     }
     isWhole = line === undefined || take(line, ties);
     if (!isWhole) break;
-    line = { bytes, position, hash: hashOf(bytes), ties };
+    line = { bytes, position, hash: hashBytes(bytes), ties };
   }
   if (isWhole && (line === undefined || take(line))) end(last);
   // What was removed moves those behind it.
@@ -162,7 +162,7 @@ const notTakenOver = 'and those behind it, of the version before, are not those 
  * What is wrong with the place of a line, the position of another line that it is wrong with, and a message of its own. Only what
  * stands behind it tells.
  */
-function faultOf(before: Before, line: Placed, next?: Ties): readonly [] | readonly [Fault, number?, string?] {
+function findFault(before: Before, line: PlacedLine, next?: Ties): readonly [] | readonly [Fault, number?, string?] {
   const { position, hash, ties } = line;
   const isCovered = next?.prev === hash;
   if (ties === undefined) {
@@ -186,7 +186,7 @@ function faultOf(before: Before, line: Placed, next?: Ties): readonly [] | reado
 }
 
 /** What a line announces: the key that signs from the next line on, what it took over, or that it was itself taken over. */
-function announcementOf(line: Buffer): { key?: KeyObject; older?: Record<string, unknown>; isTakenOver?: true } {
+function readAnnouncement(line: Buffer): { key?: KeyObject; older?: Record<string, unknown>; isTakenOver?: true } {
   try {
     const { action, details, older } = JSON.parse(line.toString()) as {
       action: unknown;

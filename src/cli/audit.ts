@@ -4,7 +4,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import { environmentNames } from '../accounts/api-key.ts';
 import { auditActions, type EventFilter } from '../accounts/store.ts';
 import { identifier, position } from '../accounts/value-types.ts';
-import { linesOf, type Line } from '../audit/lines.ts';
+import { readLines, type Line } from '../audit/lines.ts';
 import { verifyTrail } from '../audit/verify.ts';
 import { cryptography } from '../cryptography.ts';
 import { instant } from '../input/value-types.ts';
@@ -64,7 +64,9 @@ function verifyStore({ store, settings, io }: StoreSession, options: VerifyOptio
 
 function verifyFile(io: CliIo, options: VerifyOptions): Promise<void> | undefined {
   const { trail } = options;
-  return trail === undefined ? undefined : readable(trail, () => verify(io, linesOf(createReadStream(trail)), options));
+  return trail === undefined
+    ? undefined
+    : readable(trail, () => verify(io, readLines(createReadStream(trail)), options));
 }
 
 async function verify(

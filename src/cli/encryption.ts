@@ -98,12 +98,12 @@ async function changeGrace(
 
 async function showEncryption(session: StoreSession, id: string, { environment }: Options): Promise<void> {
   const view = await session.operations.showEncryption(id, environment);
-  const fingerprint = view.enabled ? await fingerprintOf(session, id, environment) : undefined;
+  const fingerprint = view.enabled ? await computeFingerprint(session, id, environment) : undefined;
   await session.show({ ...view, fingerprint }, () => members({ fingerprint, ...listFacts(view) }));
 }
 
 /** Of the credentials in use. Undefined if they do not open: the rest is shown without a master key too. */
-async function fingerprintOf(
+async function computeFingerprint(
   { store, vault, log }: StoreSession,
   id: string,
   environment: EnvironmentName,

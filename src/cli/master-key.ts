@@ -3,7 +3,14 @@ import { text } from 'node:stream/consumers';
 import { Option, type Command } from 'commander';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Keyring } from '../accounts/keyring.ts';
-import { keysFor, masterKeyOf, openedKey, parseMasterKeys, getPlace, type MasterKey } from '../accounts/master-key.ts';
+import {
+  keysFor,
+  createMasterKey,
+  openedKey,
+  parseMasterKeys,
+  getPlace,
+  type MasterKey,
+} from '../accounts/master-key.ts';
 import { sealedTexts } from '../accounts/sealed-texts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { loadKms } from '../config/load.ts';
@@ -44,7 +51,7 @@ async function readKey({ stdin }: CliIo): Promise<KeyObject> {
 
 async function printLine({ stdout, stderr }: CliIo, keyring: Keyring, key: KeyObject): Promise<void> {
   const line = await keyring.wrap(key);
-  await stderr.write(`KCV ${masterKeyOf(key).kcv}\n`);
+  await stderr.write(`KCV ${createMasterKey(key).kcv}\n`);
   await stdout.write(`${line}\n`);
 }
 
@@ -62,7 +69,7 @@ async function rewrap(
 
 async function list(session: StoreSession, { usage }: { readonly usage?: true }): Promise<void> {
   const keys = usage ? await session.masterKeys() : session.settings.masterKeys;
-  const counts = usage && (await usageOf(session, keys));
+  const counts = usage && (await countUsage(session, keys));
   const rows = keys.map((key, i) => ({
     environment: key.environment ?? null,
     place: getPlace(key, keys),
@@ -80,7 +87,7 @@ async function list(session: StoreSession, { usage }: { readonly usage?: true })
 }
 
 /** How many sealed texts of the store each key opens. */
-async function usageOf({ store, unreadable }: StoreSession, keys: readonly MasterKey[]): Promise<readonly number[]> {
+async function countUsage({ store, unreadable }: StoreSession, keys: readonly MasterKey[]): Promise<readonly number[]> {
   const vaults = keys.map((key) => new Vault([key]));
   const counts = keys.map(() => 0);
   for await (const account of store.list(undefined, unreadable)) {

@@ -56,7 +56,7 @@ export async function call<T>(
   // The stream has them too.
   session.on('error', () => {});
   const message = encodeMessage(values);
-  const request = Buffer.concat([prefixOf(message.length), message]);
+  const request = Buffer.concat([encodePrefix(message.length), message]);
   const body = Buffer.alloc(maxResponse);
   const signal = AbortSignal.timeout(timeout);
   const failed = (status: number, why: string): AccountsError => {
@@ -83,7 +83,7 @@ export async function call<T>(
     // One line, which a log can have.
     if (status !== '0') throw failed(Number(status), unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200));
     const response = body.subarray(prefixLength, length);
-    if (length < prefixLength || !body.subarray(0, prefixLength).equals(prefixOf(response.length)))
+    if (length < prefixLength || !body.subarray(0, prefixLength).equals(encodePrefix(response.length)))
       throw new ProtocolError('the response is not one uncompressed message');
     return read(decodeMessage(response));
   } catch (error) {
@@ -100,7 +100,7 @@ export async function call<T>(
 }
 
 /** What stands before a message: that it is not compressed, and its length. */
-function prefixOf(length: number): Buffer {
+function encodePrefix(length: number): Buffer {
   const prefix = Buffer.alloc(prefixLength);
   prefix.writeUInt32BE(length, 1);
   return prefix;
@@ -138,10 +138,10 @@ export function decodeMessage(message: Buffer): Message {
 }
 
 /** A field's bytes. It is absent if it is empty; if it stands twice, the last one counts. */
-export function bytesOf(message: Message, number: number): Buffer {
+export function readBytes(message: Message, number: number): Buffer {
   return message.findLast(([each]) => each === number)?.[1] ?? Buffer.alloc(0);
 }
 
-export function textOf(message: Message, number: number): string {
-  return bytesOf(message, number).toString();
+export function readText(message: Message, number: number): string {
+  return readBytes(message, number).toString();
 }

@@ -1,9 +1,9 @@
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { Keyring } from '../accounts/keyring.ts';
-import { masterKeyLength, masterKeyOf } from '../accounts/master-key.ts';
+import { masterKeyLength, createMasterKey } from '../accounts/master-key.ts';
 import { formatWrappedKey } from '../accounts/wrapped-key.ts';
-import { bytesOf, call, decodeMessage, encodeMessage, textOf, type Plugin } from './grpc.ts';
+import { readBytes, call, decodeMessage, encodeMessage, readText, type Plugin } from './grpc.ts';
 
 /** A key that a Kubernetes KMS v2 plug-in holds. Numbers of fields are those of its kms.proto. @param clock epoch milliseconds */
 export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
@@ -14,12 +14,12 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
       call(plugin, 'Encrypt', [key.export(), randomUUID()], (response) => {
         const annotations = response.filter(([number]) => number === 3).map(([, entry]) => decodeMessage(entry));
         return formatWrappedKey({
-          key_id: textOf(response, 2),
-          ciphertext: bytesOf(response, 1).toString('base64'),
+          key_id: readText(response, 2),
+          ciphertext: readBytes(response, 1).toString('base64'),
           annotations: Object.fromEntries(
-            annotations.map((entry) => [textOf(entry, 1), bytesOf(entry, 2).toString('base64')]),
+            annotations.map((entry) => [readText(entry, 1), readBytes(entry, 2).toString('base64')]),
           ),
-          kcv: masterKeyOf(key).kcv,
+          kcv: createMasterKey(key).kcv,
           created_at: new Date(clock()).toISOString(),
         });
       }),
@@ -30,19 +30,19 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
         encodeMessage([name, Buffer.from(value, 'base64')]),
       );
       return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries], (response) => {
-        const plaintext = bytesOf(response, 1);
+        const plaintext = readBytes(response, 1);
         if (plaintext.length !== masterKeyLength) {
           throw wrong(`${plaintext.length} bytes: a master key has ${masterKeyLength}`);
         }
-        const opened = masterKeyOf(createSecretKey(plaintext));
+        const opened = createMasterKey(createSecretKey(plaintext));
         if (opened.kcv !== key.kcv) throw wrong(`another key, KCV ${opened.kcv} instead of ${key.kcv}`);
         return { ...key, key: opened.key };
       });
     },
     status: () =>
       call(plugin, 'Status', [], (response) => ({
-        healthy: textOf(response, 1).startsWith('v2') && textOf(response, 2) === 'ok',
-        keyId: textOf(response, 3),
+        healthy: readText(response, 1).startsWith('v2') && readText(response, 2) === 'ok',
+        keyId: readText(response, 3),
       })),
   };
 }

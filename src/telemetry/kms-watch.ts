@@ -60,10 +60,10 @@ export function callCounter(registry: Registry): (keyring: Keyring) => Keyring {
     registers: [registry],
   });
   // `kms_unavailable`, `kms_refused`, `master_key_wrong`
-  const outcomeOf = (error: unknown): string =>
+  const toOutcome = (error: unknown): string =>
     error instanceof AccountsError ? error.code.replace(/^.*_/, '') : 'unavailable';
   const count = async <T>(operation: string, call: Promise<T>): Promise<T> => {
-    calls.inc({ operation, outcome: await call.then(() => 'ok', outcomeOf) });
+    calls.inc({ operation, outcome: await call.then(() => 'ok', toOutcome) });
     return call;
   };
   return (keyring) => ({

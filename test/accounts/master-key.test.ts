@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { masterKeyOf, openedKey } from '../../src/accounts/master-key.ts';
+import { createMasterKey, openedKey } from '../../src/accounts/master-key.ts';
 
 /** The whole CMAC of 16 zero bytes, by OpenSSL's own implementation. */
 function cmacOfZeros(key: Buffer): string {
@@ -14,7 +14,7 @@ function cmacOfZeros(key: Buffer): string {
 
 test('the key check values of 100 keys are the beginnings of the CMACs that openssl computes', () => {
   const keys = Array.from({ length: 100 }, () => randomBytes(32));
-  const found = keys.map((key) => masterKeyOf(createSecretKey(key)).kcv);
+  const found = keys.map((key) => createMasterKey(createSecretKey(key)).kcv);
   expect(found).toEqual(keys.map((key) => cmacOfZeros(key).slice(0, 10)));
 });
 

@@ -1,6 +1,6 @@
 import { createDecipheriv, createSecretKey } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { masterKeyOf, parseMasterKeys } from '../../src/accounts/master-key.ts';
+import { createMasterKey, parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { isWrapped, Vault, type Place } from '../../src/accounts/vault.ts';
 
 const hex = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f';
@@ -127,7 +127,7 @@ test('a vault knows whether it has the master key of another vault', () => {
 });
 
 describe('a vault with a master key for test only', () => {
-  const forTest = [{ ...masterKeyOf(createSecretKey(hex, 'hex')), environment: 'test' as const }];
+  const forTest = [{ ...createMasterKey(createSecretKey(hex, 'hex')), environment: 'test' as const }];
   const vault = new Vault(forTest);
   const inLive = { ...place, environment: 'live' } as const;
 

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { beginning, hashOf, isSignedBy, lineAfter, publicText, tiesOf, type Link } from '../../src/audit/chain.ts';
-import { linesOf, type Line } from '../../src/audit/lines.ts';
+import { beginning, hashBytes, isSignedBy, lineAfter, publicText, readTies, type Link } from '../../src/audit/chain.ts';
+import { readLines, type Line } from '../../src/audit/lines.ts';
 import { verifyTrail, type Report, type VerifyOptions } from '../../src/audit/verify.ts';
 
 const newKey = (): KeyObject => generateKeyPairSync('ed25519').privateKey;
@@ -27,7 +27,7 @@ function chained(events: readonly object[], signer?: KeyObject, before: readonly
 
 function endOf(lines: readonly Buffer[]): Link {
   const last = lines.at(-1);
-  return last === undefined ? beginning : { position: lines.length, hash: hashOf(last) };
+  return last === undefined ? beginning : { position: lines.length, hash: hashBytes(last) };
 }
 
 const many = (count: number): object[] => Array.from({ length: count }, (_, i) => event(`account-${i}`));
@@ -63,8 +63,8 @@ test('a line is JSON that ends with the hash of the line before it and its own s
     'prev',
     'sig',
   ]);
-  expect(tiesOf(second)).toMatchObject({ position: 2, prev: hashOf(first) });
-  const { sig = '' } = tiesOf(second) ?? {};
+  expect(readTies(second)).toMatchObject({ position: 2, prev: hashBytes(first) });
+  const { sig = '' } = readTies(second) ?? {};
   expect(isSignedBy(second, sig, createPublicKey(key))).toBe(true);
   expect(isSignedBy(second, sig, otherKey)).toBe(false);
 });
@@ -91,7 +91,7 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
     warnings: [expect.stringMatching(/^events up to 8 are signed by a key that was not given: /)],
   });
   for (const lines of [unsigned, signed]) {
-    const anchors = new Map(lines.map((line, i) => [i + 1, hashOf(line)]));
+    const anchors = new Map(lines.map((line, i) => [i + 1, hashBytes(line)]));
     expect((await verify(lines, { anchors })).problems).toEqual([]);
   }
 });
@@ -177,7 +177,7 @@ describe.each([
   });
 
   test('a cut tail and a history that was written anew show against an anchor', async () => {
-    const anchors = new Map([[5, hashOf(at(4))]]);
+    const anchors = new Map([[5, hashBytes(at(4))]]);
     expect(await faults(lines, { anchors })).toEqual([]);
     expect(await faults(lines.slice(0, 5), { anchors })).toEqual([]);
     expect(await faults(lines.slice(0, 4), { anchors })).toEqual(['5 missing']);
@@ -234,7 +234,7 @@ function members(line: Buffer): object {
 
 test('lines of the version before are whole if the first chained one has their number and hash', async () => {
   const older = many(3).map((each) => Buffer.from(JSON.stringify(each)));
-  const hash = hashOf(Buffer.from(older.map((line) => `${line.toString()}\n`).join('')));
+  const hash = hashBytes(Buffer.from(older.map((line) => `${line.toString()}\n`).join('')));
   const begin = (details: object): object => ({ ...event('none'), action: 'trail_begun', details });
   const whole = chained([begin({ events: 3, sha256: hash }), ...many(3)], undefined, older);
   expect(await faults(whole)).toEqual([]);
@@ -261,7 +261,7 @@ test('lines are split as bytes, however they arrive; one without a newline at th
       bytes.subarray(i * size, (i + 1) * size),
     );
     const found: string[] = [];
-    for await (const { position, bytes, isTorn } of linesOf(each(chunks)))
+    for await (const { position, bytes, isTorn } of readLines(each(chunks)))
       found.push(`${position} ${bytes.toString()}${isTorn ? ' is torn' : ''}`);
     expect(found).toEqual(['1 {"é":1}', '2 ', '3 {"b":2}', '4 {"torn is torn']);
   }
@@ -275,7 +275,7 @@ test('100,000 events are verified in constant memory, a line at a time', async (
     let last: Link = beginning;
     for (let i = 0; i < 100_000; i += 1) {
       const line = lineAfter(last, event('x'), undefined);
-      last = { position: i + 1, hash: hashOf(line) };
+      last = { position: i + 1, hash: hashBytes(line) };
       registry.register(line, undefined);
       held += 1;
       most = Math.max(most, held);

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { beginning, hashOf, lineAfter, publicText } from '../../src/audit/chain.ts';
+import { beginning, hashBytes, lineAfter, publicText } from '../../src/audit/chain.ts';
 import { commandsOn, lines } from '../support/command-line.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeOnEachStore } from '../support/stores.ts';
@@ -20,7 +20,7 @@ function chain(kept: readonly string[], events: readonly object[], key?: KeyObje
   const all = [...kept];
   for (const event of events) {
     const last = all.at(-1);
-    const end = last === undefined ? beginning : { position: all.length, hash: hashOf(Buffer.from(last)) };
+    const end = last === undefined ? beginning : { position: all.length, hash: hashBytes(Buffer.from(last)) };
     all.push(lineAfter(end, event, key).toString());
   }
   return all;

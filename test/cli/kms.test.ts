@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Keyring } from '../../src/accounts/keyring.ts';
-import { masterKeyOf, openedKey, parseMasterKeys } from '../../src/accounts/master-key.ts';
+import { createMasterKey, openedKey, parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { formatWrappedKey } from '../../src/accounts/wrapped-key.ts';
 import type { CliIo } from '../../src/cli/io.ts';
 import { run as runProgram } from '../../src/cli/run.ts';
@@ -222,7 +222,7 @@ describeOnEachStore('with a KMS', (newStore) => {
             key_id: 'toy',
             ciphertext: '',
             annotations: {},
-            kcv: masterKeyOf(key).kcv,
+            kcv: createMasterKey(key).kcv,
             created_at: '2026-11-01T00:00:00Z',
           }),
         ),

@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { masterKeyOf } from '../../src/accounts/master-key.ts';
+import { createMasterKey } from '../../src/accounts/master-key.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import type { Env } from '../../src/yaml/values.ts';
@@ -25,7 +25,7 @@ describe('accounts in PostgreSQL', () => {
     expect(load(`{ postgres: { url: "${url}", masterKey: "${masterKey}" } }`)).toEqual({
       type: 'postgres',
       url,
-      masterKeys: [masterKeyOf(createSecretKey(bytes))],
+      masterKeys: [createMasterKey(createSecretKey(bytes))],
       auditKeys: [],
       cache: 10_000,
       staleFor: 900_000,
@@ -36,13 +36,13 @@ describe('accounts in PostgreSQL', () => {
     const settings = '{ url: "${DATABASE_URL}", masterKey: { file: master }, cache: 5, staleFor: 0s }';
     expect(load(`{ postgres: ${settings} }`, { DATABASE_URL: url })).toMatchObject({
       url,
-      masterKeys: [masterKeyOf(createSecretKey(bytes))],
+      masterKeys: [createMasterKey(createSecretKey(bytes))],
       auditKeys: [],
       cache: 5,
       staleFor: 0,
     });
     expect(load(`{ postgres: { url: "${url}" } }`, { SIDECAR_MASTER_KEY: masterKey })).toMatchObject({
-      masterKeys: [masterKeyOf(createSecretKey(bytes))],
+      masterKeys: [createMasterKey(createSecretKey(bytes))],
       auditKeys: [],
     });
   });

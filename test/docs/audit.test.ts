@@ -3,7 +3,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { beginning, hashOf, lineAfter, publicText, type Link } from '../../src/audit/chain.ts';
+import { beginning, hashBytes, lineAfter, publicText, type Link } from '../../src/audit/chain.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { commandsOn } from '../support/command-line.ts';
 import { describeOnEachStore } from '../support/stores.ts';
@@ -34,7 +34,7 @@ function chained(events: readonly (readonly [object, KeyObject])[]): string[] {
   let last: Link = beginning;
   return events.map(([event, key]) => {
     const line = lineAfter(last, event, key);
-    last = { position: last.position + 1, hash: hashOf(line) };
+    last = { position: last.position + 1, hash: hashBytes(line) };
     return line.toString();
   });
 }

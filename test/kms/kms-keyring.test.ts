@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Keyring } from '../../src/accounts/keyring.ts';
-import { masterKeyOf, openedKey, parseMasterKeys, type MasterKey } from '../../src/accounts/master-key.ts';
+import { createMasterKey, openedKey, parseMasterKeys, type MasterKey } from '../../src/accounts/master-key.ts';
 import { kmsKeyring } from '../../src/kms/kms-keyring.ts';
 import { Folder } from '../support/folder.ts';
 import { startKms } from '../support/kms.ts';
@@ -32,7 +32,7 @@ describe('a master key', () => {
     const line = await keyring.wrap(key);
     expect(line).toMatch(/^kms:v1:[A-Za-z0-9_-]+$/);
     const wrapped = parsed(line);
-    expect(wrapped).toMatchObject({ kcv: masterKeyOf(key).kcv, wrapped: { key_id: 'key-1' } });
+    expect(wrapped).toMatchObject({ kcv: createMasterKey(key).kcv, wrapped: { key_id: 'key-1' } });
     expect(wrapped.key).toBeUndefined();
     kms.rotate();
     expect(openedKey(await keyring.unwrap(wrapped)).equals(key)).toBe(true);

@@ -3,7 +3,7 @@ import { readFileSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { readAccounts } from '../../src/accounts/file/read.ts';
-import { masterKeyOf } from '../../src/accounts/master-key.ts';
+import { createMasterKey } from '../../src/accounts/master-key.ts';
 import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Vault } from '../../src/accounts/vault.ts';
 import type { Config } from '../../src/config/config.ts';
@@ -78,7 +78,7 @@ export function storeAt(url: string): Config['store'] {
   return {
     type: 'postgres',
     url,
-    masterKeys: [masterKeyOf(createSecretKey(Buffer.alloc(32, 1)))],
+    masterKeys: [createMasterKey(createSecretKey(Buffer.alloc(32, 1)))],
     auditKeys: [],
     cache: 100,
     staleFor: 60_000,

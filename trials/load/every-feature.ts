@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { readAccounts } from '../../src/accounts/file/read.ts';
-import { masterKeyOf } from '../../src/accounts/master-key.ts';
+import { createMasterKey } from '../../src/accounts/master-key.ts';
 import { PostgresStore } from '../../src/accounts/postgres/store.ts';
 import { Importer } from '../../src/accounts/transfer/importer.ts';
 import { Vault } from '../../src/accounts/vault.ts';
@@ -147,7 +147,7 @@ async function importInto(url: string, accounts: Contents): Promise<void> {
     // JSON is YAML.
     writeFileSync(path, JSON.stringify(accounts));
     const file = new YamlFile(path, new Files());
-    const vault = new Vault([masterKeyOf(createSecretKey(masterKey))]);
+    const vault = new Vault([createMasterKey(createSecretKey(masterKey))]);
     const stored = readAccounts(file, {}, vault);
     if (file.problems.length > 0) throw new Error(JSON.stringify(file.problems));
     const importer = new Importer({ store, vault, clock: Date.now }, vault, 'user:trial');

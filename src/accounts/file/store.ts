@@ -10,7 +10,7 @@ import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import type { TrailOptions } from '../events.ts';
 import { isSelected } from '../conditions.ts';
-import { eventsOf } from '../events.ts';
+import { selectEvents } from '../events.ts';
 import { readAccounts, withKeysFrom } from './read.ts';
 import { editedText } from './edit.ts';
 import { fileError, isSystemError } from './failures.ts';
@@ -121,7 +121,7 @@ export class FileStore implements Store {
   }
 
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    return eventsOf(this.#lines(filter), filter, unreadable);
+    return selectEvents(this.#lines(filter), filter, unreadable);
   }
 
   trail(after = 0): AsyncIterable<Line> {

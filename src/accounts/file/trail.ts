@@ -11,8 +11,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { beginning, hashOf, tiesOf } from '../../audit/chain.ts';
-import { fromEnd, linesOf, type Line } from '../../audit/lines.ts';
+import { beginning, hashBytes, readTies } from '../../audit/chain.ts';
+import { fromEnd, readLines, type Line } from '../../audit/lines.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../events.ts';
@@ -46,12 +46,12 @@ export class Trail {
     const [first] = events;
     if (first === undefined) return [];
     return this.#on(this.#path, (file) => {
-      const { torn, ...end } = endOf(file);
+      const { torn, ...end } = findEnd(file);
       if (torn.length > 0) this.#setAside(torn, file);
       const { size } = fstatSync(file);
       // What is there was written by the version before.
       const older = end.chained === undefined && size > 0 ? readFileSync(this.#path) : undefined;
-      const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: hashOf(older) });
+      const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: hashBytes(older) });
       const chained = chainEvents(end, begun === undefined ? events : [begun, ...events], this.#options);
       try {
         // `writeSync` would return after a part if the disk is almost full.
@@ -81,7 +81,7 @@ export class Trail {
   /** As of a store. */
   async *lines({ before = Infinity, after }: EventFilter): AsyncIterable<Line> {
     if (!isFile(this.#path)) return;
-    const lines = after === undefined ? this.#newestFirst() : linesOf(createReadStream(this.#path));
+    const lines = after === undefined ? this.#newestFirst() : readLines(createReadStream(this.#path));
     for await (const line of lines) if (line.position < before && line.position > (after ?? 0)) yield line;
   }
 
@@ -89,8 +89,8 @@ export class Trail {
   state(seen: number): TrailState {
     let end: Omit<TrailState, 'seenHash'> | undefined;
     for (const { position, bytes } of isFile(this.#path) ? this.#newestFirst() : []) {
-      const hash = hashOf(bytes);
-      end ??= { last: { position, hash }, isSigned: tiesOf(bytes)?.sig !== undefined };
+      const hash = hashBytes(bytes);
+      end ??= { last: { position, hash }, isSigned: readTies(bytes)?.sig !== undefined };
       if (position <= seen || seen === 0) return { ...end, seenHash: position === seen ? hash : undefined };
     }
     return { last: beginning, isSigned: false, seenHash: undefined };
@@ -102,7 +102,7 @@ export class Trail {
     try {
       // Others may write meanwhile.
       const { size } = fstatSync(file);
-      let { position } = endOf(file, size);
+      let { position } = findEnd(file, size);
       const lines = fromEnd(file, size);
       lines.next();
       for (const bytes of lines) yield { position: position--, bytes };
@@ -146,14 +146,14 @@ function isFile(path: string): boolean {
 }
 
 /** The end of a trail: the last line that is chained, and behind it what was added by hand or by the version before. */
-function endOf(file: number, size = fstatSync(file).size): TrailEnd & { readonly torn: Buffer } {
+function findEnd(file: number, size = fstatSync(file).size): TrailEnd & { readonly torn: Buffer } {
   const lines = fromEnd(file, size);
   const torn = lines.next().value ?? Buffer.alloc(0);
   let hash: string | undefined;
   let events = 0;
   for (const line of lines) {
-    hash ??= hashOf(line);
-    const ties = tiesOf(line);
+    hash ??= hashBytes(line);
+    const ties = readTies(line);
     if (ties !== undefined) return { position: ties.position + events, hash, chained: line, torn };
     events += 1;
   }

@@ -4,7 +4,7 @@ import type { Line } from '../../audit/lines.ts';
 import type { DailyUses } from '../accounts.ts';
 import type { TrailOptions } from '../events.ts';
 import { refuseReuse } from '../changes.ts';
-import { eventsOf } from '../events.ts';
+import { selectEvents } from '../events.ts';
 import { endList, maxKeysRead } from '../store.ts';
 import type {
   AppendedEvent,
@@ -155,7 +155,7 @@ export class PostgresStore implements Store {
   }
 
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    return eventsOf(trailLines(this.#query('bulk'), filter), filter, unreadable);
+    return selectEvents(trailLines(this.#query('bulk'), filter), filter, unreadable);
   }
 
   async *trail(after = 0): AsyncIterable<Line> {

@@ -1,4 +1,4 @@
-import { beginning, hashOf } from '../../audit/chain.ts';
+import { beginning, hashBytes } from '../../audit/chain.ts';
 import type { Line } from '../../audit/lines.ts';
 import { chainEvents, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
@@ -55,7 +55,7 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
   );
   if (last === undefined) return { ...beginning, chained: undefined };
   const chained = Buffer.from(last.line);
-  return { position: last.position, hash: hashOf(chained), chained };
+  return { position: last.position, hash: hashBytes(chained), chained };
 }
 
 /** Where the trail ends, for any role. @param seen a position whose hash is wanted */

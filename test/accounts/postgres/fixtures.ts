@@ -7,10 +7,10 @@ import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.t
 import type { LookupOutcome, Monitor } from '../../../src/accounts/postgres/monitor.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import type { Store, StoredAccount, StoredEncryption, StoredKey } from '../../../src/accounts/store.ts';
-import { masterKeyOf } from '../../../src/accounts/master-key.ts';
+import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 
-export const masterKey = masterKeyOf(createSecretKey(Buffer.alloc(32, 7)));
+export const masterKey = createMasterKey(createSecretKey(Buffer.alloc(32, 7)));
 export const vault = new Vault([masterKey]);
 
 /** The settings of a sidecar whose accounts are in a database. */

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
-import { masterKeyOf, openedKey } from '../../../src/accounts/master-key.ts';
+import { createMasterKey, openedKey } from '../../../src/accounts/master-key.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
@@ -243,7 +243,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     await send(sidecar, 'GET /', { key });
     const connections = proxy.connections;
     sidecar.app.apply(
-      config(settings(proxy.url, { masterKeys: [masterKeyOf(createSecretKey(openedKey(masterKey).export()))] })),
+      config(settings(proxy.url, { masterKeys: [createMasterKey(createSecretKey(openedKey(masterKey).export()))] })),
     );
     await send(sidecar, 'GET /', { key });
     expect(await scrape(sidecar)).toContain('envelope_sidecar_accounts_lookups_total{outcome="cached"} 1');
@@ -361,7 +361,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
 
 describeWithPostgres('a wrong master key', () => {
   const postgres = usePostgres();
-  const otherKey = masterKeyOf(createSecretKey(Buffer.alloc(32, 99)));
+  const otherKey = createMasterKey(createSecretKey(Buffer.alloc(32, 99)));
   const enable = { encoding: undefined, grace: undefined, replace: false };
   const failing = 'envelope_sidecar_sealed_credentials_failing_ratio';
 

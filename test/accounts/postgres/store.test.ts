@@ -2,7 +2,7 @@ import { createSecretKey } from 'node:crypto';
 import { Client, Pool } from 'pg';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { AccountsError } from '../../../src/accounts/accounts-error.ts';
-import { masterKeyOf } from '../../../src/accounts/master-key.ts';
+import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { pages } from '../../../src/accounts/postgres/pages.ts';
@@ -61,7 +61,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const revoke = "UPDATE envelope_sidecar.api_keys SET revoked_at = '2026-11-01Z'";
     const disable = 'UPDATE envelope_sidecar.encryption SET enabled = false';
     const request = { actor: 'user:test' };
-    const nextKey = masterKeyOf(createSecretKey(Buffer.alloc(32, 8)));
+    const nextKey = createMasterKey(createSecretKey(Buffer.alloc(32, 8)));
     const both = new Vault([masterKey, nextKey]);
 
     /** Carries out `sql` after the account was read and before it is written. */
