@@ -12,7 +12,7 @@ import {
 import { envelopeOf } from '../support/client.ts';
 import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
-import { freePort } from '../support/free-port.ts';
+import { refusingPort } from '../support/free-port.ts';
 import { listen } from '../support/listen.ts';
 import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
@@ -393,8 +393,7 @@ describe('if the upstream', () => {
   );
 
   test.each(['plain', 'sealed'] as const)('refuses connections, the client gets 502 (%s)', async (way) => {
-    const port = await freePort();
-    const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, { limits }));
+    const sidecar = await startSidecar(configOf(`http://127.0.0.1:${refusingPort}`, { limits }));
     for (let round = 0; round < 3; round += 1) {
       const clients = await Promise.all([1, 2, 3, 4].map(() => openConnection(sidecar.port)));
       for (const client of clients) client.send(post(way));

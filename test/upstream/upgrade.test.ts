@@ -12,7 +12,7 @@ import { ignored } from '../support/ask-upstream.ts';
 import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
-import { freePort } from '../support/free-port.ts';
+import { refusingPort } from '../support/free-port.ts';
 import { listen } from '../support/listen.ts';
 import { inFlight } from '../support/metrics.ts';
 import {
@@ -379,8 +379,7 @@ describe('an upstream that does not switch protocols', () => {
   });
 
   test('but refuses the connection makes the response 502', async () => {
-    const port = await freePort();
-    const { client } = await startHandshake(`http://127.0.0.1:${port}`);
+    const { client } = await startHandshake(`http://127.0.0.1:${refusingPort}`);
     expect(parseOnly(await client.untilEnded()).status).toBe(502);
   });
 
