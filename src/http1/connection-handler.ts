@@ -21,6 +21,11 @@ export interface ConnectionHandler {
    * @returns false to close the connection instead
    */
   onHeld(change: number): boolean;
+  /**
+   * The client has sent many small pieces, each of which costs as much as a long one. It is not read until `resume` is called, in a
+   * later turn.
+   */
+  onSmallPieces(resume: () => void): void;
   onError(error: unknown): void;
   /** Called once, after `onClose` of the open exchange. @param error of the socket or the handshake, if there was one */
   onClose(reason: CloseReason, error: Error | undefined): void;

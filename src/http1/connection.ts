@@ -14,7 +14,6 @@ export interface ConnectionOwner {
   readonly isClosing: boolean;
   /** The `Date` field with CRLF before it. */
   readonly dateLine: string;
-  readonly resting: Queue;
   /** For pieces that are not written to the socket at once. */
   readonly pieces: PieceBuffers;
   /** It has closed. */
@@ -63,10 +62,6 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     return this.owner.limits;
   }
 
-  get resting(): Queue {
-    return this.owner.resting;
-  }
-
   /** Whether it waits for a request of which nothing has arrived. */
   get isIdle(): boolean {
     return this.#state === 'head' && this.incoming.isEmpty;
@@ -87,6 +82,10 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  onSmallPieces(resume: () => void): void {
+    this.handler?.onSmallPieces(resume);
   }
 
   onHeadBegins(): void {

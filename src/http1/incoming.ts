@@ -30,8 +30,8 @@ export interface IncomingOwner {
   onHeld(change: number): boolean;
   /** Too much is held or discarded. */
   destroy(reason: 'limit'): void;
-  /** Where clients that send small pieces wait before they are read again. */
-  readonly resting: Queue;
+  /** The client has sent many small pieces. It is not read until `resume` is called, in a later turn. */
+  onSmallPieces(resume: () => void): void;
   /** One of the owner's methods has thrown in a later turn. */
   fail(error: unknown): void;
 }
@@ -180,7 +180,7 @@ export class Incoming {
 
   #rest(): void {
     this.#resting = true;
-    this.#owner.resting.add(() => {
+    this.#owner.onSmallPieces(() => {
       this.#smallPieces = 0;
       this.#resting = false;
       this.#readOn();

@@ -3,15 +3,12 @@ import type { SecureContextOptions, Server as TlsServer, TlsOptions, TLSSocket }
 import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
-import type { Queue } from './incoming.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import type { EpochMs } from '../times.ts';
 
 export interface ListenerOptions {
   readonly limits: ConnectionLimits;
-  /** Where clients that send small pieces wait before they are read again. */
-  readonly resting: Queue;
   /** Certificates and what is demanded of clients; undefined without TLS. */
   readonly tls: TlsOptions | undefined;
   /** For `Date`. */
@@ -41,7 +38,6 @@ export class Listener implements ConnectionOwner {
   readonly server: Server;
   limits: ConnectionLimits;
   isClosing = false;
-  readonly resting: Queue;
   readonly pieces = new PieceBuffers();
   readonly #accept: AcceptConnection;
   readonly #handshakeFailed: OnHandshakeFailure;
@@ -56,7 +52,6 @@ export class Listener implements ConnectionOwner {
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
     this.limits = options.limits;
-    this.resting = options.resting;
     this.#accept = accept;
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
     this.#clock = options.clock;

@@ -4,7 +4,6 @@ import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
 import { listenerOptions, secureContext, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
-import { TickQueue } from './capacity/queues.ts';
 import type { EpochMs } from '../times.ts';
 
 /** The listener of merchants, as the configuration has it. */
@@ -17,8 +16,7 @@ export class MerchantsListener extends Listener {
   constructor(config: Config, clock: () => EpochMs, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
-    const resting = new TickQueue(1);
-    super({ limits: limitsFrom(config), resting, tls: tls && listenerOptions(tls), clock, onHandshakeFailure }, accept);
+    super({ limits: limitsFrom(config), tls: tls && listenerOptions(tls), clock, onHandshakeFailure }, accept);
     this.#clientCa = tls?.clientCa;
     this.#detail = config.log.client;
   }

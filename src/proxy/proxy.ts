@@ -127,6 +127,10 @@ class ConnectionServer implements ConnectionHandler {
     return this.#client.hold(change);
   }
 
+  onSmallPieces(resume: () => void): void {
+    this.#client.rest(resume);
+  }
+
   onError(error: unknown): void {
     this.#log.error({ err: error }, 'connection failed');
   }

@@ -1,7 +1,6 @@
 import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
-import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { settle } from '../support/turns.ts';
 
 test('the rest of what was held keeps little more memory than it is charged for', async () => {
@@ -15,11 +14,12 @@ test('the rest of what was held keeps little more memory than it is charged for'
     onFault: (fault) => expect.fail(fault),
     onBody: () => {},
     onBodyEnd: () => {},
+    onSmallPieces: (resume) => void setImmediate(resume),
     onHeld: (change) => {
       charged += change;
       return true;
     },
-    resting: new TickQueue(1),
+
     destroy: (reason) => expect.fail(reason),
     fail: (error) => expect.fail(String(error)),
   });

@@ -2,7 +2,6 @@ import { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
-import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { settle } from '../support/turns.ts';
 
 const limits = { maxHeadSize: 16_384, maxFields: 100 };
@@ -19,9 +18,10 @@ function incoming(): { readonly from: Incoming; readonly socket: Socket; readonl
     onFault: (fault) => events.push(fault),
     onBody: (piece) => events.push(piece.toString()),
     onBodyEnd: (fault) => events.push(fault ?? 'end'),
+    onSmallPieces: (resume) => void setImmediate(resume),
     onHeld: () => true,
     destroy: (reason) => events.push(reason),
-    resting: new TickQueue(1),
+
     fail: (error) => events.push(String(error)),
   });
   return { from, socket, events };

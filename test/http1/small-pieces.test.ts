@@ -4,7 +4,6 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
-import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { Listener } from '../../src/http1/listener.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -19,7 +18,7 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
   let held = 0;
   const connections: ServerConnection[] = [];
   const { server } = new Listener(
-    { limits: { ...limits, ...times }, resting: new TickQueue(1), tls: { cert, key }, clock: Date.now },
+    { limits: { ...limits, ...times }, tls: { cert, key }, clock: Date.now },
     (connection) => {
       connections.push(connection);
       return {
@@ -27,6 +26,7 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
         onFault: () => {},
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
+        onSmallPieces: (resume) => void setImmediate(resume),
         onHeld: (change) => {
           held += change;
           return true;
@@ -76,7 +76,7 @@ test('of a client that sends small pieces, no more are read until its turn comes
   const incoming = new Incoming({
     socket,
     limits,
-    resting: { add: (start) => waiting.push(start) },
+    onSmallPieces: (resume) => void waiting.push(resume),
     onHeadBegins: () => {},
     onHead: () => {},
     onFault: (fault) => expect.fail(fault),

@@ -3,7 +3,6 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import type { KeyDirectory } from '../../src/accounts/key-directory.ts';
 import { refusals, type RefusalCode } from '../../src/errors.ts';
 import { Listener } from '../../src/http1/listener.ts';
-import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { Proxy } from '../../src/proxy/proxy.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -87,7 +86,6 @@ async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent
       limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts },
       tls: undefined,
       clock: Date.now,
-      resting: new TickQueue(1),
     },
     (connection) => proxy.accept(connection),
   );

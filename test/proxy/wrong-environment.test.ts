@@ -3,7 +3,6 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
 import { Operations } from '../../src/accounts/operations.ts';
 import { Listener } from '../../src/http1/listener.ts';
-import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { Proxy } from '../../src/proxy/proxy.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -57,7 +56,6 @@ async function startOver(directory: KeyDirectory, inFlight: number): Promise<{ r
       limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts },
       tls: undefined,
       clock: Date.now,
-      resting: new TickQueue(1),
     },
     (connection) => proxy.accept(connection),
   );

@@ -3,7 +3,6 @@ import type { CloseReason, ConnectionHandler, ConnectionLimits } from '../../src
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../src/http1/exchange.ts';
 import { Listener } from '../../src/http1/listener.ts';
-import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { listen } from './listen.ts';
 
 /** How a test serves a request. */
@@ -38,7 +37,7 @@ export class TestServer {
       lingerTimeout: 2_000,
     };
     this.listener = new Listener(
-      { limits: { ...limits, ...options }, tls: options.tls, clock: () => 784_111_777_000, resting: new TickQueue(1) },
+      { limits: { ...limits, ...options }, tls: options.tls, clock: () => 784_111_777_000 },
       (connection) => (options.accepts === false ? undefined : this.#accept(connection)),
     );
   }
@@ -56,6 +55,7 @@ export class TestServer {
         exchange.handler = this.outcomes();
         exchange.send(400, [], fault);
       },
+      onSmallPieces: (resume) => void setImmediate(resume),
       onHeld: (change) => {
         if (change > 0 && this.held + change > (this.#options.maxHeld ?? Infinity)) return false;
         this.held += change;

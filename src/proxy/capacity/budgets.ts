@@ -5,6 +5,9 @@ import { WaitQueue } from './queues.ts';
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
 
+/** Those without a valid key, with a public one, and with a secret one of test or live. */
+export type Crowd = 'anonymous' | 'public' | EnvironmentName;
+
 /** The limits that are shared by all requests. */
 export type LimitName = 'connections' | 'inFlight' | 'buffered';
 
@@ -225,6 +228,13 @@ export class Budgets {
 
   isPublic(claim: Claim): boolean {
     return claim.includes(this.#public);
+  }
+
+  /** With whom clients wait for what they can request in any amount. */
+  crowd(claim: Claim): Crowd {
+    if (this.isAnonymous(claim)) return 'anonymous';
+    if (this.isPublic(claim)) return 'public';
+    return claim.includes(this.#test) ? 'test' : 'live';
   }
 
   #forgetIdle(): void {

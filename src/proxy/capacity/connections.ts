@@ -4,7 +4,8 @@ import type { ServerConnection } from '../../http1/connection.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
-import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
+import type { Budgets, Claim, Crowd, Part, Shortage } from './budgets.ts';
+import { TickQueue } from './queues.ts';
 import type { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -36,6 +37,8 @@ export class ClientConnection implements Linked<ClientConnection> {
   #heldClaim: Claim;
   #counted = false;
   #left = false;
+  /** Withdraws it from where it rests. */
+  #endRest: (() => void) | undefined;
   readonly #all: ClientConnections;
 
   /** @param all its limits; it is counted there already */
@@ -136,6 +139,12 @@ export class ClientConnection implements Linked<ClientConnection> {
     return true;
   }
 
+  /** Waits until it may be read again. Strangers do not keep merchants waiting, nor public keys secret ones, nor test live. */
+  rest(resume: () => void): void {
+    const { budgets, resting } = this.#all;
+    this.#endRest = resting[budgets.crowd(this.#claim)].add(resume);
+  }
+
   /** Counts that the sidecar closes it, by this call or by a response that says so. */
   count(reason: ClosingReason): void {
     if (this.#counted) return;
@@ -161,6 +170,7 @@ export class ClientConnection implements Linked<ClientConnection> {
   leave(): void {
     if (this.#left) return;
     this.#left = true;
+    this.#endRest?.();
     this.#moveTo(undefined);
     this.#all.budgets.connections.give(1, this.#claim);
     this.#all.budgets.buffered.give(this.heldBytes, this.#heldClaim);
@@ -176,6 +186,14 @@ export class ClientConnections {
   readonly evictable = new LinkedList<ClientConnection>();
   /** The connections with public keys and without a request in progress, longest idle first. */
   readonly idlePublic = new LinkedList<ClientConnection>();
+
+  /** One client is read again in a turn of each of these. */
+  readonly resting: Readonly<Record<Crowd, TickQueue>> = {
+    anonymous: new TickQueue(1),
+    public: new TickQueue(1),
+    test: new TickQueue(1),
+    live: new TickQueue(1),
+  };
 
   constructor(budgets: Budgets, closings: Closings) {
     this.budgets = budgets;

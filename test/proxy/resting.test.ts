@@ -1,0 +1,63 @@
+import { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { Listener } from '../../src/http1/listener.ts';
+import { ServerConnection } from '../../src/http1/connection.ts';
+import { Budgets, type Crowd } from '../../src/proxy/capacity/budgets.ts';
+import { ClientConnections, type ClientConnection } from '../../src/proxy/capacity/connections.ts';
+import { Closings } from '../../src/telemetry/closings.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { openConnection, parseOnly } from '../support/connection.ts';
+import { authorization, request, start } from '../support/refused.ts';
+import { configOf } from '../support/sidecar.ts';
+
+/** Opens connections of clients that sent many small pieces; `resumed` has those that are read again, in order. */
+function startResting() {
+  const { limits } = configOf('http://127.0.0.1:1');
+  const budgets = new Budgets(limits, true);
+  const closings = new Closings({ connectionClosed: () => {} }, createLogger('silent', { write: () => {} }));
+  const all = new ClientConnections(budgets, closings);
+  const times = { maxHeadSize: 1, maxFields: 1, headTimeout: 1, idleTimeout: 1, lingerTimeout: 1 };
+  const listener = new Listener({ limits: times, tls: undefined, clock: Date.now }, () => undefined);
+  listener.server.emit('close');
+  onTestFinished(() => budgets.stop());
+  const resumed: Crowd[] = [];
+  const rest = (crowd: Crowd): ClientConnection => {
+    const client = all.open(new ServerConnection(new Socket(), false, listener), '127.0.0.1');
+    if (client === undefined) throw new Error('too many connections');
+    if (crowd === 'public') client.identify(budgets.claim('live', 'shop', 'public'));
+    else if (crowd !== 'anonymous') client.identify(budgets.claim(crowd, 'shop', 'secret'));
+    client.rest(() => resumed.push(crowd));
+    return client;
+  };
+  return { rest, resumed };
+}
+
+test('of clients that send small pieces, one is read again in a turn; those who wait keep none with a better key waiting', async () => {
+  const { rest, resumed } = startResting();
+  for (const crowd of ['anonymous', 'public', 'test', 'live'] as const) for (let i = 0; i < 3; i += 1) rest(crowd);
+  await nextTurn();
+  expect(resumed).toEqual(['anonymous', 'public', 'test', 'live']);
+  await nextTurn();
+  expect(resumed).toHaveLength(8);
+});
+
+test('a client that leaves while it waits to be read again takes no turn', async () => {
+  const { rest, resumed } = startResting();
+  rest('anonymous').leave();
+  rest('anonymous');
+  await nextTurn();
+  expect(resumed).toEqual(['anonymous']);
+});
+
+test('a request whose body comes in thousands of small pieces is served', async () => {
+  const { sidecar, upstream } = await start();
+  const client = await openConnection(sidecar.port);
+  client.send(request('POST /notes HTTP/1.1', 'Host: localhost', authorization, 'Content-Length: 2500'));
+  for (let i = 0; i < 2_500; i += 1) {
+    client.send('x');
+    await nextTurn();
+  }
+  expect(parseOnly(await client.untilText('}')).status).toBe(200);
+  expect(upstream.seen[0]?.body).toHaveLength(2_500);
+});
