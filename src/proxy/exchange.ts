@@ -13,6 +13,7 @@ import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/connections.ts';
+import { CrowdQueues } from './capacity/crowd-queues.ts';
 import { TickQueue, type WaitQueue } from './capacity/queues.ts';
 import { Reservation } from './capacity/reservation.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
@@ -30,7 +31,7 @@ import type { MonotonicMs } from '../times.ts';
 const waitingMemory = 3_000;
 
 /**
- * Requests of one tier that start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
+ * Requests of one crowd that start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
  * that a flood of requests without a secret key at most doubles the time of a turn.
  */
 const perTick = 8;
@@ -48,14 +49,10 @@ export class ExchangeRunner {
   readonly #budgets: Budgets;
   readonly #metrics: Metrics;
   readonly #observer: ExchangeObserver;
-  /** Requests without a secret key. Those with a public one do not wait behind anonymous ones. */
-  readonly #queues = { anonymous: new TickQueue(perTick), public: new TickQueue(perTick) };
+  /** Requests without a secret key. */
+  readonly #queues: CrowdQueues;
   /** Connections whose request was refused as `overloaded`, before they are read again. */
-  readonly #overloaded = {
-    anonymous: new TickQueue(perTick),
-    public: new TickQueue(perTick),
-    secret: new TickQueue(perTick),
-  };
+  readonly #overloaded: CrowdQueues;
   /** One body of a test endpoint is processed in a turn. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
@@ -74,6 +71,8 @@ export class ExchangeRunner {
     this.#admission = admission;
     this.#directory = directory;
     this.#budgets = budgets;
+    this.#queues = new CrowdQueues(budgets, perTick);
+    this.#overloaded = new CrowdQueues(budgets, perTick);
     this.#metrics = metrics;
     this.#observer = observer;
     this.#memories = memories;
@@ -104,7 +103,7 @@ export class ExchangeRunner {
         }
         // 3. When it starts: requests without a secret key take turns.
         const start = (): void => attempt(responder, () => this.#start(responder));
-        const queue = exchange.tier === 'secret' ? undefined : this.#queues[exchange.tier];
+        const queue = exchange.tier === 'secret' ? undefined : this.#queues.for(reservation.claim);
         if (queue === undefined || queue.tryStart()) start();
         else waitIn(queue, responder, start);
       });
@@ -151,9 +150,9 @@ export class ExchangeRunner {
   }
 
   readonly #onClose = (responder: Responder): void => {
-    const { client, exchange, refusal } = responder;
+    const { client, refusal, reservation } = responder;
     // It waited for nothing: else each connection of a flood would have a refusal in each turn.
-    if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded[exchange.tier];
+    if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded.for(reservation.claim);
     this.#observer.onClose(responder);
   };
 

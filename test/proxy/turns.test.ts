@@ -5,10 +5,11 @@ import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { oneInATurn, TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
+import { startGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { limitUsed } from '../support/metrics.ts';
 import { authorization, request, start } from '../support/refused.ts';
-import { configOf, globex, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { apiKey, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { onEachResponse, turnsOfResponses, waiter } from '../support/turns.ts';
 
 const keyless = request('GET / HTTP/1.1', 'Host: localhost');
@@ -108,6 +109,28 @@ test.each([
   await Promise.all(strangers.map((client) => client.untilText('missing_api_key')));
   expect(order).toHaveLength(161);
   expect(order.indexOf('merchant')).toBeLessThan(80);
+});
+
+test('a customer of a live shop does not wait behind customers of a test shop', async () => {
+  const shopLive = 'pk_live_globexglobexglobexglobex';
+  const accounts = [{ ...globex, keys: [...globex.keys, apiKey(shopLive)] }];
+  const { sidecar } = await startGateway({ accounts, serves: 'both' });
+  const others = await openConnections(sidecar, 160);
+  const customer = await openConnection(sidecar.port);
+  // Refused at once, so that responses end in the order in which requests begin.
+  const refused = (client: string, host: string, key: string): string =>
+    request(
+      'PUT /api/v1/transactions/initialize HTTP/1.1',
+      `Host: ${host}`,
+      `X-Client: ${client}`,
+      `Authorization: Bearer ${key}`,
+    );
+  const order = orderOfResponses();
+  for (const other of others) other.send(refused('other', 'sandbox.pay.example', keys.globexPublic));
+  customer.send(refused('customer', 'api.pay.example', shopLive));
+  await Promise.all([...others, customer].map((client) => client.untilText('method_not_allowed')));
+  expect(order).toHaveLength(161);
+  expect(order.indexOf('customer')).toBeLessThan(80);
 });
 
 test.each([

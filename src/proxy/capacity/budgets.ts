@@ -5,8 +5,8 @@ import { WaitQueue } from './queues.ts';
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
 
-/** Those without a valid key, with a public one, and with a secret one of test or live. */
-export type Crowd = 'anonymous' | 'public' | EnvironmentName;
+/** Those without a valid key, and those with a public or a secret one of an environment. */
+export type Crowd = 'anonymous' | `${EnvironmentName}Public` | EnvironmentName;
 
 /** The limits that are shared by all requests. */
 export type LimitName = 'connections' | 'inFlight' | 'buffered';
@@ -233,8 +233,8 @@ export class Budgets {
   /** With whom clients wait for what they can request in any amount. */
   crowd(claim: Claim): Crowd {
     if (this.isAnonymous(claim)) return 'anonymous';
-    if (this.isPublic(claim)) return 'public';
-    return claim.includes(this.#test) ? 'test' : 'live';
+    const environment = claim.includes(this.#test) ? 'test' : 'live';
+    return this.isPublic(claim) ? `${environment}Public` : environment;
   }
 
   #forgetIdle(): void {

@@ -4,8 +4,8 @@ import type { ServerConnection } from '../../http1/connection.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
-import type { Budgets, Claim, Crowd, Part, Shortage } from './budgets.ts';
-import { TickQueue } from './queues.ts';
+import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
+import { CrowdQueues } from './crowd-queues.ts';
 import type { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -139,10 +139,9 @@ export class ClientConnection implements Linked<ClientConnection> {
     return true;
   }
 
-  /** Waits until it may be read again. Strangers do not keep merchants waiting, nor public keys secret ones, nor test live. */
+  /** Waits until it may be read again. */
   rest(resume: () => void): void {
-    const { budgets, resting } = this.#all;
-    this.#endRest = resting[budgets.crowd(this.#claim)].add(resume);
+    this.#endRest = this.#all.resting.for(this.#claim).add(resume);
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */
@@ -187,16 +186,12 @@ export class ClientConnections {
   /** The connections with public keys and without a request in progress, longest idle first. */
   readonly idlePublic = new LinkedList<ClientConnection>();
 
-  /** One client is read again in a turn of each of these. */
-  readonly resting: Readonly<Record<Crowd, TickQueue>> = {
-    anonymous: new TickQueue(1),
-    public: new TickQueue(1),
-    test: new TickQueue(1),
-    live: new TickQueue(1),
-  };
+  /** Clients that have sent many small pieces. */
+  readonly resting: CrowdQueues;
 
   constructor(budgets: Budgets, closings: Closings) {
     this.budgets = budgets;
+    this.resting = new CrowdQueues(budgets, 1);
     this.closings = closings;
   }
 

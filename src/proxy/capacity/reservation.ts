@@ -28,6 +28,11 @@ export class Reservation implements Waiter {
     this.#makeRoom = makeRoom;
   }
 
+  /** Whom the request is billed to. */
+  get claim(): Claim {
+    return this.#claim;
+  }
+
   /** Sets who is billed from now on. */
   identify(claim: Claim): void {
     this.#claim = claim;
