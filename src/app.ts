@@ -106,7 +106,7 @@ export class App {
     this.#handshakes = new HandshakeFailures(registry, log);
     const failed = this.#handshakes.of('merchants');
     this.#merchants = new MerchantsListener(config, clock, (connection) => this.#proxy.accept(connection), failed);
-    accountMetrics(registry, () => this.#accounts.tally());
+    accountMetrics(registry, () => this.#accounts.stats());
     certificateMetrics(registry, () => listCertificates(this.#config));
     limitMetrics(registry, () => this.#limits());
     inFlightMetric(registry, () => this.#proxy.active.size);
@@ -246,7 +246,7 @@ export class App {
       needsRestart: needsRestart(this.#started, this.#config),
       database: this.#accounts.database?.state,
       limits: this.#limits(),
-      tally: this.#accounts.tally(),
+      accountStats: this.#accounts.stats(),
     };
   }
 

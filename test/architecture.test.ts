@@ -242,7 +242,7 @@ describe('src/', () => {
   test('only the path of a request, operators’ turns and the drain measure durations', () => {
     expect(
       mentions(stopwatch, (file) =>
-        /^(?:main\.ts|app\.ts|promises\.ts|operators\/turns\.ts|proxy\/|upstream\/|http1\/)/.test(file),
+        /^(?:main\.ts|app\.ts|promises\.ts|operators\/owner-queues\.ts|proxy\/|upstream\/|http1\/)/.test(file),
       ),
     ).toEqual([]);
   });

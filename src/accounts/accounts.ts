@@ -1,8 +1,8 @@
 import type { Account } from './account.ts';
 import type { DirectoryState, KeyDirectory } from './key-directory.ts';
-import type { PlainOperations } from './plain-operations.ts';
+import type { RemoteOperations } from './operations-rpc.ts';
 import type { TrailState } from './store.ts';
-import type { AccountStats } from './tally.ts';
+import type { AccountStats } from './account-stats.ts';
 import type { Vault } from './vault.ts';
 import type { EpochMs } from '../times.ts';
 
@@ -11,7 +11,7 @@ export interface Accounts {
   /** Looks keys up for requests. */
   readonly directory: KeyDirectory;
   /** For changes by operators. */
-  readonly operations: PlainOperations;
+  readonly operations: RemoteOperations;
   /** Unwraps the credentials of accounts in the store. */
   readonly vault: Vault;
   /** Undefined if the accounts are in a file. */
@@ -23,7 +23,7 @@ export interface Accounts {
   /** Where the audit trail ends. @param seen a position whose hash is wanted; 0: none */
   trailState(seen: number): Promise<TrailState>;
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
-  tally(): AccountStats | undefined;
+  stats(): AccountStats | undefined;
   close(): Promise<void>;
 }
 

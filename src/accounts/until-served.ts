@@ -3,7 +3,7 @@ import type { Account } from './account.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { KeyDirectory } from './key-directory.ts';
 import { unwrapIfPossible } from './unwrap-account.ts';
-import type { PlainOperations } from './plain-operations.ts';
+import type { RemoteOperations } from './operations-rpc.ts';
 import type { Vault } from './vault.ts';
 
 /**
@@ -14,7 +14,7 @@ const interval = 20;
 const comparisons = 25;
 
 interface UntilServedDependencies {
-  readonly operations: Pick<PlainOperations, 'stored'>;
+  readonly operations: Pick<RemoteOperations, 'stored'>;
   readonly vault: Vault;
   /** The account as requests see it; undefined if they see none. */
   readonly find: (id: string) => Promise<Account | undefined>;

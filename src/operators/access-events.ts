@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { OperatorsToken } from '../config/config.ts';
-import type { PlainOperations } from '../accounts/plain-operations.ts';
+import type { RemoteOperations } from '../accounts/operations-rpc.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /**
@@ -24,7 +24,7 @@ interface Counted {
 
 /** Adds sign-ins, refused requests and changes of the configuration to the audit trail. No request waits for it. */
 export class AccessEvents {
-  readonly #operations: () => Pick<PlainOperations, 'record'>;
+  readonly #operations: () => Pick<RemoteOperations, 'record'>;
   readonly #log: Logger;
   /** By the name of the token, of those that have signed in lately. */
   readonly #signIns = new Map<string, Counted & { readonly role: string }>();
@@ -34,7 +34,7 @@ export class AccessEvents {
   #recorded: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(operations: () => Pick<PlainOperations, 'record'>, log: Logger) {
+  constructor(operations: () => Pick<RemoteOperations, 'record'>, log: Logger) {
     this.#operations = operations;
     this.#log = log;
   }
@@ -116,7 +116,7 @@ export class AccessEvents {
   }
 
   /** Whether the event was added. */
-  async #record(...event: Parameters<PlainOperations['record']>): Promise<boolean> {
+  async #record(...event: Parameters<RemoteOperations['record']>): Promise<boolean> {
     const [action] = event;
     try {
       await this.#operations().record(...event);

@@ -10,14 +10,14 @@ import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessEvents } from './access-events.ts';
 import { whenLeft } from './client-left.ts';
-import { Guesses } from './guesses.ts';
+import { WrongTokenDelay } from './wrong-token-delay.ts';
 import { readBody, readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './origin.ts';
 import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
 import { findToken } from './tokens.ts';
-import type { Turns } from './turns.ts';
+import type { OwnerQueues } from './owner-queues.ts';
 import type { EpochMs } from '../times.ts';
 
 /** The folder of the built page. */
@@ -76,7 +76,7 @@ interface ConsoleDependencies {
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
   readonly access: AccessEvents;
-  readonly turns: Turns;
+  readonly queues: OwnerQueues;
 }
 
 /** The header of the half of a session that its window keeps. */
@@ -86,12 +86,12 @@ const keyHeader = 'session-key';
 export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
-  readonly #guesses: Guesses;
+  readonly #wrongTokens: WrongTokenDelay;
 
   constructor(dependencies: ConsoleDependencies) {
     this.#dependencies = dependencies;
     this.#sessions = new Sessions(dependencies.clock);
-    this.#guesses = new Guesses(dependencies.clock);
+    this.#wrongTokens = new WrongTokenDelay(dependencies.clock);
   }
 
   /** The token of a request's session; undefined without a session, or if another site's page sent the request. */
@@ -136,10 +136,10 @@ export class Console {
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const left = whenLeft(reply.raw);
       // One queue for all, because they may be strangers. Only reading is in it, not the wait after a wrong token.
-      const token = await this.#dependencies.turns
-        .take('sign_in', left, async () => this.#tokenIn(request.body))
+      const token = await this.#dependencies.queues
+        .run('sign_in', left, async () => this.#tokenIn(request.body))
         .catch(async (error: unknown) => {
-          await this.#guesses.slow(request.ip, left);
+          await this.#wrongTokens.wait(request.ip, left);
           throw error;
         });
       if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');

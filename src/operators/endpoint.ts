@@ -5,7 +5,7 @@ import type { DailyUses } from '../accounts/accounts.ts';
 import { identifier } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { ChangeRequest } from '../accounts/operations.ts';
-import type { PlainOperations } from '../accounts/plain-operations.ts';
+import type { RemoteOperations } from '../accounts/operations-rpc.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import { oneOf } from '../input/value-types.ts';
@@ -17,7 +17,7 @@ import type { EpochMs } from '../times.ts';
 
 /** The dependencies of endpoints. */
 export interface Parts {
-  readonly operations: PlainOperations;
+  readonly operations: RemoteOperations;
   /** Waits until this sidecar uses the account as stored; false if that takes too long. @param account its id */
   readonly isServed: (account: string) => Promise<boolean>;
   /** The account as this sidecar serves it; undefined if there is none. */

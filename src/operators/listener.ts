@@ -21,7 +21,7 @@ import { bodyLimit, toProblem } from './to-problem.ts';
 import { ApiProblem, problemBody, problems, findProblemsPage, type ProblemCode } from './problems.ts';
 import { Routes } from './routes.ts';
 import { findToken } from './tokens.ts';
-import { Turns } from './turns.ts';
+import { OwnerQueues } from './owner-queues.ts';
 import { UnparsedRequests } from './unparsed.ts';
 import type { EpochMs } from '../times.ts';
 
@@ -155,8 +155,8 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   // Parsed in the request's turn.
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
-  const turns = new Turns();
-  const console = new Console({ state, log, clock, secure: tls !== undefined, access, turns });
+  const turns = new OwnerQueues();
+  const console = new Console({ state, log, clock, secure: tls !== undefined, access, queues: turns });
   app.addHook('onRequest', async (request, reply) => {
     void reply.headers(commonHeaders(request));
     if (!isKnownHost(request.raw.headersDistinct['host'], state().hosts)) {

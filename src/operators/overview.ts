@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { rfc3339 } from '../input/value-types.ts';
 import type { DirectoryState } from '../accounts/key-directory.ts';
-import type { AccountStats } from '../accounts/tally.ts';
+import type { AccountStats } from '../accounts/account-stats.ts';
 import { listCertificates } from '../config/certificates.ts';
 import type { Settings } from '../config/config.ts';
 import type { FileState, FileStates } from '../config/file-states.ts';
@@ -24,7 +24,7 @@ export interface SidecarState {
   readonly database: DirectoryState | undefined;
   readonly limits: LimitUse;
   /** Undefined while the database has not been counted yet. */
-  readonly tally: AccountStats | undefined;
+  readonly accountStats: AccountStats | undefined;
 }
 
 /** The overview that the console's first page shows. */
@@ -33,7 +33,7 @@ export function viewOverview(
   recent: RecentTraffic,
   now: EpochMs,
 ): z.output<typeof views.Overview> {
-  const { version, ready, settings, fileStates, needsRestart, database, limits, tally } = state;
+  const { version, ready, settings, fileStates, needsRestart, database, limits, accountStats } = state;
   const accountsFile = fileStates.of('accounts');
   return {
     version,
@@ -51,7 +51,7 @@ export function viewOverview(
       in_flight: { limit: limits.limits.inFlight, used: limits.used.inFlight },
       buffered: { limit: limits.limits.buffered, used: limits.used.buffered },
     },
-    counts: tally === undefined ? null : countsView(tally),
+    counts: accountStats === undefined ? null : countsView(accountStats),
     since: rfc3339(recent.since),
   };
 }

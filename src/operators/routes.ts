@@ -9,7 +9,7 @@ import { SealedBody } from './endpoints/seal.ts';
 import { readBody, readIdempotencyKey, readInput } from './input.ts';
 import { ApiProblem } from './problems.ts';
 import { checkPermission } from './tokens.ts';
-import type { Turns } from './turns.ts';
+import type { OwnerQueues } from './owner-queues.ts';
 import type { EpochMs } from '../times.ts';
 
 /** Bytes of long responses that clients have not read yet; one token gets half, which is more than two pages. */
@@ -21,7 +21,7 @@ const maxShort = 65_536;
  * How long an urgent request waits for one of its token whose account is locked. Those are given up after some seconds, so that
  * few are tried at once, and connections are left for others. Milliseconds.
  */
-const patience = 1_000;
+const urgentAfter = 1_000;
 
 /** The parameters, or the members of a query, that permissions depend on. */
 interface Named {
@@ -33,13 +33,13 @@ interface Named {
 export class Routes {
   readonly #parts: () => Parts;
   readonly #clock: () => EpochMs;
-  readonly #turns: Turns;
+  readonly #queues: OwnerQueues;
   readonly #unread = new ByteBudget(() => maxUnread);
 
-  constructor(parts: () => Parts, clock: () => EpochMs, turns: Turns) {
+  constructor(parts: () => Parts, clock: () => EpochMs, queues: OwnerQueues) {
     this.#parts = parts;
     this.#clock = clock;
-    this.#turns = turns;
+    this.#queues = queues;
   }
 
   of(endpoint: Endpoint): RouteOptions {
@@ -66,7 +66,7 @@ export class Routes {
         };
         const result = await (queue === undefined
           ? work()
-          : this.#turns.take(queue, left, work, endpoint.urgent && patience));
+          : this.#queues.run(queue, left, work, endpoint.urgent && urgentAfter));
         void reply.code(endpoint.response.status);
         if (result instanceof SealedBody) {
           void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });

@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import { keysFor, type MasterKey } from '../accounts/master-key.ts';
-import type { AccountStats } from '../accounts/tally.ts';
+import type { AccountStats } from '../accounts/account-stats.ts';
 import type { EpochMs } from '../times.ts';
 
 /** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
@@ -62,8 +62,8 @@ export function inFlightMetric(registry: Registry, inFlight: () => number): void
   });
 }
 
-/** Gauges of accounts, keys and credentials. @param tally called at each scrape; undefined while nothing has been counted yet */
-export function accountMetrics(registry: Registry, tally: () => AccountStats | undefined): void {
+/** Gauges of accounts, keys and credentials. @param stats called at each scrape; undefined while nothing has been counted yet */
+export function accountMetrics(registry: Registry, stats: () => AccountStats | undefined): void {
   const registers = [registry];
   void new Gauge({
     name: 'envelope_sidecar_accounts',
@@ -72,7 +72,7 @@ export function accountMetrics(registry: Registry, tally: () => AccountStats | u
     registers,
     // A scrape collects metrics in the order of their registration, so the first of these five sets all of them.
     collect() {
-      const counted = tally();
+      const counted = stats();
       if (counted === undefined) return;
       for (const [encryption, count] of counted.accounts) this.set({ encryption }, count);
       for (const { count, ...labels } of counted.apiKeys) apiKeys.set(labels, count);

@@ -4,7 +4,7 @@ import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Operations, type OperationsOptions } from '../../src/accounts/operations.ts';
 import type { Page } from '../../src/accounts/pages.ts';
-import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
+import type { RemoteOperations } from '../../src/accounts/operations-rpc.ts';
 import type { AuditEvent, Store } from '../../src/accounts/store.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import type { AuditEventView } from '../../src/accounts/views.ts';
@@ -21,7 +21,7 @@ const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
 
 /** Operations on a store, their audit lines, and a clock that tests move. */
 interface Fixture {
-  readonly operations: PlainOperations;
+  readonly operations: RemoteOperations;
   readonly store: Store;
   readonly trail: AuditEvent[];
   now: number;
@@ -29,7 +29,7 @@ interface Fixture {
 
 /** A storage, and operations on it that run elsewhere. */
 interface OperatedStorage extends Storage {
-  operations?(options: OperationsOptions): PlainOperations;
+  operations?(options: OperationsOptions): RemoteOperations;
 }
 
 /** The operations of operators on accounts, in a store of any kind. */

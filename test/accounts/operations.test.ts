@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import { FileStore } from '../../src/accounts/file/store.ts';
 import { OperationsThreads } from '../../src/accounts/file/thread.ts';
 import type { OperationsOptions } from '../../src/accounts/operations.ts';
-import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
+import type { RemoteOperations } from '../../src/accounts/operations-rpc.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { Folder } from '../support/folder.ts';
 import { describeOperations } from './operations-suite.ts';
@@ -16,7 +16,7 @@ describeOperations('on a file', async () => {
 
 describeOperations('on a file, beside traffic', async () => {
   const file = onNewFile();
-  const operations = ({ clock, audit }: OperationsOptions): PlainOperations => {
+  const operations = ({ clock, audit }: OperationsOptions): RemoteOperations => {
     const thread = new OperationsThreads({ ...file, clock, audit });
     onTestFinished(() => thread.close());
     return thread.operations;

@@ -7,7 +7,7 @@ import { Registry, type Metric } from 'prom-client';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
 import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
-import { countAccounts } from '../../src/accounts/tally.ts';
+import { countAccounts } from '../../src/accounts/account-stats.ts';
 import { beginning } from '../../src/audit/chain.ts';
 import { reportableCodes } from '../../src/config/choices.ts';
 import { ClockWatch } from '../../src/telemetry/clock-watch.ts';

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
-import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
+import type { RemoteOperations } from '../../src/accounts/operations-rpc.ts';
 import { AccessEvents } from '../../src/operators/access-events.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { startServe } from '../support/command.ts';
@@ -41,7 +41,7 @@ test('a sign-in to the console is an event', async () => {
 
 test('requests without a known token are one event a minute, with their number and the last address', () => {
   vi.useFakeTimers();
-  const record = vi.fn<PlainOperations['record']>(async () => {});
+  const record = vi.fn<RemoteOperations['record']>(async () => {});
   const events = new AccessEvents(() => ({ record }), silent);
   for (let i = 1; i <= 5; i += 1) events.refused({ origin: `10.0.0.${i}`, requestId: `r-${i}` });
   vi.advanceTimersByTime(59_999);
@@ -58,7 +58,7 @@ test('requests without a known token are one event a minute, with their number a
 
 test('refused requests whose event cannot be added are counted in the next one', async () => {
   vi.useFakeTimers();
-  const record = vi.fn<PlainOperations['record']>(async () => {});
+  const record = vi.fn<RemoteOperations['record']>(async () => {});
   record.mockRejectedValueOnce(new Error('no space'));
   const events = new AccessEvents(() => ({ record }), silent);
   const source = { origin: '10.0.0.1', requestId: 'r-1' };
@@ -83,7 +83,7 @@ test('refused requests of the last minute are an event when the sidecar stops', 
 
 test('sign-ins of a token are one event a minute, with their number and the last address', async () => {
   vi.useFakeTimers();
-  const record = vi.fn<PlainOperations['record']>(async () => {});
+  const record = vi.fn<RemoteOperations['record']>(async () => {});
   const events = new AccessEvents(() => ({ record }), silent);
   const source = (i: number) => ({ origin: `10.0.0.${i}`, requestId: `r-${i}` });
   const event = (actor: string, count: number, last: number) => [
@@ -109,7 +109,7 @@ test('an event that cannot be added is a warning, and is tried again each minute
   vi.useFakeTimers();
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);
-  const record = vi.fn<PlainOperations['record']>(async () => {});
+  const record = vi.fn<RemoteOperations['record']>(async () => {});
   record.mockRejectedValueOnce(new Error('no space')).mockRejectedValueOnce(new Error('no space'));
   const events = new AccessEvents(() => ({ record }), createLogger('info', { write }));
   events.signedIn(otto, { origin: '10.0.0.1', requestId: 'r' });
@@ -123,7 +123,7 @@ test('an event that cannot be added is a warning, and is tried again each minute
 
 test('changes of the configuration are events in their order, each once, also if one cannot be added at first', async () => {
   vi.useFakeTimers();
-  const record = vi.fn<PlainOperations['record']>(async () => {});
+  const record = vi.fn<RemoteOperations['record']>(async () => {});
   record.mockRejectedValueOnce(new Error('no space'));
   const events = new AccessEvents(() => ({ record }), silent);
   events.configurationChanged('1');

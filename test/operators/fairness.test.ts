@@ -7,7 +7,7 @@ import type { Endpoint, Parts } from '../../src/operators/endpoint.ts';
 import { endpoints } from '../../src/operators/endpoints.ts';
 import { ApiProblem } from '../../src/operators/problems.ts';
 import { Routes } from '../../src/operators/routes.ts';
-import { Turns } from '../../src/operators/turns.ts';
+import { OwnerQueues } from '../../src/operators/owner-queues.ts';
 import { openStore, put, slowSearches, storedAccount } from '../accounts/postgres/fixtures.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -58,7 +58,7 @@ type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent'> &
 
 /** Endpoints behind real HTTP, for any token: the name of the operator is its `Authorization`. */
 function appOf(rows: readonly Row[]) {
-  const routes = new Routes(() => ({ isServed: async () => true }) as unknown as Parts, Date.now, new Turns());
+  const routes = new Routes(() => ({ isServed: async () => true }) as unknown as Parts, Date.now, new OwnerQueues());
   const app = fastify();
   app.addHook('onRequest', async (request) => {
     const name = String(request.headers.authorization);
@@ -179,22 +179,22 @@ test('the input of a request is read, and its response written, in its turn', as
 });
 
 test('after work that took long, others are served for three times as long too', async () => {
-  const turns = new Turns();
+  const turns = new OwnerQueues();
   const left = new AbortController().signal;
   const busyUntil = (end: number): void => {
     while (performance.now() < end);
   };
-  await turns.take('one', left, async () => busyUntil(performance.now() + 50));
+  await turns.run('one', left, async () => busyUntil(performance.now() + 50));
   const ended = performance.now();
-  await turns.take('one', left, async () => {});
+  await turns.run('one', left, async () => {});
   expect(performance.now() - ended).toBeGreaterThanOrEqual(145);
 });
 
 test('between two requests of one token others are served, for three times as long as the first took', async () => {
-  const turns = new Turns();
+  const turns = new OwnerQueues();
   const times: number[] = [];
   const take = () =>
-    turns.take('one', new AbortController().signal, async () => {
+    turns.run('one', new AbortController().signal, async () => {
       times.push(performance.now());
       while (performance.now() < (times.at(-1) ?? 0) + 5);
     });
@@ -253,7 +253,7 @@ test('a wrong sign-in whose client has left is not held until its answer would b
 
 test('bodies of sign-ins are read in one queue, and a wrong body is slowed as a wrong token is', async () => {
   const { url } = await startApi();
-  const take = vi.spyOn(Turns.prototype, 'take');
+  const take = vi.spyOn(OwnerQueues.prototype, 'run');
   onTestFinished(() => take.mockRestore());
   const signIn = async (body: string): Promise<number> => {
     const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' };

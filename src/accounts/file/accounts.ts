@@ -2,9 +2,9 @@ import { realpathSync } from 'node:fs';
 import type { Account } from '../account.ts';
 import type { KeyDirectory } from '../key-directory.ts';
 import type { Accounts } from '../accounts.ts';
-import type { PlainOperations } from '../plain-operations.ts';
+import type { RemoteOperations } from '../operations-rpc.ts';
 import type { TrailState } from '../store.ts';
-import { countAccounts, type AccountStats } from '../tally.ts';
+import { countAccounts, type AccountStats } from '../account-stats.ts';
 import { Vault } from '../vault.ts';
 import { memoryDirectory } from './directory.ts';
 import { OperationsThreads, type OperationsThreadOptions } from './thread.ts';
@@ -16,7 +16,7 @@ export class FileAccounts implements Accounts {
   readonly vault: Vault;
   readonly database = undefined;
   directory: KeyDirectory;
-  readonly operations: PlainOperations;
+  readonly operations: RemoteOperations;
   readonly #threads: OperationsThreads;
   readonly #clock: () => EpochMs;
   readonly #file: string;
@@ -45,7 +45,7 @@ export class FileAccounts implements Accounts {
     return new Trail(realpathSync(this.#file)).state(seen);
   }
 
-  tally(): AccountStats {
+  stats(): AccountStats {
     return countAccounts(this.#accounts, this.#clock());
   }
 

@@ -2,7 +2,7 @@ import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { EnableOptions } from '../changes.ts';
 import type { MasterKey } from '../master-key.ts';
-import { remoteOperations, type OperationCall } from '../plain-operations.ts';
+import { createOperationsClient, type OperationCall } from '../operations-rpc.ts';
 import type { AppendedEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
 import type { EpochMs } from '../../times.ts';
@@ -52,7 +52,7 @@ function isUrgent({ name, arguments: [, , option] }: OperationCall): boolean {
  * ones on a thread of their own, each thread one at a time.
  */
 export class OperationsThreads {
-  readonly operations = remoteOperations((call) => (isUrgent(call) ? this.#urgent : this.#others).carryOut(call));
+  readonly operations = createOperationsClient((call) => (isUrgent(call) ? this.#urgent : this.#others).carryOut(call));
   readonly #urgent: OperationsThread;
   readonly #others: OperationsThread;
 

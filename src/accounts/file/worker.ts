@@ -3,7 +3,7 @@ import { workerData } from 'node:worker_threads';
 import { replyWith } from '../../thread.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { Operations } from '../operations.ts';
-import { dispatch } from '../plain-operations.ts';
+import { handleCall } from '../operations-rpc.ts';
 import type { AppendedEvent } from '../store.ts';
 import { Vault } from '../vault.ts';
 import { FileStore } from './store.ts';
@@ -21,7 +21,7 @@ replyWith(async ({ now, ...call }: OperationRequest): Promise<OperationReply> =>
   const audit = (event: AppendedEvent): void => void events.push(event);
   const operations = new Operations({ store, vault, clock: () => now, audit, maxKeyAge });
   try {
-    return { result: await dispatch(operations, call), events };
+    return { result: await handleCall(operations, call), events };
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
     return { code: error.code, message: error.message };

@@ -5,10 +5,10 @@ import type { Account } from '../account.ts';
 import type { DirectoryState } from '../key-directory.ts';
 import type { AccountsDatabase, Accounts, CredentialsSample, DailyUses } from '../accounts.ts';
 import type { MasterKey } from '../master-key.ts';
-import { dispatch, remoteOperations, type PlainOperations } from '../plain-operations.ts';
+import { handleCall, createOperationsClient, type RemoteOperations } from '../operations-rpc.ts';
 import type { AppendedEvent } from '../store.ts';
 import type { TrailState } from '../store.ts';
-import type { AccountStats } from '../tally.ts';
+import type { AccountStats } from '../account-stats.ts';
 import { unwrapIfPossible } from '../unwrap-account.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
@@ -17,7 +17,7 @@ import { inspect, unwrapSample } from './inspect.ts';
 import type { Monitor } from './monitor.ts';
 import { Revocations } from './revocations.ts';
 import { PostgresStore } from './store.ts';
-import { TallyKeeper } from './tally-keeper.ts';
+import { AccountCounter } from './account-counter.ts';
 import { trailState } from './trail.ts';
 import { UseRecorder } from './use-recorder.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
@@ -48,12 +48,12 @@ export interface PostgresSettings {
 export class PostgresAccounts implements Accounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
   readonly vault: Vault;
-  readonly operations: PlainOperations;
+  readonly operations: RemoteOperations;
   readonly database: AccountsDatabase = this;
   readonly #store: PostgresStore;
   readonly #url: string;
   readonly #uses: UseRecorder;
-  readonly #tally: TallyKeeper;
+  readonly #counter: AccountCounter;
   #pool: Promise<Pool> | undefined;
   #closed = false;
 
@@ -67,16 +67,16 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   ) {
     const pool = (): Promise<Pool> => this.#openPool();
     this.#uses = new UseRecorder(pool);
-    this.#tally = new TallyKeeper(pool, clock, monotonic);
+    this.#counter = new AccountCounter(pool, clock, monotonic);
     this.#url = url;
     const vault = new Vault(masterKeys);
     const store = new PostgresStore(url, { auditKeys });
     this.vault = vault;
     this.#store = store;
-    this.operations = remoteOperations(async (call) => {
+    this.operations = createOperationsClient(async (call) => {
       // Loaded on demand, to save memory in a sidecar without the operators' API.
       const { Operations } = await import('../operations.ts');
-      return dispatch(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
+      return handleCall(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
     });
     const revocations = new Revocations(pool, clock, (found) => monitor.changed(found));
     this.directory = new PostgresDirectory({
@@ -124,8 +124,8 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
-  tally(): AccountStats | undefined {
-    return this.#tally.latest();
+  stats(): AccountStats | undefined {
+    return this.#counter.latest();
   }
 
   /** Writes the remaining uses, for a limited time, and closes the connections. */

@@ -2,7 +2,7 @@ import type { Account } from '../account.ts';
 import type { DirectoryState, LookupResult, KeyDirectory, Uses } from '../key-directory.ts';
 import { unwrapAccount } from '../unwrap-account.ts';
 import type { Vault } from '../vault.ts';
-import { Batches } from './batches.ts';
+import { BatchLoader } from './batch-loader.ts';
 import { Connection } from './connection.ts';
 import { accountsError } from './failures.ts';
 import { KeyCache, type Entry, type KeyCacheOptions, type Reading } from './key-cache.ts';
@@ -36,7 +36,7 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #monitor: Monitor;
   readonly #connection: Connection;
   readonly #announce: (account: string | undefined) => void;
-  readonly #batches = new Batches<Entry>((hashes) => this.#query(hashes));
+  readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes));
   readonly #cache: KeyCache;
   /** Counts notifications. */
   #changes = 0;
@@ -101,7 +101,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   async #ask(hash: string): Promise<LookupResult> {
     try {
-      const entry = await this.#batches.ask(hash);
+      const entry = await this.#loader.load(hash);
       return entry === undefined ? this.#answered('unknown', undefined) : this.#answered('found', entry.found);
     } catch {
       // The query reports it to the monitor, once for all waiting look-ups.
@@ -112,7 +112,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   /** Looks a key up again for later uses. A failure is reported by the query. */
   #refresh(hash: string): void {
-    this.#batches.ask(hash).catch(() => {});
+    this.#loader.load(hash).catch(() => {});
   }
 
   #answered(outcome: LookupOutcome, found: LookupResult): LookupResult {
@@ -202,7 +202,7 @@ export class PostgresDirectory implements KeyDirectory {
   #changed(accounts: string): void {
     this.#changes += 1;
     this.#numberDue = true;
-    this.#batches.outdate();
+    this.#loader.invalidate();
     // All notifications of one socket read are handled together: any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
     this.#heard.add(accounts);

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
 import type { Uses } from '../key-directory.ts';
-import { Notes } from '../notes.ts';
+import { WriteBehindBuffer } from '../write-behind-buffer.ts';
 import type { EpochMs } from '../../times.ts';
 
 /** How often uses are stored, which is also how outdated a `last used` may be. Milliseconds. */
@@ -30,10 +30,10 @@ const writesBetweenDeletions = 60;
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
-  readonly #keys = new Notes<number>();
-  readonly #previous = new Notes<{ readonly until: EpochMs; readonly at: number }>();
+  readonly #keys = new WriteBehindBuffer<number>();
+  readonly #previous = new WriteBehindBuffer<{ readonly until: EpochMs; readonly at: number }>();
   /** Requests by hour and key. A text for both would cost each request half a microsecond. */
-  readonly #hours = new Map<number, Notes<number>>();
+  readonly #hours = new Map<number, WriteBehindBuffer<number>>();
   /** By account and environment, the end of the grace whose first use is stored or about to be. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -83,10 +83,10 @@ export class UseRecorder implements Uses {
   }
 
   /** @param number of the hour since the epoch */
-  #requestsIn(number: number): Notes<number> {
+  #requestsIn(number: number): WriteBehindBuffer<number> {
     const found = this.#hours.get(number);
     if (found !== undefined) return found;
-    const requests = new Notes<number>((earlier, later) => earlier + later);
+    const requests = new WriteBehindBuffer<number>((earlier, later) => earlier + later);
     this.#hours.set(number, requests);
     const [oldest = number] = this.#hours.keys();
     if (this.#hours.size > maxHours) this.#hours.delete(oldest);
@@ -94,13 +94,17 @@ export class UseRecorder implements Uses {
   }
 
   /** @param statement writes rows, which are one JSON text in $1 */
-  async #store<T>(notes: Notes<T>, statement: string, rowOf: (id: string, note: T) => object): Promise<void> {
-    const writeRows = async (noted: ReadonlyMap<string, T>): Promise<void> => {
-      const rows = [...noted].map(([id, note]) => rowOf(id, note));
+  async #store<T>(
+    buffer: WriteBehindBuffer<T>,
+    statement: string,
+    rowOf: (id: string, value: T) => object,
+  ): Promise<void> {
+    const writeRows = async (values: ReadonlyMap<string, T>): Promise<void> => {
+      const rows = [...values].map(([id, value]) => rowOf(id, value));
       await (await this.#pool()).query(statement, [JSON.stringify(rows)]);
     };
     // The directory reports that the database cannot be reached.
-    await notes.write(writeRows, batch).catch(() => {});
+    await buffer.write(writeRows, batch).catch(() => {});
   }
 
   async #deleteOld(): Promise<void> {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { OperationsThreads } from '../../../src/accounts/file/thread.ts';
-import type { PlainOperations } from '../../../src/accounts/plain-operations.ts';
+import type { RemoteOperations } from '../../../src/accounts/operations-rpc.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
@@ -12,7 +12,7 @@ const now = Date.parse('2026-11-21T10:00:00Z');
 const request = { actor: 'token:dashboard' };
 
 /** Operations in a thread, which is closed after the test. */
-function operationsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}): PlainOperations {
+function operationsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}): RemoteOperations {
   const thread = new OperationsThreads({
     file: folder.file('accounts.yaml'),
     env: {},

@@ -44,8 +44,8 @@ export interface Counts {
 
 const noKeys: ExpiringKeys = { count: 0, next: Infinity };
 
-/** A tally of counts, with all labels. */
-export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Counts): AccountStats {
+/** The counts with all labels. */
+export function addLabels({ accounts, apiKeys, expiring, credentials }: Counts): AccountStats {
   const prefixes = environmentNames.flatMap((name) => keyPrefixes.filter((prefix) => getEnvironment(prefix) === name));
   const toLabels = (prefix: KeyPrefix) => ({ environment: getEnvironment(prefix), kind: getKind(prefix) });
   return {
@@ -88,7 +88,7 @@ export function countAccounts(accounts: Iterable<Account>, now: EpochMs): Accoun
       add(counts.credentials, `${environment} ${classifyRotation(encrypts.createdAt ?? now, now)}`);
     }
   }
-  return tallyOfCounts(counts);
+  return addLabels(counts);
 }
 
 export function encryptionLabel(test: boolean, live: boolean): EncryptionLabel {

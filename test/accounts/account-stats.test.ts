@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Account } from '../../src/accounts/account.ts';
-import { countAccounts } from '../../src/accounts/tally.ts';
+import { countAccounts } from '../../src/accounts/account-stats.ts';
 import { acmeLive, acmeTest, apiKey, encryptionOf } from '../support/sidecar.ts';
 
 const day = 86_400_000;

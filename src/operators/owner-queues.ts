@@ -5,15 +5,15 @@ const restFactor = 3;
 const maxRest = 1_000;
 
 /** Work of one owner is done one at a time, with rests, so that an owner with much of it leaves room for others. */
-export class Turns {
+export class OwnerQueues {
   /** When the last work of each owner is over. */
   readonly #last = new Map<string, Promise<void>>();
 
   /**
    * @param left work that has not begun when this aborts is not done: then this throws the signal's reason
-   * @param patience after so many milliseconds the owner's next work begins beside this one. Undefined: when this one is over
+   * @param maxWait after so many milliseconds the owner's next work begins beside this one. Undefined: when this one is over
    */
-  async take<T>(owner: string, left: AbortSignal, work: () => Promise<T>, patience?: number): Promise<T> {
+  async run<T>(owner: string, left: AbortSignal, work: () => Promise<T>, maxWait?: number): Promise<T> {
     const before = this.#last.get(owner);
     const own = Promise.withResolvers<void>();
     this.#last.set(owner, own.promise);
@@ -30,7 +30,7 @@ export class Turns {
       throw error;
     }
     const began = performance.eventLoopUtilization();
-    const passOn = patience === undefined ? undefined : setTimeout(over, patience).unref();
+    const passOn = maxWait === undefined ? undefined : setTimeout(over, maxWait).unref();
     try {
       return await work();
     } finally {

@@ -15,7 +15,7 @@ const memory = 15 * 60_000;
 const maxAddresses = 10_000;
 
 /** Slows the answers to wrong tokens by their address, twice as long each time. A valid token is never slowed. */
-export class Guesses {
+export class WrongTokenDelay {
   readonly #clock: () => EpochMs;
   readonly #byAddress = new LRUCache<string, { count: number; last: number }>({ max: maxAddresses });
 
@@ -24,7 +24,7 @@ export class Guesses {
   }
 
   /** Counts a wrong token, and settles when it may be answered, or when its client has left: what waits is bounded by connections. */
-  async slow(address: string, left: AbortSignal): Promise<void> {
+  async wait(address: string, left: AbortSignal): Promise<void> {
     const delay = this.#delay(address);
     if (delay > 0) await wait(delay, undefined, { ref: false, signal: left }).catch(() => {});
   }

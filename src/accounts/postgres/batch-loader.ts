@@ -10,10 +10,10 @@ const interval = 5;
  * Looks up values by key, with one query at a time: look-ups during a query wait and share the next one. So there are
  * at most 200 queries a second, however many keys are guessed.
  */
-export class Batches<T> {
+export class BatchLoader<T> {
   readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
-  #waiting = new Map<string, Question<T>>();
-  #underWay: ReadonlyMap<string, Question<T>> = new Map();
+  #waiting = new Map<string, Pending<T>>();
+  #underWay: ReadonlyMap<string, Pending<T>> = new Map();
   #running = false;
 
   /** @param query resolves with the values it finds */
@@ -22,7 +22,7 @@ export class Batches<T> {
   }
 
   /** The value of a key, undefined if there is none; rejects as the query does. */
-  ask(key: string): Promise<T | undefined> {
+  load(key: string): Promise<T | undefined> {
     let question = this.#underWay.get(key) ?? this.#waiting.get(key);
     if (question === undefined) {
       question = Promise.withResolvers<T | undefined>();
@@ -33,7 +33,7 @@ export class Batches<T> {
   }
 
   /** The results of the current query may be out of date: look-ups from now on wait for the next one. */
-  outdate(): void {
+  invalidate(): void {
     this.#underWay = new Map();
   }
 
@@ -52,7 +52,7 @@ export class Batches<T> {
     this.#running = false;
   }
 
-  async #resolve(batch: ReadonlyMap<string, Question<T>>): Promise<void> {
+  async #resolve(batch: ReadonlyMap<string, Pending<T>>): Promise<void> {
     try {
       const values = await this.#query([...batch.keys()]);
       for (const [key, { resolve }] of batch) resolve(values.get(key));
@@ -62,4 +62,4 @@ export class Batches<T> {
   }
 }
 
-type Question<T> = PromiseWithResolvers<T | undefined>;
+type Pending<T> = PromiseWithResolvers<T | undefined>;

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName, KeyPrefix } from '../api-key.ts';
-import { encryptionLabel, tallyOfCounts, type ExpiringKeys, type Rotation, type AccountStats } from '../tally.ts';
+import { encryptionLabel, addLabels, type ExpiringKeys, type Rotation, type AccountStats } from '../account-stats.ts';
 import { isDue, isExpiring, isValid } from './conditions.ts';
 import { query } from './transaction.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
@@ -12,7 +12,7 @@ const shortestAge = 10_000;
 const share = 100;
 
 /** Keeps the counts for the metrics. Counting a million accounts takes about a second, and no scrape waits for it. */
-export class TallyKeeper {
+export class AccountCounter {
   readonly #pool: () => Promise<Pool>;
   readonly #clock: () => EpochMs;
   readonly #monotonic: () => MonotonicMs;
@@ -54,7 +54,7 @@ export class TallyKeeper {
       pool,
       countCredentials(now),
     );
-    return tallyOfCounts({
+    return addLabels({
       accounts: new Map(accounts.map(({ test, live, count }) => [encryptionLabel(test, live), count])),
       apiKeys: new Map(apiKeys.map(({ prefix, rotation, count }) => [`${prefix} ${rotation}`, count])),
       expiring: new Map(ending.map(({ prefix, ...keys }) => [prefix, keys])),

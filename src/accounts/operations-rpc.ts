@@ -1,7 +1,7 @@
 import type { Operations } from './operations.ts';
 
 /** The operations whose arguments and results are plain data, so that another thread can carry them out. */
-const plainOperations = [
+const remoteNames = [
   'add',
   'rename',
   'setActive',
@@ -25,29 +25,26 @@ const plainOperations = [
   'record',
 ] as const satisfies readonly (keyof Operations)[];
 
-type PlainOperation = (typeof plainOperations)[number];
+type RemoteName = (typeof remoteNames)[number];
 
 /** The operations that a running sidecar offers to operators. */
-export type PlainOperations = Pick<Operations, PlainOperation>;
+export type RemoteOperations = Pick<Operations, RemoteName>;
 
 /** An operation by its name, with its arguments, so that it can be sent to another thread. */
 export interface OperationCall {
-  readonly name: PlainOperation;
+  readonly name: RemoteName;
   readonly arguments: readonly unknown[];
 }
 
-/** The operations, each as a call of `carryOut`. */
-export function remoteOperations(carryOut: (call: OperationCall) => Promise<unknown>): PlainOperations {
-  const methods = plainOperations.map((name) => [
-    name,
-    (...args: readonly unknown[]) => carryOut({ name, arguments: args }),
-  ]);
-  // Each method has the type of the operation with its name, as `dispatch` ensures.
-  return Object.fromEntries(methods) as PlainOperations;
+/** The operations, each as a call of `send`. */
+export function createOperationsClient(send: (call: OperationCall) => Promise<unknown>): RemoteOperations {
+  const methods = remoteNames.map((name) => [name, (...args: readonly unknown[]) => send({ name, arguments: args })]);
+  // Each method has the type of the operation with its name, as `handleCall` ensures.
+  return Object.fromEntries(methods) as RemoteOperations;
 }
 
-/** Carries out a call of `remoteOperations`. */
-export function dispatch(operations: PlainOperations, call: OperationCall): Promise<unknown> {
+/** Carries out a call of the client. */
+export function handleCall(operations: RemoteOperations, call: OperationCall): Promise<unknown> {
   const operation = operations[call.name] as (...args: readonly unknown[]) => Promise<unknown>;
   return operation.apply(operations, [...call.arguments]);
 }

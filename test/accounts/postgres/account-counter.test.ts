@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { changePool } from '../../../src/accounts/postgres/clients.ts';
-import { TallyKeeper } from '../../../src/accounts/postgres/tally-keeper.ts';
-import { countAccounts } from '../../../src/accounts/tally.ts';
+import { AccountCounter } from '../../../src/accounts/postgres/account-counter.ts';
+import { countAccounts } from '../../../src/accounts/account-stats.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey, vault } from './fixtures.ts';
@@ -13,10 +13,10 @@ const halfAYear = 180 * 86_400_000;
 describeWithPostgres('the tally in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  function keeperAt(url: string, clock: () => number, monotonic = clock): TallyKeeper {
+  function keeperAt(url: string, clock: () => number, monotonic = clock): AccountCounter {
     const pool = changePool(url, 1);
     onTestFinished(async () => (await pool).end());
-    return new TallyKeeper(() => pool, clock, monotonic);
+    return new AccountCounter(() => pool, clock, monotonic);
   }
 
   test('equals that of a file with the same accounts', async () => {
