@@ -5,7 +5,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Functions and files without waiting: takes seconds, for each save. */
 export const unit = [
-  'test/accounts/{changes,key-maker,tally,vault}.test.ts',
+  'test/accounts/{account-stats,changes,key-maker,vault}.test.ts',
   'test/accounts/file/{directory,edit,odd-files,read,receipts,trail}.test.ts',
   'test/accounts/transfer/*.test.ts',
   'test/cli/{cipher,init}.test.ts',
