@@ -1,19 +1,16 @@
 import type { ServerExchange } from './exchange.ts';
-import type { HeadLimits, RequestFault } from './request-reader.ts';
+import type { HeadLimits } from './request-reader.ts';
 
 /** Why a connection has closed. `completed`: after its last response. */
 export type CloseReason = 'completed' | 'client_left' | 'timeout' | 'aborted' | 'handshake_failed' | 'limit';
 
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {
-  onRequest(exchange: ServerExchange): void;
   /**
-   * The bytes are no request, or a head is incomplete in the end of `headTimeout`. The owner sends a response on the exchange, which
-   * ends the connection, or aborts it. A fault in a body goes to its sink instead.
-   *
-   * @param text what was read of an ambiguous head, to tell what is wrong with it; otherwise empty. Characters are bytes
+   * A head is complete. Without one, the bytes are no request, or it is incomplete in the end of `headTimeout`: the owner sends a response,
+   * which ends the connection, or aborts it. A fault in a body goes to its sink instead.
    */
-  onFault(fault: RequestFault, exchange: ServerExchange, text: string): void;
+  onRequest(exchange: ServerExchange): void;
   /**
    * The connection holds this many bytes more, or fewer if negative: of an incomplete head, a body that is not being read, or
    * pipelined requests. It holds `maxHeadSize` bytes at most, or 16 KiB and one read of the socket.

@@ -108,7 +108,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.#exchange = exchange;
     this.#state = 'exchange';
     this.#wait(this.limits.lingerTimeout);
-    this.handler?.onFault(fault, exchange, text);
+    this.handler?.onRequest(exchange);
   }
 
   onBody(piece: Buffer): void {

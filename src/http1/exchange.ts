@@ -49,15 +49,15 @@ const withoutOwner: ExchangeHandler = { onDrain() {}, onDeadline() {}, onClose()
 export class ServerExchange {
   /** Undefined if the bytes are no request. */
   readonly head: RequestHead | undefined;
-  /** A response to HEAD ends with its head for every client, also where the request is refused before it is read whole. */
-  readonly #method: string;
   readonly connection: ExchangeConnection;
-  /** To be set in `onRequest` or `onFault`. */
+  /** To be set in `onRequest`. */
   handler: ExchangeHandler = withoutOwner;
   /** The body, if it came whole with the head, or empty. A view, removed after `onRequest`: copy what outlives it. */
   wholeBody: Buffer | undefined;
   /** Why the bytes are no request, or those of the body that came with the head no body: then it need not begin. */
   readonly fault: RequestFault | undefined;
+  /** What was read of an ambiguous head, to tell what is wrong with it; otherwise empty. Characters are bytes. */
+  readonly faulty: string;
   /** Whether the request has arrived in whole. */
   bodyComplete: boolean;
   /** Bytes of the body that have arrived, without their framing. */
@@ -83,8 +83,8 @@ export class ServerExchange {
   constructor(connection: ExchangeConnection, head?: RequestHead, body?: Buffer, fault?: RequestFault, faulty = '') {
     this.connection = connection;
     this.head = head;
-    this.#method = head?.method ?? faulty.slice(0, faulty.indexOf(' '));
     this.fault = fault;
+    this.faulty = faulty;
     this.keepAlive = head?.keepAlive === true;
     this.wholeBody = body;
     this.bodyComplete = body !== undefined;
@@ -202,6 +202,11 @@ export class ServerExchange {
     this.#frame(status, length);
     this.#pending = responseHead(status, fields, this.#lines(isDated));
     this.status = status;
+  }
+
+  /** A response to HEAD ends with its head for every client, also where the request is refused before it is read whole. */
+  get #method(): string {
+    return this.head?.method ?? this.faulty.slice(0, this.faulty.indexOf(' '));
   }
 
   #frame(status: number, length: number | undefined): void {

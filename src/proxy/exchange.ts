@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerExchange } from '../http1/exchange.ts';
-import type { RequestFault } from '../http1/request-reader.ts';
 import type { Admission } from './admit/admit.ts';
 import { ambiguousText } from './admit/ambiguity.ts';
 import { refused, type Exchange } from './admit/exchange.ts';
@@ -79,10 +78,16 @@ export class ExchangeRunner {
     this.#opener = new EnvelopeOpener(metrics, this.#longBodies, memories);
   }
 
-  /** Serves one request; never throws. @param snapshot the configuration that it keeps to its end */
+  /** Serves one request, or refuses bytes that are none; never throws. @param snapshot the configuration that it keeps to its end */
   serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): void {
-    if (http.head === undefined) return;
     const startedAt = performance.now();
+    if (http.head === undefined) {
+      const { fault = 'malformed', faulty } = http;
+      client.count(fault === 'timeout' ? 'timeout' : 'malformed');
+      const refusal = fault === 'ambiguous' ? ambiguousText(faulty, snapshot) : new Refusal(refusalCodes[fault]);
+      this.#begin(http, refused(refusal, randomUUID()), client, snapshot, startedAt).refuse(refusal);
+      return;
+    }
     // 1. What the head alone decides: an unambiguous reading, the environment and the route.
     const routed = this.#admission.route(http.head, client, snapshot, startedAt);
     const responder = this.#begin(http, routed, client, snapshot, startedAt);
@@ -110,19 +115,6 @@ export class ExchangeRunner {
     });
     // Whatever waits from here on outlives what was read from the socket.
     responder.keepBody();
-  }
-
-  /** Refuses bytes that are no request. @param text what was read of an ambiguous head */
-  refuse(
-    fault: RequestFault,
-    text: string,
-    http: ServerExchange,
-    client: ClientConnection,
-    snapshot: GatewaySnapshot,
-  ): void {
-    client.count(fault === 'timeout' ? 'timeout' : 'malformed');
-    const refusal = fault === 'ambiguous' ? ambiguousText(text, snapshot) : new Refusal(refusalCodes[fault]);
-    this.#begin(http, refused(refusal, randomUUID()), client, snapshot, performance.now()).refuse(refusal);
   }
 
   /** The responder of a request that begins. Its end is observed, whatever happens. */

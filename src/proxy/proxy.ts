@@ -1,8 +1,6 @@
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { ConnectionHandler } from '../http1/connection-handler.ts';
 import type { ServerConnection } from '../http1/connection.ts';
-import type { ServerExchange } from '../http1/exchange.ts';
-import type { RequestFault } from '../http1/request-reader.ts';
 import { LinkedList } from '../linked-list.ts';
 import { Closings } from '../telemetry/closings.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -13,7 +11,7 @@ import { Admission } from './admit/admit.ts';
 import { peerAddress } from './admit/client-address.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { Budgets } from './capacity/budgets.ts';
-import { ClientConnections, type ClientConnection } from './capacity/connections.ts';
+import { ClientConnections } from './capacity/connections.ts';
 import { FormatMemories } from './body/format-memories.ts';
 import { ExchangeRunner, type ExchangeObserver } from './exchange.ts';
 import { observeWith } from './outcome.ts';
@@ -27,7 +25,6 @@ export class Proxy {
   readonly #budgets: Budgets;
   readonly #connections: ClientConnections;
   readonly #runner: ExchangeRunner;
-  readonly #log: Logger;
   readonly #stopRechecks: () => void;
   readonly #closings: Closings;
   /** The requests in progress. */
@@ -38,11 +35,13 @@ export class Proxy {
   /** @param clock for the expiry of keys and the end of graces */
   constructor(snapshot: GatewaySnapshot, log: Logger, recorder: TrafficRecorder, clock: () => EpochMs) {
     this.#snapshot = snapshot;
-    this.#log = log;
     const { limits } = snapshot;
     this.#budgets = new Budgets(limits, snapshot.servesBoth);
     this.#closings = new Closings(recorder.metrics, log);
-    this.#connections = new ClientConnections(this.#budgets, this.#closings);
+    this.#connections = new ClientConnections(this.#budgets, this.#closings, {
+      serve: (http, client) => this.#runner.serve(http, client, this.#snapshot),
+      onError: (error) => log.error({ err: error }, 'connection failed'),
+    });
     this.#admission = new Admission(limits.inFlight, recorder, clock);
     const observe = observeWith(log, recorder, clock, () => this.used);
     const directory = (): KeyDirectory => this.#snapshot.directory;
@@ -63,8 +62,7 @@ export class Proxy {
 
   /** Serves a new connection; undefined if it is one too many. */
   accept(connection: ServerConnection): ConnectionHandler | undefined {
-    const client = this.#connections.open(connection, peerAddress(connection.socket.remoteAddress ?? ''));
-    return client && new ConnectionServer(client, this.#runner, () => this.#snapshot, this.#log);
+    return this.#connections.open(connection, peerAddress(connection.socket.remoteAddress ?? ''));
   }
 
   /** Applies a new configuration to later requests; those in progress keep the one they began with. */
@@ -98,44 +96,5 @@ export class Proxy {
   /** Whether a request in progress may still use this part, because it began under a configuration that has it. */
   uses(part: Upstream | KeyDirectory): boolean {
     return [...this.active].some(({ snapshot }) => snapshot.has(part));
-  }
-}
-
-/** Serves the requests of one connection. */
-class ConnectionServer implements ConnectionHandler {
-  readonly #client: ClientConnection;
-  readonly #runner: ExchangeRunner;
-  readonly #snapshot: () => GatewaySnapshot;
-  readonly #log: Logger;
-
-  constructor(client: ClientConnection, runner: ExchangeRunner, snapshot: () => GatewaySnapshot, log: Logger) {
-    this.#client = client;
-    this.#runner = runner;
-    this.#snapshot = snapshot;
-    this.#log = log;
-  }
-
-  onRequest(http: ServerExchange): void {
-    this.#runner.serve(http, this.#client, this.#snapshot());
-  }
-
-  onFault(fault: RequestFault, http: ServerExchange, text: string): void {
-    this.#runner.refuse(fault, text, http, this.#client, this.#snapshot());
-  }
-
-  onHeld(change: number): boolean {
-    return this.#client.hold(change);
-  }
-
-  onSmallPieces(resume: () => void): void {
-    this.#client.rest(resume);
-  }
-
-  onError(error: unknown): void {
-    this.#log.error({ err: error }, 'connection failed');
-  }
-
-  onClose(): void {
-    this.#client.leave();
   }
 }

@@ -23,7 +23,6 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
       connections.push(connection);
       return {
         onRequest: () => {},
-        onFault: () => {},
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
         onSmallPieces: (resume) => void setImmediate(resume),

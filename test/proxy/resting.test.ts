@@ -16,7 +16,7 @@ function startResting() {
   const { limits } = configOf('http://127.0.0.1:1');
   const budgets = new Budgets(limits, true);
   const closings = new Closings({ connectionClosed: () => {} }, createLogger('silent', { write: () => {} }));
-  const all = new ClientConnections(budgets, closings);
+  const all = new ClientConnections(budgets, closings, { serve: () => {}, onError: () => {} });
   const times = { maxHeadSize: 1, maxFields: 1, headTimeout: 1, idleTimeout: 1, lingerTimeout: 1 };
   const listener = new Listener({ limits: times, tls: undefined, clock: Date.now }, () => undefined);
   listener.server.emit('close');

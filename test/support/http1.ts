@@ -47,11 +47,12 @@ export class TestServer {
     const serve = this.#options.serve ?? echo;
     return {
       onRequest: (exchange) => {
-        this.events.push(`${exchange.head?.method} ${exchange.head?.target}`);
-        serve(exchange, this);
-      },
-      onFault: (fault, exchange) => {
-        this.events.push(fault);
+        const { head, fault = '' } = exchange;
+        this.events.push(head === undefined ? fault : `${head.method} ${head.target}`);
+        if (head !== undefined) {
+          serve(exchange, this);
+          return;
+        }
         exchange.handler = this.outcomes();
         exchange.send(400, [], fault);
       },

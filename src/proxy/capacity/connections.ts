@@ -1,6 +1,8 @@
 import type { PresentedKey } from '../../accounts/api-key.ts';
 import type { ClientDetail } from '../../config/config.ts';
+import type { ConnectionHandler } from '../../http1/connection-handler.ts';
 import type { ServerConnection } from '../../http1/connection.ts';
+import type { ServerExchange } from '../../http1/exchange.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
@@ -9,8 +11,14 @@ import { CrowdQueues } from './crowd-queues.ts';
 import type { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
+/** Serves the requests of all connections. */
+interface Server {
+  serve(exchange: ServerExchange, client: ClientConnection): void;
+  onError(error: unknown): void;
+}
+
 /** A client's connection: what it is billed to, and what its requests have in common. */
-export class ClientConnection implements Linked<ClientConnection> {
+export class ClientConnection implements ConnectionHandler, Linked<ClientConnection> {
   /** Its neighbours among the connections that may be evicted. */
   previous: ClientConnection | undefined;
   next: ClientConnection | undefined;
@@ -74,6 +82,22 @@ export class ClientConnection implements Linked<ClientConnection> {
     return bytes * (now - this.#since);
   }
 
+  onRequest(exchange: ServerExchange): void {
+    this.#all.server.serve(exchange, this);
+  }
+
+  onSmallPieces(resume: () => void): void {
+    this.rest(resume);
+  }
+
+  onError(error: unknown): void {
+    this.#all.server.onError(error);
+  }
+
+  onClose(): void {
+    this.leave();
+  }
+
   /** A request begins. */
   begin(reservation: Reservation): void {
     this.#reservation = reservation;
@@ -119,7 +143,7 @@ export class ClientConnection implements Linked<ClientConnection> {
    * @param change bytes more, or fewer
    * @returns false if they may not be held: then the connection must be closed
    */
-  hold(change: number): boolean {
+  onHeld(change: number): boolean {
     // What it held was given back when it left.
     if (this.#left) return true;
     if (this.heldBytes === 0) {
@@ -181,6 +205,7 @@ export class ClientConnection implements Linked<ClientConnection> {
 export class ClientConnections {
   readonly budgets: Budgets;
   readonly closings: Closings;
+  readonly server: Server;
   /** The connections that never carried a valid key, longest idle first. Few of them have a place in flight. */
   readonly evictable = new LinkedList<ClientConnection>();
   /** The connections with public keys and without a request in progress, longest idle first. */
@@ -189,10 +214,11 @@ export class ClientConnections {
   /** Clients that have sent many small pieces. */
   readonly resting: CrowdQueues;
 
-  constructor(budgets: Budgets, closings: Closings) {
+  constructor(budgets: Budgets, closings: Closings, server: Server) {
     this.budgets = budgets;
     this.resting = new CrowdQueues(budgets, 1);
     this.closings = closings;
+    this.server = server;
   }
 
   /**
