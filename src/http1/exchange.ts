@@ -135,23 +135,15 @@ export class ServerExchange {
     if (!this.closed) this.connection.incoming.resume();
   }
 
-  /** Asks the client for the body (RFC 9110 §10.1.1). Without effect on HTTP/1.0, and after the response has begun. */
-  sendContinue(): void {
-    this.#inform('HTTP/1.1 100 Continue\r\n\r\n');
-  }
-
   /**
-   * Sends an informational response, other than 101. Without effect on HTTP/1.0, and after the response has begun.
+   * Sends an informational response, other than 101; a 100 asks the client for the body (RFC 9110 §10.1.1). Without effect on HTTP/1.0, and
+   * after the response has begun.
    *
    * @throws if a field is not valid
    */
   sendInformation(status: number, fields: readonly string[]): void {
-    this.#inform(responseHead(status, fields, ''));
-  }
-
-  #inform(head: string): void {
-    if (!this.closed && this.status === undefined && this.head?.minor === 1)
-      this.connection.socket.write(head, 'latin1');
+    if (this.closed || this.status !== undefined || this.head?.minor !== 1) return;
+    this.connection.socket.write(responseHead(status, fields, ''), 'latin1');
   }
 
   /**
@@ -177,7 +169,7 @@ export class ServerExchange {
    */
   send(status: number, fields: string[], body: string | Buffer): void {
     if (this.closed) return;
-    if (mayHaveBody(this.#method, status)) fields.push('Content-Length', String(body.length));
+    if (this.mayHaveBody(status)) fields.push('Content-Length', String(body.length));
     this.#prepare(status, fields);
     this.end(body);
   }
@@ -204,13 +196,13 @@ export class ServerExchange {
     this.status = status;
   }
 
-  /** A response to HEAD ends with its head for every client, also where the request is refused before it is read whole. */
-  get #method(): string {
-    return this.head?.method ?? this.faulty.slice(0, this.faulty.indexOf(' '));
+  /** Whether a response with this status has a body. One to HEAD has none, also where the request is refused before it is read whole. */
+  mayHaveBody(status: number): boolean {
+    return mayHaveBody(this.head?.method ?? this.faulty.slice(0, this.faulty.indexOf(' ')), status);
   }
 
   #frame(status: number, length: number | undefined): void {
-    if (!mayHaveBody(this.#method, status)) this.#framing = 'none';
+    if (!this.mayHaveBody(status)) this.#framing = 'none';
     else if (length === undefined) this.#framing = this.head?.minor === 1 ? 'chunked' : 'closing';
     else this.#framing = 'sized';
     if (this.#framing === 'sized') this.#unwritten = length ?? 0;

@@ -248,10 +248,10 @@ describe('a response', () => {
 
   test('may follow informational ones, but not on HTTP/1.0', async () => {
     const serve = (exchange: ServerExchange): void => {
-      exchange.sendContinue();
+      exchange.sendInformation(100, []);
       exchange.sendInformation(103, ['Link', '</a>']);
       exchange.send(200, [], 'x');
-      exchange.sendContinue();
+      exchange.sendInformation(100, []);
     };
     const raw = await respond(get, serve);
     expect(raw).toMatch(

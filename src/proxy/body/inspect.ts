@@ -38,7 +38,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
   if (isOpaque && !responder.hasWholeBody) {
     // The client is not asked for a body that is then refused.
     if (!reservation.takeSlot()) return new Refusal('overloaded');
-    if (head.expectsContinue) http.sendContinue();
+    if (head.expectsContinue) http.sendInformation(100, []);
     return pass(new PassingBody(responder, undefined, watch));
   }
   let blank = 0;

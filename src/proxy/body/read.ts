@@ -116,7 +116,7 @@ export function collect(
     return bytes instanceof Refusal ? bytes : { bytes, whole: true };
   }
   const { exchange, http } = responder;
-  if (exchange.head?.expectsContinue === true) http.sendContinue();
+  if (exchange.head?.expectsContinue === true) http.sendInformation(100, []);
   responder.setDeadline('request_timeout');
   return new Promise((resolve) => http.readBody(new Collector(responder, limit, goOn, resolve)));
 }

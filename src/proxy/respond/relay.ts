@@ -62,7 +62,7 @@ export class PlainRelay extends Relay implements ResponseHandler {
     const head = readResponseHead(status, fields);
     head.fields.push(...head.bodyFields);
     responder.sendHead(status, head.fields, now);
-    this.#remaining = responder.mayHaveBody(status) ? head.contentLength : 0;
+    this.#remaining = responder.http.mayHaveBody(status) ? head.contentLength : 0;
   }
 
   onData(piece: Buffer): void {

@@ -1,7 +1,6 @@
 import type { Timeouts } from '../../config/config.ts';
 import { Refusal, findRefusal } from '../../errors.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../http1/exchange.ts';
-import { mayHaveBody } from '../../http1/grammar.ts';
 import type { RequestFault } from '../../http1/request-reader.ts';
 import type { Linked } from '../../linked-list.ts';
 import type { UpstreamCall, UpstreamFailure } from '../../upstream/call.ts';
@@ -135,11 +134,6 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     else this.#keptBody = body;
   }
 
-  /** Whether a response with this status has a body. */
-  mayHaveBody(status: number): boolean {
-    return mayHaveBody(this.http.head?.method ?? '', status);
-  }
-
   /** Sets the deadline of the wait that begins now. @param now on `performance.now()`'s scale, here and below */
   setDeadline(wait: Wait, now = performance.now()): void {
     this.timing.wait(now);
@@ -242,7 +236,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   send(status: number, fields: string[], body: string | Buffer, sealing = this.exchange.sealing): void {
     const now = performance.now();
     this.#complete(fields, now, sealing);
-    if (this.mayHaveBody(status)) this.bytesOut += body.length;
+    if (this.http.mayHaveBody(status)) this.bytesOut += body.length;
     this.setDeadline('client_stalled', now);
     this.http.send(status, fields, body);
     this.#leaveSlot();

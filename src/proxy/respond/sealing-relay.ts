@@ -63,7 +63,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
     const head = readResponseHead(status, raw);
     this.#head = head;
     this.waitForUpstream(performance.now());
-    if (!this.responder.mayHaveBody(status) || head.contentLength === 0) return;
+    if (!this.responder.http.mayHaveBody(status) || head.contentLength === 0) return;
     const coding = head.contentEncoding?.toLowerCase() ?? 'identity';
     if (coding !== 'identity') {
       this.#coding = coding;
@@ -186,7 +186,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
     fields.push('Cache-Control', 'no-store');
     if (length === undefined) {
       if (contentType !== undefined) fields.push('Content-Type', contentType);
-      if (responder.mayHaveBody(status)) fields.push('Content-Length', '0');
+      if (responder.http.mayHaveBody(status)) fields.push('Content-Length', '0');
     } else {
       fields.push('Content-Type', 'application/json', 'Envelope', 'sealed');
       if (contentType !== undefined && !isJsonType(contentType)) fields.push('Envelope-Content-Type', contentType);
