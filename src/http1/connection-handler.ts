@@ -1,9 +1,6 @@
 import type { ServerExchange } from './exchange.ts';
 import type { HeadLimits } from './request-reader.ts';
 
-/** Why a connection has closed. `completed`: after its last response. */
-export type CloseReason = 'completed' | 'client_left' | 'timeout' | 'aborted' | 'handshake_failed' | 'limit';
-
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {
   /**
@@ -24,8 +21,8 @@ export interface ConnectionHandler {
    */
   onSmallPieces(resume: () => void): void;
   onError(error: unknown): void;
-  /** Called once, after `onClose` of the open exchange. @param error of the socket or the handshake, if there was one */
-  onClose(reason: CloseReason, error: Error | undefined): void;
+  /** Called once, after `onClose` of the open exchange. */
+  onClose(): void;
 }
 
 /** Limits of connections, which may change while the listener runs. Times are in milliseconds. */

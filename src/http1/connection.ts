@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Linked } from '../linked-list.ts';
-import type { CloseReason, ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
+import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from './exchange.ts';
 import { Incoming, type IncomingOwner, type Queue } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
@@ -46,8 +46,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   #exchange: ServerExchange | undefined;
   /** Whether no complete head has arrived. */
   #isNew = true;
-  #reason: CloseReason = 'client_left';
-  #error: Error | undefined;
+  /** Whether this side has closed it, or is about to. */
+  #endedHere = false;
 
   /** @param socket accepted; on TLS, before the handshake */
   constructor(socket: Socket, isSecure: boolean, owner: ConnectionOwner) {
@@ -187,7 +187,6 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
    */
   #end(lingers: boolean): void {
     this.#state = 'ending';
-    this.#reason = 'completed';
     this.#wait(this.limits.lingerTimeout);
     this.incoming.discard();
     if (lingers) this.socket.end();
@@ -220,9 +219,9 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     } else if (this.#state === 'exchange' && exchange !== undefined) {
       exchange.handler.onDeadline();
       // Without a request there is nothing to wait for but its refusal.
-      if (exchange.head === undefined && !exchange.closed) this.destroy('timeout');
+      if (exchange.head === undefined && !exchange.closed) this.destroy();
     } else {
-      this.destroy(this.#state === 'ending' ? 'completed' : 'timeout');
+      this.destroy();
     }
   }
 
@@ -236,55 +235,47 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     const exchange = this.#exchange;
     // A response that is not sent completely may still arrive.
     if (exchange?.ended === true) exchange.keepAlive = false;
-    else if (this.#state !== 'handed_over') this.destroy(this.#reason);
-  }
-
-  onSocketError(error: Error): void {
-    this.#error ??= error;
-    // Node reports a client that renegotiates too often, but leaves its connection open.
-    this.socket.destroy();
-  }
-
-  onHandshakeError(error: Error): void {
-    if (this.#state === 'handshake') this.#reason = 'handshake_failed';
-    this.#error ??= error;
+    else if (this.#state !== 'handed_over') this.#close();
   }
 
   onSocketClose(): void {
     if (this.#state === 'closed') return;
-    const outcome =
-      this.#state === 'handed_over' ? 'complete' : this.#reason === 'client_left' ? 'client_left' : 'aborted';
+    const outcome = this.#state === 'handed_over' ? 'complete' : this.#endedHere ? 'aborted' : 'client_left';
     this.#state = 'closed';
     this.owner.forget(this);
     this.incoming.discard();
     const exchange = this.#exchange;
     if (exchange !== undefined) this.#guard(() => this.#endExchange(exchange, outcome));
-    this.#guard(() => this.handler?.onClose(this.#reason, this.#error));
+    this.#guard(() => this.handler?.onClose());
   }
 
   abort(reset: boolean): void {
     if (reset && !this.isSecure) this.socket.resetAndDestroy();
-    this.destroy('aborted');
+    this.destroy();
   }
 
   /** Closes the connection with the response in progress, or at once, but so that its last response arrives. */
   retire(): void {
     if (this.#state === 'exchange' && this.#exchange !== undefined) this.#exchange.keepAlive = false;
     else if (this.#state === 'rest') this.#end(true);
-    else if (this.#state !== 'ending') this.destroy('completed');
+    else if (this.#state !== 'ending') this.destroy();
   }
 
   /** Closes the connection at once. */
-  destroy(reason: CloseReason): void {
+  destroy(): void {
+    this.#endedHere = true;
+    this.#close();
+  }
+
+  #close(): void {
     if (this.#state === 'closed') return;
-    this.#reason = reason;
     this.incoming.discard();
     this.socket.destroy();
   }
 
   /** One of the owner's methods has thrown. */
   fail(error: unknown): void {
-    this.destroy('aborted');
+    this.destroy();
     this.handler?.onError(error);
   }
 

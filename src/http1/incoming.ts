@@ -29,7 +29,7 @@ export interface IncomingOwner {
   /** @returns false to hold nothing; never for a negative change */
   onHeld(change: number): boolean;
   /** Too much is held or discarded. */
-  destroy(reason: 'limit'): void;
+  destroy(): void;
   /** The client has sent many small pieces. It is not read until `resume` is called, in a later turn. */
   onSmallPieces(resume: () => void): void;
   /** One of the owner's methods has thrown in a later turn. */
@@ -174,7 +174,7 @@ export class Incoming {
     if (this.#state === 'body' && !this.#paused && at < bytes.length) at = this.#readBody(bytes, at);
     if (this.#state !== 'discarded') return at;
     this.#discarded += bytes.length - at;
-    if (this.#discarded > maxDiscarded) this.#owner.destroy('limit');
+    if (this.#discarded > maxDiscarded) this.#owner.destroy();
     return bytes.length;
   }
 
@@ -222,7 +222,7 @@ export class Incoming {
     const change = held - this.#charged;
     if (change === 0) return;
     if (this.#owner.onHeld(change)) this.#charged = held;
-    else this.#owner.destroy('limit');
+    else this.#owner.destroy();
   }
 
   #readHead(bytes: Buffer): number {

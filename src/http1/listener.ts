@@ -69,7 +69,6 @@ export class Listener implements ConnectionOwner {
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
     onHandshakeFailures(server, this.#handshakeFailed);
-    server.on('tlsClientError', (error, socket) => this.#handshaking.get(peerKey(socket))?.onHandshakeError(error));
     return server;
   }
 
@@ -103,7 +102,7 @@ export class Listener implements ConnectionOwner {
   close(): void {
     this.isClosing = true;
     this.server.close();
-    for (const connection of this.#connections) if (connection.isIdle) connection.destroy('completed');
+    for (const connection of this.#connections) if (connection.isIdle) connection.destroy();
   }
 
   /** Closes each connection with the response in progress, or at once: one whose handshake is not complete, too. */
@@ -113,7 +112,7 @@ export class Listener implements ConnectionOwner {
 
   /** Closes all connections, also those that were handed over. */
   closeAll(): void {
-    for (const connection of this.#connections) connection.destroy('aborted');
+    for (const connection of this.#connections) connection.destroy();
   }
 
   forget(connection: ServerConnection): void {
@@ -140,7 +139,7 @@ export class Listener implements ConnectionOwner {
   #awaitHandshake(socket: Socket, connection: ServerConnection): void {
     const address = peerKey(socket);
     this.#handshaking.set(address, connection);
-    socket.on('error', (error) => connection.onSocketError(error));
+    socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
       if (this.#handshaking.get(address) === connection) this.#handshaking.delete(address);
       connection.onSocketClose();
@@ -193,8 +192,9 @@ function onDrain(this: ConnectedSocket): void {
   this[connectionKey]?.onDrain();
 }
 
-function onError(this: ConnectedSocket, error: Error): void {
-  this[connectionKey]?.onSocketError(error);
+/** Node reports a client that renegotiates too often, but leaves its connection open. */
+function onError(this: Socket): void {
+  this.destroy();
 }
 
 function onClose(this: ConnectedSocket): void {

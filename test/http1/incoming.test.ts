@@ -20,7 +20,7 @@ function incoming(): { readonly from: Incoming; readonly socket: Socket; readonl
     onBodyEnd: (fault) => events.push(fault ?? 'end'),
     onSmallPieces: (resume) => void setImmediate(resume),
     onHeld: () => true,
-    destroy: (reason) => events.push(reason),
+    destroy: () => void events.push('limit'),
 
     fail: (error) => events.push(String(error)),
   });

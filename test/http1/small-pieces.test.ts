@@ -82,7 +82,7 @@ test('of a client that sends small pieces, no more are read until its turn comes
     onBody: () => {},
     onBodyEnd: () => {},
     onHeld: () => true,
-    destroy: (reason) => expect.fail(reason),
+    destroy: () => expect.fail('it is destroyed'),
     fail: (error) => expect.fail(String(error)),
   });
   socket.on('data', (bytes: Buffer) => incoming.receive(bytes));

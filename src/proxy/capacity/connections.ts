@@ -186,7 +186,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     this.leave();
     this.endsFor('limit');
     this.#reservation?.abandon();
-    this.http.destroy('limit');
+    this.http.destroy();
   }
 
   /** It has closed, or is about to. */
