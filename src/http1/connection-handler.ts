@@ -20,6 +20,8 @@ export interface ConnectionHandler {
    * later turn.
    */
   onSmallPieces(resume: () => void): void;
+  /** The client has sent too much to the TLS below, and the connection closes. */
+  onExcess(): void;
   onError(error: unknown): void;
   /** Called once, after `onClose` of the open exchange. */
   onClose(): void;

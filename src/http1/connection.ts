@@ -261,6 +261,12 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else if (this.#state !== 'ending') this.destroy();
   }
 
+  /** Closes the connection at once, because its client has sent too much to the TLS below. */
+  exceed(): void {
+    this.#guard(() => this.handler?.onExcess());
+    this.destroy();
+  }
+
   /** Closes the connection at once. */
   destroy(): void {
     this.#endedHere = true;

@@ -5,6 +5,7 @@ import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
 import { PieceBuffers } from './piece-buffers.ts';
+import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
 import type { EpochMs } from '../times.ts';
 
 export interface ListenerOptions {
@@ -69,6 +70,7 @@ export class Listener implements ConnectionOwner {
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
     onHandshakeFailures(server, this.#handshakeFailed);
+    limitTlsWork(server, (socket) => (socket as ConnectedSocket)[connectionKey]?.exceed());
     return server;
   }
 
@@ -165,6 +167,9 @@ export class Listener implements ConnectionOwner {
 
   #expire(): void {
     const now = performance.now();
+    for (const connection of this.#handshaking.values()) {
+      if (connection.socket.bytesRead > maxHandshakeSize) connection.exceed();
+    }
     for (const connection of this.#connections) {
       if (connection.deadline > now) continue;
       const { socket } = connection;

@@ -10,6 +10,7 @@ import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { OperatorRefusal, OperatorsMetrics } from '../telemetry/sidecar-metrics.ts';
 import { oneInATurn } from '../proxy/capacity/queues.ts';
+import { limitTlsWork } from '../http1/tls-work.ts';
 import { https, onHandshakeFailures, type OnHandshakeFailure } from '../tls.ts';
 import { AccessEvents } from './access-events.ts';
 import { Console, isOfConsole } from './console.ts';
@@ -147,7 +148,10 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     frameworkErrors: (_error, request, reply) => void fail(request, reply, noEndpoint()),
   });
   const connections = new ConnectionLimit(app.server, maxConnections);
-  if (tls !== undefined) onHandshakeFailures(app.server, onHandshakeFailure);
+  if (tls !== undefined) {
+    onHandshakeFailures(app.server, onHandshakeFailure);
+    limitTlsWork(app.server, (socket) => socket.destroy());
+  }
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
   // Without Fastify's own for text/plain, which a page of another site may send.

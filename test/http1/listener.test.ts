@@ -1,11 +1,12 @@
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { Connection, openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
+import { openRaw13 } from '../support/key-updates.ts';
 import { echo, startServer } from '../support/http1.ts';
 import { settle } from '../support/turns.ts';
 
@@ -517,13 +518,51 @@ describe('on TLS', () => {
     return Object.assign(new Connection(tls), { tls });
   };
 
-  test('a client that renegotiates again and again is cut off', async () => {
+  test('a client that renegotiates is cut off: its handshake could be 128 KiB long', async () => {
     const server = await startServer({ tls: certificate });
     const { tls } = await openTls(server.port, { maxVersion: 'TLSv1.2' });
-    const renegotiate = (): void => void tls.renegotiate({}, (error) => error === null && renegotiate());
-    renegotiate();
+    tls.renegotiate({}, () => {});
     await eventually('it is cut off', () => server.closed > 0);
-    expect(server.closed).toBe(1);
+    expect([server.closed, server.exceeded]).toEqual([1, 0]);
+  });
+
+  test('a client may replace its keys now and then', async () => {
+    const server = await startServer({ tls: certificate });
+    const accepted = once(server.listener.server, 'connection') as Promise<[Socket]>;
+    const client = await openRaw13(server.port);
+    const [socket] = await accepted;
+    client.replaceKeys(8);
+    await eventually('all is read', () => socket.bytesRead === client.socket.bytesWritten);
+    await settle();
+    expect(server.closed).toBe(0);
+  });
+
+  test('a client that replaces its keys again and again is cut off in the middle of what it sends', async () => {
+    const server = await startServer({ tls: certificate });
+    const accepted = once(server.listener.server, 'connection') as Promise<[Socket]>;
+    const client = await openRaw13(server.port);
+    const [socket] = await accepted;
+    const before = client.socket.bytesWritten;
+    client.replaceKeys(10_000);
+    await eventually('it is cut off', () => server.closed > 0);
+    expect([server.closed, server.exceeded]).toEqual([1, 1]);
+    // One read of 270,000 bytes.
+    expect(socket.bytesRead - before).toBeGreaterThan(0);
+    expect(socket.bytesRead - before).toBeLessThanOrEqual(65_536);
+  });
+
+  test('a handshake of more than 32 KiB is cut off', async () => {
+    const server = await startServer({ tls: certificate });
+    // Records of a ClientHello of 131,000 bytes.
+    const record = (first: string): string => `\x16\x03\x01\x20\x00${first}`.padEnd(5 + 0x2000, '\0');
+    const hello = '\x01\x01\xff\xb8\x03\x03';
+    const client = await openConnection(server.port);
+    client.send(record(hello) + record(''));
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    expect(server.closed).toBe(0);
+    client.send(record('') + record(''));
+    await eventually('it is cut off', () => server.closed > 0);
+    expect([server.closed, server.exceeded]).toEqual([1, 1]);
   });
 
   test('requests are served one after the other', async () => {

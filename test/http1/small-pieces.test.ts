@@ -23,6 +23,7 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
       connections.push(connection);
       return {
         onRequest: () => {},
+        onExcess: () => expect.fail('too much'),
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
         onSmallPieces: (resume) => void setImmediate(resume),

@@ -16,6 +16,7 @@ import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
+import { openRaw13 } from '../support/key-updates.ts';
 import { listen } from '../support/listen.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
@@ -305,6 +306,16 @@ describe('a stalled connection', () => {
     // The first bytes of a ClientHello of 512 bytes, which never arrives in full.
     const half = Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc]);
     await Promise.all([Buffer.alloc(0), half].map((bytes) => expectEnd(connect(port, '127.0.0.1'), bytes, seconds)));
+  });
+
+  test('is closed at once if its client replaces the keys of TLS again and again', async () => {
+    const { cert, key } = createAuthority().issue('DNS:localhost');
+    const { sidecar } = await startApi({
+      operators: operatorsOf([dashboard], { tls: { cert, key, clientCa: undefined } }),
+    });
+    const client = await openRaw13(sidecar.app.addresses.operators?.port ?? 0);
+    client.replaceKeys(1_000);
+    await eventually('it is closed', () => client.socket.destroyed);
   });
 
   test('is closed in seconds if its head is incomplete', { timeout: 2 * seconds }, async () => {

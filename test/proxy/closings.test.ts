@@ -1,5 +1,8 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
+import { openRaw13 } from '../support/key-updates.ts';
 import { inFlight, limitUsed, scrape } from '../support/metrics.ts';
 import { authorization, post, request, valid } from '../support/refused.ts';
 import { configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
@@ -39,6 +42,16 @@ async function expectClosed(sidecar: TestSidecar, reason: string): Promise<void>
 }
 
 describe('a connection that the sidecar closes is counted and logged as what it is, and its request never as left by its client', () => {
+  test('because its client replaces the keys of TLS again and again', async () => {
+    const { cert, key } = createAuthority().issue('DNS:localhost');
+    const tls = { cert, key, clientCa: undefined };
+    const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls } });
+    const client = await openRaw13(sidecar.port);
+    client.replaceKeys(1_000);
+    await eventually('it is closed', () => client.socket.destroyed);
+    await expectClosed(sidecar, 'limit');
+  });
+
   test('because its pipelined requests find no room', async () => {
     const sidecar = await start({ limits: { buffered: 4_000, requestBody: 1_000 } });
     const client = await openConnection(sidecar.port);

@@ -22,6 +22,8 @@ export class TestServer {
   readonly connections: ServerConnection[] = [];
   readonly events: string[] = [];
   readonly errors: unknown[] = [];
+  /** Connections whose clients have sent too much to the TLS below. */
+  exceeded = 0;
   /** Connections that have closed. */
   closed = 0;
   held = 0;
@@ -64,6 +66,7 @@ export class TestServer {
         this.mostHeld = Math.max(this.mostHeld, this.held);
         return true;
       },
+      onExcess: () => (this.exceeded += 1),
       onError: (error) => this.errors.push(error),
       onClose: () => {
         this.closed += 1;

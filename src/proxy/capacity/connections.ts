@@ -94,6 +94,10 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     this.#all.server.onError(error);
   }
 
+  onExcess(): void {
+    this.endsFor('limit');
+  }
+
   onClose(): void {
     this.leave();
   }

@@ -1,0 +1,52 @@
+import type { EventEmitter } from 'node:events';
+import type { TLSSocket } from 'node:tls';
+import { stopReading } from './reading.ts';
+
+/**
+ * Bytes that a client may send before its handshake is complete. OpenSSL waits for a message of up to 128 KiB, and keeps what has come of
+ * it; browsers need 2 KiB, a client's certificate with its chain a few more.
+ */
+export const maxHandshakeSize = 32_768;
+
+/** Replaced keys of one client in a window of so many milliseconds. Clients replace them after gigabytes, or hours. */
+const maxKeyUpdates = 8;
+const keyWindow = 1_000;
+
+interface KeyUpdates {
+  count: number;
+  readonly until: number;
+}
+
+/**
+ * Calls back, in a later turn, for each client that makes OpenSSL work without sending a byte of data: its socket must then be closed. No
+ * other limit sees such work.
+ *
+ * - In TLS 1.3 a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each time takes 27 bytes and some 20 µs, so that half
+ *   a megabyte would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. The client is not
+ *   read from then on: what is left is one read of 64 KiB.
+ * - In TLS 1.2 it may ask for another handshake, with a message of 128 KiB. Node reports that as an error of the socket.
+ *
+ * @param server of TLS
+ */
+export function limitTlsWork(server: EventEmitter, exceeded: (socket: TLSSocket) => void): void {
+  const updates = new WeakMap<TLSSocket, KeyUpdates>();
+  server.on('secureConnection', (socket: TLSSocket) => socket.disableRenegotiation());
+  // OpenSSL is in the middle of a read, so that the socket must not be closed here.
+  server.on('keylog', (line: Buffer, socket: TLSSocket) => {
+    const isUpdate = line.toString('latin1', 0, updateLabel.length) === updateLabel;
+    // The rest of the line is the secret.
+    line.fill(0);
+    if (!isUpdate) return;
+    const now = performance.now();
+    const before = updates.get(socket);
+    const current = before !== undefined && now < before.until ? before : { count: 0, until: now + keyWindow };
+    if (current !== before) updates.set(socket, current);
+    current.count += 1;
+    if (current.count !== maxKeyUpdates + 1) return;
+    stopReading(socket);
+    setImmediate(() => exceeded(socket));
+  });
+}
+
+/** What a line for new keys of a client begins with. */
+const updateLabel = 'CLIENT_TRAFFIC_SECRET_N';

@@ -1,0 +1,64 @@
+import { createCipheriv, createHmac } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
+import { duplexPair } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
+import { onTestFinished } from 'vitest';
+
+/** A TLS 1.3 connection on which a client sends records that Node's cannot send. */
+interface RawClient {
+  /** Below TLS. */
+  readonly socket: Socket;
+  /** Sends this many KeyUpdates (RFC 8446 §4.6.3) at once. */
+  replaceKeys(count: number): void;
+}
+
+/** HKDF-Expand-Label (RFC 8446 §7.1) of up to one hash, without a context. */
+function expand(secret: Buffer, label: string, length: number): Buffer {
+  const name = `tls13 ${label}`;
+  const info = Buffer.from(`\0${String.fromCharCode(length, name.length)}${name}\0\x01`, 'latin1');
+  return createHmac('sha256', secret).update(info).digest().subarray(0, length);
+}
+
+/** A KeyUpdate as the first record under these keys. */
+function keyUpdate(secret: Buffer): Buffer {
+  const head = Buffer.from([0x17, 3, 3, 0, 6 + 16]);
+  const cipher = createCipheriv('aes-128-gcm', expand(secret, 'key', 16), expand(secret, 'iv', 12)).setAAD(head);
+  // update_not_requested, and the type of the record.
+  const sealed = cipher.update(Buffer.from([24, 0, 0, 1, 0, 0x16]));
+  cipher.final();
+  return Buffer.concat([head, sealed, cipher.getAuthTag()]);
+}
+
+/** Completes a handshake, and sends nothing more. */
+export async function openRaw13(port: number): Promise<RawClient> {
+  const socket = connect(port, '127.0.0.1').on('error', () => {});
+  onTestFinished(() => void socket.destroy());
+  const [own, other] = duplexPair();
+  other.on('data', (bytes: Buffer) => void socket.write(bytes));
+  socket.on('data', (bytes: Buffer) => void other.write(bytes));
+  const tls = connectTls({
+    socket: own,
+    rejectUnauthorized: false,
+    minVersion: 'TLSv1.3',
+    ciphers: 'TLS_AES_128_GCM_SHA256',
+    ALPNProtocols: ['http/1.1'],
+  }).on('error', () => {});
+  let secret = Buffer.alloc(0);
+  tls.on('keylog', (line: Buffer) => {
+    const [label, , hex = ''] = line.toString().trim().split(' ');
+    if (label === 'CLIENT_TRAFFIC_SECRET_0') secret = Buffer.from(hex, 'hex');
+  });
+  // The tickets come when the server has read the end of the handshake.
+  await new Promise((resolve) => void tls.once('session', resolve));
+  return {
+    socket,
+    replaceKeys: (count) => {
+      const records: Buffer[] = [];
+      for (let i = 0; i < count; i += 1) {
+        records.push(keyUpdate(secret));
+        secret = Buffer.from(expand(secret, 'traffic upd', 32));
+      }
+      socket.write(Buffer.concat(records));
+    },
+  };
+}
