@@ -70,8 +70,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
 class PassingBody implements StreamedBody, ClientSink {
   readonly #responder: Responder;
   readonly #collected: Buffer | undefined;
-  readonly #onFirst: ((piece: Buffer) => void) | undefined;
-  #isFirst = true;
+  #onFirst: ((piece: Buffer) => void) | undefined;
   #sink: BodySink | undefined;
 
   /**
@@ -104,8 +103,8 @@ class PassingBody implements StreamedBody, ClientSink {
   }
 
   onData(piece: Buffer): void {
-    if (this.#isFirst) this.#onFirst?.(piece);
-    this.#isFirst = false;
+    this.#onFirst?.(piece);
+    this.#onFirst = undefined;
     this.#waitForClient();
     // The piece is a view of what was read; the socket may write it later.
     const { pieces } = this.#responder.http.connection.owner;

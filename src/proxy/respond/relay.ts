@@ -6,7 +6,6 @@ import type { MonotonicMs } from '../../times.ts';
 /** Relays the upstream's response to the client: the part that plain and sealed responses have in common. */
 export abstract class Relay {
   protected readonly responder: Responder;
-  protected ended = false;
   #stalled = false;
 
   constructor(responder: Responder) {
@@ -35,14 +34,9 @@ export abstract class Relay {
     responder.setDeadline('client_stalled');
     responder.whenDrained = () => {
       this.#stalled = false;
-      if (!this.ended) this.waitForUpstream(performance.now());
+      this.waitForUpstream(performance.now());
       source?.resume();
     };
-  }
-
-  protected end(last: Buffer | string | undefined, now: MonotonicMs): void {
-    this.ended = true;
-    this.responder.end(last, now);
   }
 }
 
@@ -71,7 +65,7 @@ export class PlainRelay extends Relay implements ResponseHandler {
       this.#remaining = undefined;
       const now = performance.now();
       this.responder.timing.endUpstream(now);
-      this.end(piece, now);
+      this.responder.end(piece, now);
       return;
     }
     if (this.#remaining !== undefined) this.#remaining -= piece.length;
@@ -82,7 +76,7 @@ export class PlainRelay extends Relay implements ResponseHandler {
   onEnd(): void {
     const now = performance.now();
     this.responder.timing.endUpstream(now);
-    if (!this.ended) this.end(undefined, now);
+    if (!this.responder.http.ended) this.responder.end(undefined, now);
   }
 }
 

@@ -159,14 +159,14 @@ export class SealingRelay extends Relay implements ResponseHandler {
     if (this.#collected === undefined && this.#stream === undefined) {
       // An empty body is not sealed.
       this.#writeHead(undefined, now);
-      this.end(undefined, now);
+      this.responder.end(undefined, now);
       return;
     }
     const sealed = this.#collected === undefined ? this.#stream?.end() : this.#sealer.seal(this.#collected);
     const sealedAt = performance.now();
     this.#sealTime += sealedAt - now;
     if (this.#stream === undefined) this.#writeHead(sealed?.length, sealedAt);
-    this.end(sealed, sealedAt);
+    this.responder.end(sealed, sealedAt);
     this.#observe('ok');
   }
 
