@@ -14,7 +14,6 @@ import type { Budgets } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/connections.ts';
 import { CrowdQueues } from './capacity/crowd-queues.ts';
 import { TickQueue, type WaitQueue } from './capacity/queues.ts';
-import { Reservation } from './capacity/reservation.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
 import { continueWith } from '../promises.ts';
@@ -125,18 +124,7 @@ export class ExchangeRunner {
     snapshot: GatewaySnapshot,
     startedAt: MonotonicMs,
   ): Responder {
-    const claim = this.#budgets.anonymous[exchange.environment?.name ?? 'none'];
-    const reservation = new Reservation(this.#budgets, claim, client.makeRoom);
-    const responder = new Responder({
-      http,
-      client,
-      exchange,
-      snapshot,
-      reservation,
-      startedAt,
-      onClose: this.#onClose,
-    });
-    client.begin(reservation);
+    const responder = new Responder(http, client, snapshot, exchange, startedAt, this.#onClose);
     this.#observer.onBegin(responder);
     return responder;
   }

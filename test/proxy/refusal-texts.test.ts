@@ -47,7 +47,13 @@ const config = configOf('http://127.0.0.1:1', { documentation: 'https://docs.exa
 const upstream = new Upstream(targetOf('http://127.0.0.1:1'), 1_000, () => {});
 const directory = { find: () => undefined, holds: () => true, serves: () => true };
 const snapshot = new GatewaySnapshot(config, directory, new Map([['test', upstream]]));
-const client = { count() {}, endsFor() {}, idle() {} } as unknown as ClientConnection;
+const budgets = new Budgets(config.limits, false);
+const client = {
+  begin: () => new Reservation(budgets, budgets.anonymous.test),
+  count() {},
+  endsFor() {},
+  idle() {},
+} as unknown as ClientConnection;
 
 /** The bytes of the bodies of responses to pipelined requests that are all refused with this hint. */
 async function bodiesOf(
@@ -59,16 +65,8 @@ async function bodiesOf(
   const { port } = await startServer({
     serve: (http) => {
       const refusal = new Refusal(code, { hint });
-      const budgets = new Budgets(config.limits, false);
-      new Responder({
-        http,
-        client,
-        snapshot,
-        reservation: new Reservation(budgets, budgets.anonymous.test),
-        startedAt: 0,
-        exchange: { ...refused(refusal, 'id-1'), sealing },
-        onClose() {},
-      }).refuse(refusal);
+      const exchange = { ...refused(refusal, 'id-1'), sealing };
+      new Responder(http, client, snapshot, exchange, 0, () => {}).refuse(refusal);
     },
   });
   const connection = await openConnection(port);

@@ -1,4 +1,4 @@
-import type { PresentedKey } from '../../accounts/api-key.ts';
+import type { EnvironmentName, PresentedKey } from '../../accounts/api-key.ts';
 import type { ClientDetail } from '../../config/config.ts';
 import type { ConnectionHandler } from '../../http1/connection-handler.ts';
 import type { ServerConnection } from '../../http1/connection.ts';
@@ -8,7 +8,7 @@ import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
 import { CrowdQueues } from './crowd-queues.ts';
-import type { Reservation } from './reservation.ts';
+import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
 /** Serves the requests of all connections. */
@@ -102,11 +102,13 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     this.leave();
   }
 
-  /** A request begins. */
-  begin(reservation: Reservation): void {
-    this.#reservation = reservation;
+  /** A request begins, billed as one without a key at first. */
+  begin(environment: EnvironmentName | 'none'): Reservation {
+    const { budgets, idlePublic } = this.#all;
+    this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this.makeRoom);
     this.#since = performance.now();
-    if (this.#list === this.#all.idlePublic) this.#moveTo(undefined);
+    if (this.#list === idlePublic) this.#moveTo(undefined);
+    return this.#reservation;
   }
 
   /** No request is in progress: from now on it counts as idle. */

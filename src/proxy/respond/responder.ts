@@ -29,20 +29,6 @@ const timeoutNames = {
 /** What an expired deadline means. */
 type Wait = keyof typeof timeoutNames;
 
-/** The parts that a responder is given. */
-interface ResponderParts {
-  readonly http: ServerExchange;
-  readonly client: ClientConnection;
-  /** The configuration at the time the request began. */
-  readonly snapshot: GatewaySnapshot;
-  readonly reservation: Reservation;
-  readonly exchange: Exchange;
-  /** On `performance.now()`'s scale. */
-  readonly startedAt: MonotonicMs;
-  /** Called once, when the response is complete, the client has left, or the connection was closed. */
-  readonly onClose: (responder: Responder) => void;
-}
-
 /** The one writer of the response to a request. It also has the deadline of what the request waits for. */
 export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Its neighbours among the requests in progress. */
@@ -51,6 +37,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   readonly http: ServerExchange;
   readonly client: ClientConnection;
+  /** The configuration at the time the request began. */
   readonly snapshot: GatewaySnapshot;
   readonly reservation: Reservation;
   readonly timing: Timing;
@@ -83,11 +70,19 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   #bodyTaken = false;
   #wait: Wait = 'request_timeout';
 
-  constructor({ http, client, snapshot, reservation, exchange, startedAt, onClose }: ResponderParts) {
+  /** @param onClose called once, when the response is complete, the client has left, or the connection was closed */
+  constructor(
+    http: ServerExchange,
+    client: ClientConnection,
+    snapshot: GatewaySnapshot,
+    exchange: Exchange,
+    startedAt: MonotonicMs,
+    onClose: (responder: Responder) => void,
+  ) {
     this.http = http;
     this.client = client;
     this.snapshot = snapshot;
-    this.reservation = reservation;
+    this.reservation = client.begin(exchange.environment?.name ?? 'none');
     this.timing = new Timing(startedAt);
     this.exchange = exchange;
     this.#onClose = onClose;
