@@ -16,6 +16,7 @@ import { CrowdQueues } from './capacity/crowd-queues.ts';
 import { TickQueue, type WaitQueue } from './capacity/queues.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
+import { LinkedList } from '../linked-list.ts';
 import { continueWith } from '../promises.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { forwardUpgrade, upstreamFields } from './forward.ts';
@@ -34,19 +35,16 @@ const waitingMemory = 3_000;
  */
 const perTick = 8;
 
-/** A request is in progress from `onBegin` to `onClose`. */
-export interface ExchangeObserver {
-  readonly onBegin: (responder: Responder) => void;
-  readonly onClose: (responder: Responder) => void;
-}
-
 /** The way of every request, from its head to its response. Nothing that need not wait creates a promise. */
 export class ExchangeRunner {
   readonly #admission: Admission;
   readonly #directory: () => KeyDirectory;
   readonly #budgets: Budgets;
   readonly #metrics: Metrics;
-  readonly #observer: ExchangeObserver;
+  readonly #observe: (responder: Responder) => void;
+  /** The requests in progress. */
+  readonly active = new LinkedList<Responder>();
+  #isDraining = false;
   /** Requests without a secret key. */
   readonly #queues: CrowdQueues;
   /** Connections whose request was refused as `overloaded`, before they are read again. */
@@ -57,13 +55,16 @@ export class ExchangeRunner {
   readonly #memories: FormatMemories;
   readonly #opener: EnvelopeOpener;
 
-  /** @param directory the one in force, which a request may outlive */
+  /**
+   * @param directory the one in force, which a request may outlive
+   * @param observe   called once for each request, at its end
+   */
   constructor(
     admission: Admission,
     directory: () => KeyDirectory,
     budgets: Budgets,
     metrics: Metrics,
-    observer: ExchangeObserver,
+    observe: (responder: Responder) => void,
     memories: FormatMemories,
   ) {
     this.#admission = admission;
@@ -72,7 +73,7 @@ export class ExchangeRunner {
     this.#queues = new CrowdQueues(budgets, perTick);
     this.#overloaded = new CrowdQueues(budgets, perTick);
     this.#metrics = metrics;
-    this.#observer = observer;
+    this.#observe = observe;
     this.#memories = memories;
     this.#opener = new EnvelopeOpener(metrics, this.#longBodies, memories);
   }
@@ -116,6 +117,13 @@ export class ExchangeRunner {
     responder.keepBody();
   }
 
+  /** From now on every response closes its connection. */
+  drain(): void {
+    this.#isDraining = true;
+    // A response that has begun has told its client that the connection stays open: the next one closes it.
+    for (const { http } of this.active) if (http.status === undefined) http.keepAlive = false;
+  }
+
   /** The responder of a request that begins. Its end is observed, whatever happens. */
   #begin(
     http: ServerExchange,
@@ -125,7 +133,8 @@ export class ExchangeRunner {
     startedAt: MonotonicMs,
   ): Responder {
     const responder = new Responder(http, client, snapshot, exchange, startedAt, this.#onClose);
-    this.#observer.onBegin(responder);
+    this.active.add(responder);
+    if (this.#isDraining) http.keepAlive = false;
     return responder;
   }
 
@@ -133,7 +142,8 @@ export class ExchangeRunner {
     const { client, refusal, reservation } = responder;
     // It waited for nothing: else each connection of a flood would have a refusal in each turn.
     if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded.for(reservation.claim);
-    this.#observer.onClose(responder);
+    this.active.remove(responder);
+    this.#observe(responder);
   };
 
   /** Bills the request, and its connection, to the account of its key. @returns false if the account has too many connections */

@@ -1,7 +1,7 @@
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { ConnectionHandler } from '../http1/connection-handler.ts';
 import type { ServerConnection } from '../http1/connection.ts';
-import { LinkedList } from '../linked-list.ts';
+import type { LinkedList } from '../linked-list.ts';
 import { Closings } from '../telemetry/closings.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
@@ -13,7 +13,7 @@ import type { GatewaySnapshot } from './admit/snapshot.ts';
 import { Budgets } from './capacity/budgets.ts';
 import { ClientConnections } from './capacity/connections.ts';
 import { FormatMemories } from './body/format-memories.ts';
-import { ExchangeRunner, type ExchangeObserver } from './exchange.ts';
+import { ExchangeRunner } from './exchange.ts';
 import { observeWith } from './outcome.ts';
 import { startRechecks } from './rechecks.ts';
 import type { Responder } from './respond/responder.ts';
@@ -27,10 +27,7 @@ export class Proxy {
   readonly #runner: ExchangeRunner;
   readonly #stopRechecks: () => void;
   readonly #closings: Closings;
-  /** The requests in progress. */
-  readonly active = new LinkedList<Responder>();
   #snapshot: GatewaySnapshot;
-  #draining = false;
 
   /** @param clock for the expiry of keys and the end of graces */
   constructor(snapshot: GatewaySnapshot, log: Logger, recorder: TrafficRecorder, clock: () => EpochMs) {
@@ -45,19 +42,14 @@ export class Proxy {
     this.#admission = new Admission(limits.inFlight, recorder, clock);
     const observe = observeWith(log, recorder, clock, () => this.used);
     const directory = (): KeyDirectory => this.#snapshot.directory;
-    const observer: ExchangeObserver = {
-      onBegin: (responder) => {
-        this.active.add(responder);
-        if (this.#draining) responder.http.keepAlive = false;
-      },
-      onClose: (responder) => {
-        this.active.remove(responder);
-        observe(responder);
-      },
-    };
     const memories = new FormatMemories(clock);
-    this.#runner = new ExchangeRunner(this.#admission, directory, this.#budgets, recorder.metrics, observer, memories);
+    this.#runner = new ExchangeRunner(this.#admission, directory, this.#budgets, recorder.metrics, observe, memories);
     this.#stopRechecks = startRechecks(this.active, directory, clock, log);
+  }
+
+  /** The requests in progress. */
+  get active(): LinkedList<Responder> {
+    return this.#runner.active;
   }
 
   /** Serves a new connection; undefined if it is one too many. */
@@ -74,9 +66,7 @@ export class Proxy {
 
   /** From now on every response closes its connection. */
   drain(): void {
-    this.#draining = true;
-    // A response that has begun has told its client that the connection stays open: the next one closes it.
-    for (const { http } of this.active) if (http.status === undefined) http.keepAlive = false;
+    this.#runner.drain();
   }
 
   /** Aborts the requests in progress. */

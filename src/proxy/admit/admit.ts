@@ -55,21 +55,21 @@ export class Admission {
   }
 
   /**
-   * What the head alone decides: steps 1 to 3.
+   * What the head alone decides.
    *
    * @param startedAt on `performance.now()`'s scale, here and below
    */
   route(http: HttpHead, { peer }: ClientConnection, snapshot: GatewaySnapshot, startedAt: MonotonicMs): Exchange {
-    // 1. A head with two readings is refused before any decision relies on one of them.
+    // A head with two readings is refused before any decision relies on one of them.
     const head = readHead(http);
     if (head === undefined) return refused(ambiguousHead(http, snapshot), randomUUID());
     const id = ownText(head.requestId || randomUUID());
 
-    // 2. The host selects the environment; keys, credentials and the upstream depend on it.
+    // The host selects the environment; keys, credentials and the upstream depend on it.
     const environment = snapshot.findEnvironment(head.host);
     if (environment === undefined) return refused(new Refusal('unknown_host'), id, head);
 
-    // 3. The two test endpoints take precedence over the routes. The route is looked up before the key, because it decides
+    // The two test endpoints take precedence over the routes. The route is looked up before the key, because it decides
     // who may read a refusal, and whether it is sealed.
     const match = snapshot.router.match(head.path, head.method);
     const { routes } = match;
@@ -99,7 +99,7 @@ export class Admission {
     return exchange;
   }
 
-  /** Whose request it is, and whether the key permits it: steps 4 and 5. */
+  /** Whose request it is, and whether the key permits it. */
   identify(
     exchange: Admitted,
     client: ClientConnection,
@@ -111,7 +111,7 @@ export class Admission {
     const needsNoKey = exchange.test === undefined ? isOpenPreflight(head, snapshot) : head.authorization === undefined;
     if (needsNoKey) return exchange;
 
-    // 4. The API key identifies the account. Before the route's permission, because an unknown client has none.
+    // The API key identifies the account. Before the route's permission, because an unknown client has none.
     const key = readApiKey(head.authorization, client);
     if (key instanceof Refusal) return { ...exchange, refusal: key };
     // Checked on the key's prefix, before any look-up: a live key sent to the test endpoint is refused as such, whether or not it
@@ -214,7 +214,7 @@ function knownPrincipal(found: LookupResult): Principal | undefined {
   return found === 'unavailable' ? undefined : found;
 }
 
-/** 5. The route's permission for this account and this kind of key. */
+/** The route's permission for this account and this kind of key. */
 function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySnapshot, now: EpochMs): Exchange {
   const { head, environment, match, enveloped, test } = exchange;
   const encryption = encryptionAt(principal.account.encryption[getEnvironment(principal.key.prefix)], now);

@@ -6,19 +6,17 @@ import { continueWith } from '../../promises.ts';
 import type { BodySink, StreamedBody, UpstreamRequest } from '../../upstream/call.ts';
 import type { Admitted } from '../admit/exchange.ts';
 import type { Responder } from '../respond/responder.ts';
-import type { Outgoing } from './open.ts';
+import type { Opening, Outgoing } from './open.ts';
 import { collect, isEncoded, type LongBodies } from './read.ts';
 
 const unexpected =
   'the body looks like an envelope, but encryption is off for this account in test: it was forwarded as it is';
 
-type Inspection = Outgoing | Refusal | Promise<Outgoing | Refusal>;
-
 /**
  * The body of a request that is forwarded unchanged; bodies of any size are streamed. JSON of an encrypting account is inspected
  * first, because the upstream could not read an envelope. Envelopes of other accounts are forwarded, and counted.
  */
-export function inspect(responder: Responder, exchange: Admitted, longBodies: LongBodies): Inspection {
+export function inspect(responder: Responder, exchange: Admitted, longBodies: LongBodies): Opening {
   const { head, encryption, enveloped } = exchange;
   const { http, reservation, snapshot } = responder;
   const pass = (body: UpstreamRequest['body'], passed = exchange): Outgoing => ({

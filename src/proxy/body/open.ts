@@ -27,7 +27,7 @@ const noBodyFields = ['Accept-Encoding', 'identity'];
 const usuallyWithBody = /^(?:POST|PUT|PATCH)$/;
 
 /** What goes to the upstream, or why the request is refused; a promise for a body that is not here yet, or long. */
-type Opening = Outgoing | Refusal | Promise<Outgoing | Refusal>;
+export type Opening = Outgoing | Refusal | Promise<Outgoing | Refusal>;
 
 /** Opens the envelopes of requests. What cannot be opened is not forwarded. */
 export class EnvelopeOpener {

@@ -74,9 +74,10 @@ export class PlainRelay extends Relay implements ResponseHandler {
   }
 
   onEnd(): void {
+    if (this.responder.http.ended) return;
     const now = performance.now();
     this.responder.timing.endUpstream(now);
-    if (!this.responder.http.ended) this.responder.end(undefined, now);
+    this.responder.end(undefined, now);
   }
 }
 
