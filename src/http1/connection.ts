@@ -261,10 +261,14 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else if (this.#state !== 'ending') this.destroy();
   }
 
-  /** Closes the connection at once, because its client has sent too much to the TLS below. */
+  /** Closes the connection in a later turn, because its client has sent too much to the TLS below. */
   exceed(): void {
+    setImmediate(() => this.destroy());
     this.#guard(() => this.handler?.onExcess());
-    this.destroy();
+  }
+
+  rest(): void {
+    if (this.#state !== 'handshake') this.incoming.rest();
   }
 
   /** Closes the connection at once. */

@@ -120,7 +120,7 @@ export class Incoming {
 
   /** @param bytes may be overwritten after the call: all that is kept is copied */
   receive(bytes: Buffer): void {
-    if (bytes.length < smallPiece && ++this.#smallPieces === maxSmallPieces) this.#rest();
+    if (bytes.length < smallPiece && ++this.#smallPieces === maxSmallPieces) this.rest();
     const at = this.#held.length > 0 ? 0 : this.#process(bytes);
     if (at < bytes.length) this.#held = appended(this.#held, bytes.subarray(at));
     this.#readOn();
@@ -151,6 +151,18 @@ export class Incoming {
     this.#readOn();
   }
 
+  /** Reads nothing until its turn comes. */
+  rest(): void {
+    if (this.#resting) return;
+    this.#resting = true;
+    this.#owner.onSmallPieces(() => {
+      this.#smallPieces = 0;
+      this.#resting = false;
+      this.#readOn();
+    });
+    this.#readOn();
+  }
+
   /** No byte has a meaning any more. */
   discard(): void {
     this.#state = 'discarded';
@@ -176,15 +188,6 @@ export class Incoming {
     this.#discarded += bytes.length - at;
     if (this.#discarded > maxDiscarded) this.#owner.destroy();
     return bytes.length;
-  }
-
-  #rest(): void {
-    this.#resting = true;
-    this.#owner.onSmallPieces(() => {
-      this.#smallPieces = 0;
-      this.#resting = false;
-      this.#readOn();
-    });
   }
 
   /** Goes on with held bytes, in a later turn so that one client cannot occupy this one, and with the socket. */

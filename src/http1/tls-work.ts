@@ -18,8 +18,8 @@ interface KeyUpdates {
 }
 
 /**
- * Calls back, in a later turn, for each client that makes OpenSSL work without sending a byte of data: its socket must then be closed. No
- * other limit sees such work.
+ * Calls back for each client that makes OpenSSL work without sending a byte of data: its socket must be closed, but in a later turn, because
+ * OpenSSL is in the middle of a read. No other limit sees such work.
  *
  * - In TLS 1.3 a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each time takes 27 bytes and some 20 µs, so that half
  *   a megabyte would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. The client is not
@@ -31,7 +31,6 @@ interface KeyUpdates {
 export function limitTlsWork(server: EventEmitter, exceeded: (socket: TLSSocket) => void): void {
   const updates = new WeakMap<TLSSocket, KeyUpdates>();
   server.on('secureConnection', (socket: TLSSocket) => socket.disableRenegotiation());
-  // OpenSSL is in the middle of a read, so that the socket must not be closed here.
   server.on('keylog', (line: Buffer, socket: TLSSocket) => {
     const isUpdate = line.toString('latin1', 0, updateLabel.length) === updateLabel;
     // The rest of the line is the secret.
@@ -44,7 +43,7 @@ export function limitTlsWork(server: EventEmitter, exceeded: (socket: TLSSocket)
     current.count += 1;
     if (current.count !== maxKeyUpdates + 1) return;
     stopReading(socket);
-    setImmediate(() => exceeded(socket));
+    exceeded(socket);
   });
 }
 

@@ -150,7 +150,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   const connections = new ConnectionLimit(app.server, maxConnections);
   if (tls !== undefined) {
     onHandshakeFailures(app.server, onHandshakeFailure);
-    limitTlsWork(app.server, (socket) => socket.destroy());
+    limitTlsWork(app.server, (socket) => void setImmediate(() => socket.destroy()));
   }
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));

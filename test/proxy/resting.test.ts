@@ -1,15 +1,17 @@
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Listener } from '../../src/http1/listener.ts';
 import { ServerConnection } from '../../src/http1/connection.ts';
 import { Budgets, type Crowd } from '../../src/proxy/capacity/budgets.ts';
 import { ClientConnections, type ClientConnection } from '../../src/proxy/capacity/connections.ts';
 import { Closings } from '../../src/telemetry/closings.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
+import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly } from '../support/connection.ts';
+import { openRaw13 } from '../support/key-updates.ts';
 import { authorization, request, start } from '../support/refused.ts';
-import { configOf } from '../support/sidecar.ts';
+import { configOf, startSidecar } from '../support/sidecar.ts';
 
 /** Opens connections of clients that sent many small pieces; `resumed` has those that are read again, in order. */
 function startResting() {
@@ -29,15 +31,20 @@ function startResting() {
     live: budgets.claim('live', 'shop', 'secret'),
   };
   const resumed: Crowd[] = [];
-  const rest = (crowd: Crowd): ClientConnection => {
+  const open = (crowd: Crowd): ClientConnection => {
     const client = all.open(new ServerConnection(new Socket(), false, listener), '127.0.0.1');
     if (client === undefined) throw new Error('too many connections');
     const claim = claims[crowd];
     if (claim !== undefined) client.identify(claim);
+    client.idle();
+    return client;
+  };
+  const rest = (crowd: Crowd): ClientConnection => {
+    const client = open(crowd);
     client.rest(() => resumed.push(crowd));
     return client;
   };
-  return { rest, resumed };
+  return { open, rest, resumed };
 }
 
 test('of clients that send small pieces, one is read again in a turn; those who wait keep none with a better key waiting', async () => {
@@ -56,6 +63,32 @@ test('a client that leaves while it waits to be read again takes no turn', async
   rest('anonymous');
   await nextTurn();
   expect(resumed).toEqual(['anonymous']);
+});
+
+test('if a client has sent too much to TLS, others rest before the same turn reads theirs, but none with a secret key', () => {
+  const { open } = startResting();
+  const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
+  const resting: Crowd[] = [];
+  for (const crowd of crowds) vi.spyOn(open(crowd).http, 'rest').mockImplementation(() => void resting.push(crowd));
+  open('anonymous').onExcess();
+  expect(resting.toSorted()).toEqual(['anonymous', 'livePublic', 'testPublic']);
+});
+
+test('of clients that replace the keys of TLS again and again, one is read in a turn', async () => {
+  const { cert, key } = createAuthority().issue('DNS:localhost');
+  const tls = { cert, key, clientCa: undefined };
+  const { port } = await startSidecar(configOf('http://127.0.0.1:1', { listen: { host: '127.0.0.1', port: 0, tls } }));
+  const clients = await Promise.all(Array.from({ length: 10 }, () => openRaw13(port)));
+  const ended = new Set<Socket>();
+  for (const { socket } of clients) socket.once('close', () => ended.add(socket));
+  for (const client of clients) client.replaceKeys(1_000);
+  const turns = new Set<number>();
+  while (ended.size < clients.length) {
+    await nextTurn();
+    turns.add(ended.size);
+  }
+  // Two may be seen to close at once.
+  expect(turns.size).toBeGreaterThan(7);
 });
 
 test('a request whose body comes in thousands of small pieces is served', async () => {

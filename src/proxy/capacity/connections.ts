@@ -96,6 +96,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   onExcess(): void {
     this.endsFor('limit');
+    this.#all.restStrangers();
   }
 
   onClose(): void {
@@ -253,6 +254,14 @@ export class ClientConnections {
       return true;
     }
     return false;
+  }
+
+  /**
+   * Has clients without a secret key rest: each of them may send as much to the TLS below, and what a hundred have sent would be processed
+   * in one turn.
+   */
+  restStrangers(): void {
+    for (const list of [this.evictable, this.idlePublic]) for (const { http } of list) http.rest();
   }
 
   #longestIdle(): ClientConnection | undefined {
