@@ -4,8 +4,8 @@ import type { HeadLimits } from './request-reader.ts';
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {
   /**
-   * A head is complete. Without one, the bytes are no request, or it is incomplete in the end of `headTimeout`: the owner sends a response,
-   * which ends the connection, or aborts it. A fault in a body goes to its sink instead.
+   * A request has begun. An exchange without a head is for bytes that are no request, or no whole head within `headTimeout`: the owner sends
+   * a response, which ends the connection, or aborts it. A fault in a body goes to its sink instead.
    */
   onRequest(exchange: ServerExchange): void;
   /**

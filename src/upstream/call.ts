@@ -12,15 +12,15 @@ export interface UpstreamRequest {
 
 /** A request's body that is forwarded as it arrives. */
 export interface StreamedBody {
-  /** Writes all its bytes and then its end to `sink`; pauses if `write` returns false. Called once at most. */
-  start(sink: BodySink): void;
-  /** The sink has room again. */
+  /** Writes all its bytes and then its end; pauses if `write` returns false. Called once at most. */
+  start(writer: BodyWriter): void;
+  /** There is room again. */
   resume(): void;
   /** The rest of the body is not needed. */
   stop(): void;
 }
 
-export interface BodySink {
+export interface BodyWriter {
   /**
    * @param whenWritten called once, when nothing reads the chunk any more
    * @returns false if no more is to be written before `resume`

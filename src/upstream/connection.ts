@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { isStreamed, type BodySink, type Call, type UpstreamCall } from './call.ts';
+import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
 import { ResponseReader } from '../http1/response-reader.ts';
 
 /** The pool that connections belong to. */
@@ -24,7 +24,7 @@ const remembered = 32;
 const maxSingleWrite = 16_384;
 
 /** One connection to the upstream, for one request at a time. */
-export class Connection implements UpstreamCall, BodySink {
+export class Connection implements UpstreamCall, BodyWriter {
   readonly socket: Socket;
   /** When it became idle last, and when it is closed if it is still idle; on `performance.now()`'s scale. */
   idleSince = Infinity;

@@ -1,9 +1,9 @@
 import { beginsLikeEnvelope, isEnvelope } from '../../envelope/envelope.ts';
 import { isWhiteSpace } from '../../envelope/json.ts';
 import { Refusal } from '../../errors.ts';
-import type { BodySink as ClientSink, RequestFault } from '../../http1/request-reader.ts';
+import type { BodySink, RequestFault } from '../../http1/request-reader.ts';
 import { continueWith } from '../../promises.ts';
-import type { BodySink, StreamedBody, UpstreamRequest } from '../../upstream/call.ts';
+import type { BodyWriter, StreamedBody, UpstreamRequest } from '../../upstream/call.ts';
 import type { Admitted } from '../admit/exchange.ts';
 import type { Responder } from '../respond/responder.ts';
 import type { Opening, Outgoing } from './open.ts';
@@ -65,11 +65,11 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
  * A request's body that is streamed to the upstream: first the bytes that were read already, then the rest as it
  * arrives. The deadline applies to the client or to the upstream, whichever is awaited.
  */
-class PassingBody implements StreamedBody, ClientSink {
+class PassingBody implements StreamedBody, BodySink {
   readonly #responder: Responder;
   readonly #collected: Buffer | undefined;
   #onFirst: ((piece: Buffer) => void) | undefined;
-  #sink: BodySink | undefined;
+  #writer: BodyWriter | undefined;
 
   /**
    * @param collected the bytes that were read, held by the request until they are sent
@@ -81,9 +81,9 @@ class PassingBody implements StreamedBody, ClientSink {
     this.#onFirst = onFirst;
   }
 
-  start(sink: BodySink): void {
-    this.#sink = sink;
-    const hasRoom = this.#collected === undefined || sink.write(this.#collected);
+  start(writer: BodyWriter): void {
+    this.#writer = writer;
+    const hasRoom = this.#collected === undefined || writer.write(this.#collected);
     this.#responder.http.readBody(this);
     if (hasRoom) this.resume();
     else this.#waitForUpstream();
@@ -97,7 +97,7 @@ class PassingBody implements StreamedBody, ClientSink {
   }
 
   stop(): void {
-    this.#sink = undefined;
+    this.#writer = undefined;
   }
 
   onData(piece: Buffer): void {
@@ -107,12 +107,12 @@ class PassingBody implements StreamedBody, ClientSink {
     // The piece is a view of what was read; the socket may write it later.
     const { pieces } = this.#responder.http.connection.owner;
     const copy = pieces.copy(piece);
-    if (this.#sink?.write(copy, () => pieces.release(copy)) === false) this.#waitForUpstream();
+    if (this.#writer?.write(copy, () => pieces.release(copy)) === false) this.#waitForUpstream();
   }
 
   onEnd(): void {
     this.#responder.setDeadline('upstream_timeout');
-    this.#sink?.end();
+    this.#writer?.end();
   }
 
   onFault(fault: RequestFault): void {

@@ -12,7 +12,7 @@ import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
 /** Serves the requests of all connections. */
-interface Server {
+interface RequestServer {
   serve(exchange: ServerExchange, client: ClientConnection): void;
   onError(error: unknown): void;
 }
@@ -212,7 +212,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 export class ClientConnections {
   readonly budgets: Budgets;
   readonly closings: Closings;
-  readonly server: Server;
+  readonly server: RequestServer;
   /** The connections that never carried a valid key, longest idle first. Few of them have a place in flight. */
   readonly evictable = new LinkedList<ClientConnection>();
   /** The connections with public keys and without a request in progress, longest idle first. */
@@ -221,7 +221,7 @@ export class ClientConnections {
   /** Clients that have sent many small pieces. */
   readonly resting: CrowdQueues;
 
-  constructor(budgets: Budgets, closings: Closings, server: Server) {
+  constructor(budgets: Budgets, closings: Closings, server: RequestServer) {
     this.budgets = budgets;
     this.resting = new CrowdQueues(budgets, 1);
     this.closings = closings;
