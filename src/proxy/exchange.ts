@@ -150,7 +150,7 @@ export class ExchangeRunner {
   #bill({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
     if (tier === 'anonymous' || environment === undefined || principal === undefined) return true;
     const claim = this.#budgets.claim(environment.name, principal.account.id, tier);
-    reservation.identify(claim);
+    reservation.claim = claim;
     const shortage = client.identify(claim);
     if (shortage !== undefined) reservation.exceeded = { limit: 'connections', shortage };
     return shortage === undefined;

@@ -120,7 +120,7 @@ describe('a reservation', () => {
     const budgets = newBudgets({ requestBody: 1_000 });
     const reservation = new Reservation(budgets, budgets.anonymous.live);
     expect(reservation.hold(600)).toBe(true);
-    reservation.identify(budgets.claim('live', 'acme', 'secret'));
+    reservation.claim = budgets.claim('live', 'acme', 'secret');
     expect(reservation.hold(400)).toBe(true);
     expect(budgets.buffered.take(1, budgets.anonymous.live)).toBe('anonymous');
     reservation.release();

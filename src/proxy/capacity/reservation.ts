@@ -6,7 +6,8 @@ import type { Waiter, WaitQueue } from './queues.ts';
 export class Reservation implements Waiter {
   readonly #budgets: Budgets;
   readonly #makeRoom: (() => boolean) | undefined;
-  #claim: Claim;
+  /** Whom the request is billed to, for what it takes from now on. */
+  claim: Claim;
   #slot: Claim | undefined;
   #bytes = 0;
   #bytesClaim: Claim;
@@ -23,19 +24,9 @@ export class Reservation implements Waiter {
   /** @param makeRoom as of `Budget.take` */
   constructor(budgets: Budgets, claim: Claim, makeRoom?: () => boolean) {
     this.#budgets = budgets;
-    this.#claim = claim;
+    this.claim = claim;
     this.#bytesClaim = claim;
     this.#makeRoom = makeRoom;
-  }
-
-  /** Whom the request is billed to. */
-  get claim(): Claim {
-    return this.#claim;
-  }
-
-  /** Sets who is billed from now on. */
-  identify(claim: Claim): void {
-    this.#claim = claim;
   }
 
   get heldBytes(): number {
@@ -48,7 +39,7 @@ export class Reservation implements Waiter {
 
   /** Takes a place in flight unless the request has one; false if none is left. */
   takeSlot(): boolean {
-    return this.#takeSlot(this.#claim);
+    return this.#takeSlot(this.claim);
   }
 
   /** As `takeSlot`, billed as for a request without a key. */
@@ -110,7 +101,7 @@ export class Reservation implements Waiter {
 
   /** Takes bytes, all billed to whom the first were; false if they are not available. */
   hold(bytes: number): boolean {
-    if (this.#bytes === 0) this.#bytesClaim = this.#claim;
+    if (this.#bytes === 0) this.#bytesClaim = this.claim;
     if (!this.#take('buffered', bytes, this.#bytesClaim)) return false;
     this.#bytes += bytes;
     return true;
