@@ -4,6 +4,7 @@ import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
+import { readAsStream, readInto } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
 import type { EpochMs } from '../times.ts';
@@ -47,6 +48,8 @@ export class Listener implements ConnectionOwner {
   #second = NaN;
   #dateLine = '';
   readonly #tlsServer: TlsServer | undefined;
+  /** Shared by all connections: what outlives the call that receives it is copied. */
+  readonly #memory = Buffer.allocUnsafeSlow(65_536);
   readonly #connections = new LinkedList<ServerConnection>();
   /** Connections whose TLS handshake is not complete, by the client's address and port. */
   readonly #handshaking = new Map<string, ServerConnection>();
@@ -122,6 +125,7 @@ export class Listener implements ConnectionOwner {
   }
 
   release({ socket }: ServerConnection): void {
+    readAsStream(socket);
     socket.off('data', onData).off('end', onEnd).off('drain', onDrain);
   }
 
@@ -162,7 +166,9 @@ export class Listener implements ConnectionOwner {
 
   #attach(socket: Socket, connection: ServerConnection): void {
     (socket as ConnectedSocket)[connectionKey] = connection;
-    socket.on('data', onData).on('end', onEnd).on('drain', onDrain).on('error', onError).on('close', onClose);
+    // TLS gives its plaintext in buffers of its own.
+    if (this.#tlsServer !== undefined || !readInto(socket, this.#memory, onRead)) socket.on('data', onData);
+    socket.on('end', onEnd).on('drain', onDrain).on('error', onError).on('close', onClose);
   }
 
   #expire(): void {
@@ -184,6 +190,11 @@ export class Listener implements ConnectionOwner {
 const socketOptions = { allowHalfOpen: true, noDelay: true } as const;
 
 // One function for all connections: five closures for each would take memory.
+
+function onRead(this: ConnectedSocket, length: number, memory: Buffer): boolean {
+  this[connectionKey]?.receive(Buffer.from(memory.buffer, memory.byteOffset, length));
+  return true;
+}
 
 function onData(this: ConnectedSocket, bytes: Buffer): void {
   this[connectionKey]?.receive(bytes);
