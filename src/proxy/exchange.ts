@@ -12,8 +12,7 @@ import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/connections.ts';
-import { CrowdQueues } from './capacity/crowd-queues.ts';
-import { TickQueue, type WaitQueue } from './capacity/queues.ts';
+import { queuesByCrowd, TickQueue, type WaitQueue } from './capacity/queues.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
 import { LinkedList } from '../linked-list.ts';
@@ -46,9 +45,9 @@ export class ExchangeRunner {
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
   /** Requests without a secret key. */
-  readonly #queues: CrowdQueues;
+  readonly #queues = queuesByCrowd(perTick);
   /** Connections whose request was refused as `overloaded`, before they are read again. */
-  readonly #overloaded: CrowdQueues;
+  readonly #overloaded = queuesByCrowd(perTick);
   /** One body of a test endpoint is processed in a turn. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
@@ -70,8 +69,6 @@ export class ExchangeRunner {
     this.#admission = admission;
     this.#directory = directory;
     this.#budgets = budgets;
-    this.#queues = new CrowdQueues(budgets, perTick);
-    this.#overloaded = new CrowdQueues(budgets, perTick);
     this.#metrics = metrics;
     this.#observe = observe;
     this.#memories = memories;
@@ -108,7 +105,7 @@ export class ExchangeRunner {
         }
         // 3. When it starts: requests without a secret key take turns.
         const start = (): void => attempt(responder, () => this.#start(responder));
-        const queue = exchange.tier === 'secret' ? undefined : this.#queues.for(reservation.claim);
+        const queue = exchange.tier === 'secret' ? undefined : this.#queues[reservation.claim.crowd];
         if (queue === undefined || queue.tryStart()) start();
         else waitIn(queue, responder, start);
       });
@@ -141,7 +138,7 @@ export class ExchangeRunner {
   readonly #onClose = (responder: Responder): void => {
     const { client, refusal, reservation } = responder;
     // It waited for nothing: else each connection of a flood would have a refusal in each turn.
-    if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded.for(reservation.claim);
+    if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded[reservation.claim.crowd];
     this.active.remove(responder);
     this.#observe(responder);
   };

@@ -11,7 +11,10 @@ const long = Buffer.alloc(sliceLength + 1);
 /** A request in progress in this environment, as far as its body needs it. */
 function requestIn(name: 'test' | 'live') {
   const exchange = { environment: { name } } as Responder['exchange'];
-  return { exchange, reservation: new Reservation({} as Budgets, []) };
+  return {
+    exchange,
+    reservation: new Reservation({} as Budgets, { tier: 'anonymous', crowd: 'anonymous', parts: [] }),
+  };
 }
 
 /** Work that goes on until `finish` is called. */

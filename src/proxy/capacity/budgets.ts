@@ -1,12 +1,9 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
-import { WaitQueue } from './queues.ts';
+import { WaitQueue, type Crowd } from './queues.ts';
 
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
-
-/** Those without a valid key, and those with a public or a secret one of an environment. */
-export type Crowd = 'anonymous' | `${EnvironmentName}Public` | EnvironmentName;
 
 /** The limits that are shared by all requests. */
 export type LimitName = 'connections' | 'inFlight' | 'buffered';
@@ -32,8 +29,13 @@ export class Part {
   }
 }
 
-/** Whom an amount is billed to: all these parts must have it. */
-export type Claim = readonly Part[];
+/** Whom an amount is billed to. */
+export interface Claim {
+  readonly tier: Tier;
+  readonly crowd: Crowd;
+  /** All of them must have it. */
+  readonly parts: readonly Part[];
+}
 
 /** How many connections may be closed for one amount. */
 const maxEvictions = 8;
@@ -81,7 +83,7 @@ class Budget {
     this.#add(-amount, from);
     let short = this.#shortPart(amount, to);
     // A part that has room again may be followed by another one that has not.
-    for (let i = 0; i < to.length && short !== undefined && makeRoom(short); i += 1)
+    for (let i = 0; i < to.parts.length && short !== undefined && makeRoom(short); i += 1)
       short = this.#shortPart(amount, to);
     this.#add(amount, short === undefined ? to : from);
     return short?.shortage;
@@ -94,12 +96,12 @@ class Budget {
 
   #shortPart(amount: number, claim: Claim): Part | undefined {
     const limit = this.#limit;
-    for (const part of claim) if (part.used[limit] + amount > part.quotas[limit]) return part;
+    for (const part of claim.parts) if (part.used[limit] + amount > part.quotas[limit]) return part;
     return undefined;
   }
 
   #add(amount: number, claim: Claim): void {
-    for (const { used } of claim) used[this.#limit] += amount;
+    for (const { used } of claim.parts) used[this.#limit] += amount;
   }
 }
 
@@ -148,8 +150,10 @@ export class Budgets {
 
   /** @param servesBoth whether there is a live environment to protect from the test environment */
   constructor(limits: Limits, servesBoth: boolean) {
-    const none = [this.#total, this.#anonymous];
-    this.anonymous = { none, live: [...none], test: [...none, this.#test] };
+    const anonymous = (...more: readonly Part[]): Claim => {
+      return { tier: 'anonymous', crowd: 'anonymous', parts: [this.#total, this.#anonymous, ...more] };
+    };
+    this.anonymous = { none: anonymous(), live: anonymous(), test: anonymous(this.#test) };
     this.resize(limits, servesBoth);
     // Not at the end of each request: an entry for each request would promote them all to the old generation.
     this.#sweep = setInterval(() => this.#forgetIdle(), sweepInterval).unref();
@@ -214,27 +218,20 @@ export class Budgets {
       const publicParts = isTest ? [this.#public, this.#test, this.#testPublic] : [this.#public];
       claims = {
         account,
-        public: [this.#total, ...publicParts, account, accountPublic],
-        secret: isTest ? [this.#total, this.#test, account] : [this.#total, account],
+        public: {
+          tier: 'public',
+          crowd: `${environment}Public`,
+          parts: [this.#total, ...publicParts, account, accountPublic],
+        },
+        secret: {
+          tier: 'secret',
+          crowd: environment,
+          parts: isTest ? [this.#total, this.#test, account] : [this.#total, account],
+        },
       };
       accounts.set(accountId, claims);
     }
     return claims[tier];
-  }
-
-  isAnonymous(claim: Claim): boolean {
-    return claim.includes(this.#anonymous);
-  }
-
-  isPublic(claim: Claim): boolean {
-    return claim.includes(this.#public);
-  }
-
-  /** With whom clients wait for what they can request in any amount. */
-  crowd(claim: Claim): Crowd {
-    if (this.isAnonymous(claim)) return 'anonymous';
-    const environment = claim.includes(this.#test) ? 'test' : 'live';
-    return this.isPublic(claim) ? `${environment}Public` : environment;
   }
 
   #forgetIdle(): void {

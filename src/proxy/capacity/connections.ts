@@ -7,7 +7,7 @@ import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
-import { CrowdQueues } from './crowd-queues.ts';
+import { queuesByCrowd } from './queues.ts';
 import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -116,9 +116,9 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   idle(): void {
     this.#reservation = undefined;
     if (this.#left) return;
-    const { budgets, evictable, idlePublic } = this.#all;
-    if (this.#claim === budgets.anonymous.none) this.#moveTo(evictable);
-    else if (budgets.isPublic(this.#claim)) this.#moveTo(idlePublic);
+    const { evictable, idlePublic } = this.#all;
+    if (this.#claim.tier === 'anonymous') this.#moveTo(evictable);
+    else if (this.#claim.tier === 'public') this.#moveTo(idlePublic);
   }
 
   #moveTo(list: LinkedList<ClientConnection> | undefined): void {
@@ -138,7 +138,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     if (this.#left || claim === this.#claim) return undefined;
     const { budgets } = this.#all;
     const shortage = budgets.connections.move(1, this.#claim, claim, (short) => {
-      return budgets.isPublic(claim) && this.#all.closeIdlePublic(short);
+      return claim.tier === 'public' && this.#all.closeIdlePublic(short);
     });
     if (shortage === undefined) this.#claim = claim;
     return shortage;
@@ -172,7 +172,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   /** Waits until it may be read again. */
   rest(resume: () => void): void {
-    this.#endRest = this.#all.resting.for(this.#claim).add(resume);
+    this.#endRest = this.#all.resting[this.#claim.crowd].add(resume);
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */
@@ -219,11 +219,10 @@ export class ClientConnections {
   readonly idlePublic = new LinkedList<ClientConnection>();
 
   /** Clients that have sent many small pieces. */
-  readonly resting: CrowdQueues;
+  readonly resting = queuesByCrowd(1);
 
   constructor(budgets: Budgets, closings: Closings, server: RequestServer) {
     this.budgets = budgets;
-    this.resting = new CrowdQueues(budgets, 1);
     this.closings = closings;
     this.server = server;
   }
@@ -249,7 +248,7 @@ export class ClientConnections {
   /** Closes the longest idle connection with a public key that has taken of this part. @returns false if there is none */
   closeIdlePublic(part: Part): boolean {
     for (const connection of this.idlePublic) {
-      if (!connection.claim.includes(part)) continue;
+      if (!connection.claim.parts.includes(part)) continue;
       connection.evict();
       return true;
     }

@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import type { EnvironmentName } from '../../accounts/api-key.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 
 class WaitingWork implements Linked<WaitingWork> {
@@ -126,6 +127,24 @@ export class TickQueue {
       this.#schedule();
       start();
     }
+  };
+}
+
+/** Those who wait together: without a valid key, or with a public or a secret one of an environment. */
+export type Crowd = 'anonymous' | `${EnvironmentName}Public` | EnvironmentName;
+
+/**
+ * A queue for each crowd: strangers do not keep merchants waiting, nor public keys secret ones, nor the test environment the live one.
+ *
+ * @param perTick as of `TickQueue`
+ */
+export function queuesByCrowd(perTick: number): Readonly<Record<Crowd, TickQueue>> {
+  return {
+    anonymous: new TickQueue(perTick),
+    testPublic: new TickQueue(perTick),
+    livePublic: new TickQueue(perTick),
+    test: new TickQueue(perTick),
+    live: new TickQueue(perTick),
   };
 }
 

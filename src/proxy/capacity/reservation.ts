@@ -116,7 +116,7 @@ export class Reservation implements Waiter {
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
     // The share of strangers is too small for it to be worth closing them for what an account holds.
-    const evicts = limit === 'buffered' && !this.givesWay && this.#budgets.isAnonymous(claim);
+    const evicts = limit === 'buffered' && !this.givesWay && claim.tier === 'anonymous';
     const makeRoom = evicts ? this.#makeRoom : undefined;
     const shortage = this.#budgets[limit].take(amount, claim, makeRoom);
     if (shortage !== undefined) this.exceeded = { limit, shortage };
