@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './body-reader.ts';
 import { HeldText } from './held-text.ts';
-import { startReading, stopReading } from './reading.ts';
+import { maxPerTurn, startReading, stopReading } from './reading.ts';
 import {
   toRequestFault,
   RequestReader,
@@ -102,6 +102,9 @@ export class Incoming {
   /** Small pieces that came since it rested, and whether it rests. */
   #smallPieces = 0;
   #resting = false;
+  /** Bytes that were read since it left the rest of a turn to others, and whether it does. */
+  #sinceYield = 0;
+  #yields = false;
   /** In memory of its own, of which half may be empty. */
   #held: Buffer = nothing;
   #charged = 0;
@@ -123,6 +126,8 @@ export class Incoming {
     if (bytes.length < smallPiece && ++this.#smallPieces === maxSmallPieces) this.rest();
     const at = this.#held.length > 0 ? 0 : this.#process(bytes);
     if (at < bytes.length) this.#held = appended(this.#held, bytes.subarray(at));
+    this.#sinceYield += bytes.length;
+    if (this.#sinceYield >= maxPerTurn) this.#yield();
     this.#readOn();
     this.#charge();
   }
@@ -163,6 +168,15 @@ export class Incoming {
     this.#readOn();
   }
 
+  #yield(): void {
+    this.#sinceYield = 0;
+    this.#yields = true;
+    setImmediate(() => {
+      this.#yields = false;
+      this.#readOn();
+    });
+  }
+
   /** No byte has a meaning any more. */
   discard(): void {
     this.#state = 'discarded';
@@ -197,7 +211,7 @@ export class Incoming {
       this.#deferred = true;
       setImmediate(() => this.#readHeld());
     }
-    const stops = this.#paused || this.#resting || this.#held.length >= maxHeld;
+    const stops = this.#paused || this.#resting || this.#yields || this.#held.length >= maxHeld;
     if (stops === this.#stopped) return;
     this.#stopped = stops;
     if (stops) stopReading(this.#owner.socket);

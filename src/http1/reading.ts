@@ -16,6 +16,12 @@ interface Handle {
   useUserBuffer?(memory: Uint8Array): void;
 }
 
+/**
+ * Bytes after which a socket is not read for the rest of a turn of the event loop. libuv would read one on which more arrives 32 times in
+ * a turn, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.
+ */
+export const maxPerTurn = 262_144;
+
 /** Receives the bytes of a socket. They are overwritten after the call. @returns false to read nothing more until Node asks for more */
 type Receive<S extends Socket> = (this: S, length: number, memory: Buffer) => boolean;
 

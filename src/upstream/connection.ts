@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
+import { maxPerTurn } from '../http1/reading.ts';
 import { ResponseReader } from '../http1/response-reader.ts';
 
 /** The pool that connections belong to. */
@@ -36,6 +37,10 @@ export class Connection implements UpstreamCall, BodyWriter {
   #sent = 0;
   #call: Call | undefined;
   #bodySent = true;
+  #paused = false;
+  /** Bytes that were read since it left the rest of a turn to others, and whether it does. */
+  #sinceYield = 0;
+  #yields = false;
   #cause = 'ECONNCLOSED';
 
   /** @param socket connected */
@@ -60,6 +65,8 @@ export class Connection implements UpstreamCall, BodyWriter {
     } else if (outcome !== 'more') {
       this.#cause = outcome;
       this.socket.destroy();
+    } else if ((this.#sinceYield += bytes.length) >= maxPerTurn) {
+      this.#yield();
     }
   }
 
@@ -91,11 +98,23 @@ export class Connection implements UpstreamCall, BodyWriter {
   }
 
   pause(): void {
+    this.#paused = true;
     this.socket.pause();
   }
 
   resume(): void {
-    this.socket.resume();
+    this.#paused = false;
+    if (!this.#yields) this.socket.resume();
+  }
+
+  #yield(): void {
+    this.#sinceYield = 0;
+    this.#yields = true;
+    this.socket.pause();
+    setImmediate(() => {
+      this.#yields = false;
+      if (!this.#paused) this.socket.resume();
+    });
   }
 
   /** Closes the connection; the handler is not called any more. */
@@ -156,7 +175,7 @@ export class Connection implements UpstreamCall, BodyWriter {
     this.#call = undefined;
     if (call.id !== '') this.#earlier[this.#sent++ % remembered] = call.id;
     // It may be paused, because the client reads slowly.
-    this.socket.resume();
+    this.resume();
     const { reusable, keepAlive } = this.#reader;
     if (reusable && isSent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
     else this.socket.destroy();

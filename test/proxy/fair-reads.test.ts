@@ -1,0 +1,59 @@
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { ServerConnection } from '../../src/http1/connection.ts';
+import { maxPerTurn } from '../../src/http1/reading.ts';
+import { Connection as UpstreamConnection } from '../../src/upstream/connection.ts';
+import { ask, upstreamAt } from '../support/ask-upstream.ts';
+import { openConnection } from '../support/connection.ts';
+import { authorization, request } from '../support/refused.ts';
+import { eventually } from '../support/eventually.ts';
+import { configOf, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const size = 16 * 1_048_576;
+
+/** The bytes that connections of a kind have received in each turn of the event loop, until the test is over. */
+function bytesPerTurn(prototype: { receive(bytes: Buffer): void }): readonly number[] {
+  const perTurn = [0];
+  let isOver = false;
+  const next = (): void => {
+    perTurn.push(0);
+    if (!isOver) setImmediate(next);
+  };
+  setImmediate(next);
+  const original = Reflect.get(prototype, 'receive');
+  const spy = vi.spyOn(prototype, 'receive').mockImplementation(function (this: unknown, bytes) {
+    perTurn[perTurn.length - 1] = (perTurn.at(-1) ?? 0) + bytes.length;
+    original.call(this, bytes);
+  });
+  onTestFinished(() => {
+    isOver = true;
+    spy.mockRestore();
+  });
+  return perTurn;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, each) => total + each, 0);
+
+test('a long download leaves most of each turn of the event loop to others', async () => {
+  const upstream = await startUpstream((_seen, res) => void res.end(Buffer.alloc(size, 'y')));
+  const perTurn = bytesPerTurn(UpstreamConnection.prototype);
+  // Its handler never pauses it, as with a client that reads fast.
+  expect(await ask(upstreamAt(upstream.origin)).outcome).toBe(200);
+  expect(sum(perTurn)).toBeGreaterThan(size);
+  expect(Math.max(...perTurn)).toBeLessThanOrEqual(maxPerTurn + 65_536);
+});
+
+test.each([
+  ['that streams to the upstream', authorization],
+  ['that is discarded', 'Authorization: Bearer nobody'],
+])('so does a long upload %s', async (_name, header) => {
+  const upstream = await startUpstream();
+  const sidecar = await startSidecar(configOf(upstream.origin));
+  const perTurn = bytesPerTurn(ServerConnection.prototype);
+  const client = await openConnection(sidecar.port);
+  const head = request('POST /notes HTTP/1.1', 'Host: localhost', header, `Content-Length: ${size}`);
+  // All at once, so that the kernel has as much as it takes when the sidecar begins to read.
+  client.socket.write(Buffer.concat([Buffer.from(head), Buffer.alloc(size, 'x')]));
+  await eventually('it is read', () => sum(perTurn) > size);
+  expect(Math.max(...perTurn)).toBeLessThanOrEqual(maxPerTurn + 65_536);
+});
