@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { LookupResult } from '../../src/accounts/key-directory.ts';
 import { lingerTime } from '../../src/http.ts';
-import { ServerExchange } from '../../src/http1/exchange.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
@@ -10,7 +9,7 @@ import { startGateway } from '../support/gateway.ts';
 import { inFlight, limitUsed } from '../support/metrics.ts';
 import { authorization, post, request, valid } from '../support/refused.ts';
 import { apiKey, configOf, globex, keys, startSidecar } from '../support/sidecar.ts';
-import { settle } from '../support/turns.ts';
+import { onEachResponse, settle } from '../support/turns.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
@@ -28,12 +27,7 @@ test('a response before the end of its request frees the slot and closes the con
 
 test('a response before the end of its request is charged while the client does not read it', async () => {
   // How much the kernel takes of a response changes from one to the next. Here it takes nothing.
-  const { sendHead } = ServerExchange.prototype;
-  const spy = vi.spyOn(ServerExchange.prototype, 'sendHead').mockImplementation(function (this: ServerExchange, ...head) {
-    this.connection.socket.cork();
-    Reflect.apply(sendHead, this, head);
-  });
-  onTestFinished(() => spy.mockRestore());
+  onEachResponse(({ connection }) => connection.socket.cork());
   const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
   const sidecar = await startSidecar(configOf(origin));
   const client = await openConnection(sidecar.port);

@@ -26,7 +26,7 @@ import { dailyUses } from './daily-uses.ts';
 import { pages } from './pages.ts';
 import { olderWriters } from './rights.ts';
 import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersions, type AccountRow } from './rows.ts';
-import { chainOlder, olderLines, record, trailLines } from './trail.ts';
+import { chainOlder, isRecorded, olderLines, record, trailLines } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 import type { EpochMs } from '../../times.ts';
@@ -106,7 +106,7 @@ export class PostgresStore implements Store {
     { urgent = false, key }: Hints = {},
   ): Promise<ChangeResult<T>> {
     const purpose = urgent ? 'urgent' : ids.length <= 1 ? 'single' : 'bulk';
-    const work = async (run: Query): Promise<ChangeResult<T> & { readonly events: readonly AuditEvent[] }> => {
+    const make = async (run: Query): Promise<ChangeResult<T> & { readonly events: readonly AuditEvent[] }> => {
       const receipt = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt, events: [] };
 
@@ -128,9 +128,12 @@ export class PostgresStore implements Store {
     };
     const { events: _, ...changed } = await transaction(
       await this.#connections(purpose),
-      work,
-      async (run, made) =>
-        made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
+      {
+        run: make,
+        finish: async (run, made) =>
+          made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
+        isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
+      },
       urgent ? urgentLockAttempts : 1,
     );
     return changed;
@@ -139,18 +142,20 @@ export class PostgresStore implements Store {
   async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
     // Before anything is written, so that an account that cannot be rewritten changes nothing.
     for await (const account of this.list()) rewrite(account);
+    const isDue = (account: StoredAccount): boolean => !isDeepStrictEqual(rewrite(account), account);
     let accounts = 0;
     for await (const rows of pages(this.#query('bulk'))) {
-      const due = rows.map(toAccount).filter((account) => !isDeepStrictEqual(rewrite(account), account));
+      const due = rows.map(toAccount).filter(isDue);
       for (let i = 0; i < due.length; i += rewrittenAtOnce) {
-        accounts += await this.#rewrite(
-          due.slice(i, i + rewrittenAtOnce).map(({ id }) => id),
-          rewrite,
-        );
+        const ids = due.slice(i, i + rewrittenAtOnce).map(({ id }) => id);
+        accounts += await this.#rewrite(ids, rewrite, isDue);
       }
     }
     const total = { ...event, details: { ...event.details, accounts } };
-    const appended = await transaction(await this.#connections('bulk'), (run) => record(run, [total], this.#trail));
+    const appended = await transaction(await this.#connections('bulk'), {
+      run: (run) => record(run, [total], this.#trail),
+      isStored: isRecorded,
+    });
     return { accounts, appended };
   }
 
@@ -178,13 +183,22 @@ export class PostgresStore implements Store {
   }
 
   /** Rewrites a few accounts as they are now. Returns the number of changed ones. */
-  async #rewrite(ids: readonly string[], rewrite: (account: StoredAccount) => StoredAccount): Promise<number> {
-    return transaction(await this.#connections('bulk'), async (run) => {
-      const { existing, versions } = await lockAccounts(run, ids);
-      const before = [...existing.values()];
-      const after = before.map(rewrite);
-      await writeAccounts(run, before, after, versions);
-      return after.filter((account, i) => !isDeepStrictEqual(account, before[i])).length;
+  async #rewrite(
+    ids: readonly string[],
+    rewrite: (account: StoredAccount) => StoredAccount,
+    isDue: (account: StoredAccount) => boolean,
+  ): Promise<number> {
+    return transaction(await this.#connections('bulk'), {
+      run: async (run) => {
+        const { existing, versions } = await lockAccounts(run, ids);
+        const before = [...existing.values()].filter(isDue);
+        await writeAccounts(run, before, before.map(rewrite), versions);
+        return before.length;
+      },
+      isStored: async (run) => {
+        const { existing } = await readAccounts(run, ids);
+        return ![...existing.values()].some(isDue);
+      },
     });
   }
 
@@ -205,16 +219,21 @@ export class PostgresStore implements Store {
  * Locks accounts against other changes and reads them. The lock is on their rows only, and of a kind that foreign keys do not
  * wait for: a sidecar's role, which may record uses, cannot hold it up.
  */
-async function lockAccounts(
-  run: Query,
-  ids: readonly string[],
-  key = '',
-): Promise<{ readonly existing: ReadonlyMap<string, StoredAccount>; readonly versions: Versions }> {
+async function lockAccounts(run: Query, ids: readonly string[], key?: string): Promise<ReadAccounts> {
   // The read is a separate statement, which sees changes that were committed while the first one waited for the lock.
   // Locks in the order of ids, to avoid deadlocks.
   await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE', [
     ids,
   ]);
+  return readAccounts(run, ids, key);
+}
+
+interface ReadAccounts {
+  readonly existing: ReadonlyMap<string, StoredAccount>;
+  readonly versions: Versions;
+}
+
+async function readAccounts(run: Query, ids: readonly string[], key = ''): Promise<ReadAccounts> {
   const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
   const rows = await run<AccountRow>(`${select} WHERE a.account_id = ANY($1)`, [ids, key]);
   return { existing: new Map(rows.map((row) => [row.account_id, toAccount(row)])), versions: readVersions(rows) };

@@ -43,6 +43,15 @@ export async function record(
   throw contended(undefined);
 }
 
+/** Whether the trail has events that were appended. They are committed together, so one shows it for all. */
+export async function isRecorded(run: Query, [event]: readonly AppendedEvent[]): Promise<boolean> {
+  if (event === undefined) return true;
+  const [row] = await run<{ readonly line: string }>('SELECT line FROM envelope_sidecar.trail WHERE position = $1', [
+    event.position,
+  ]);
+  return row !== undefined && hashBytes(Buffer.from(row.line)) === event.hash;
+}
+
 /**
  * The last line that has one before it: a stray one, of the table's owner or of a time before the database refused it, does not stop
  * changes. A scalar subquery, unlike EXISTS, is never planned as a scan of the whole trail.

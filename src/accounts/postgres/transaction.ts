@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ClientBase, Pool, QueryResultRow } from 'pg';
+import type { Pool, QueryResultRow } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
 import { accountsError, contended, isConnectionLost, isLocked, isLostRace } from './failures.ts';
 
@@ -29,23 +29,26 @@ export async function query<R extends QueryResultRow>(
   }
 }
 
+/** What a transaction does. */
+export interface Work<T> {
+  run(query: Query): Promise<T>;
+  /** Called immediately before the commit with what `run` has returned. */
+  finish?(query: Query, result: T): Promise<T>;
+  /** Whether the result is in the database. Asked if the response to the commit was lost and its id is committed. */
+  isStored(query: Query, result: T): Promise<boolean>;
+}
+
 /**
- * Runs `work` in a transaction, and again if it conflicts with another one. An error that `work` throws aborts the
- * transaction and is rethrown.
+ * Does `work` in a transaction, and again if it conflicts with another one. An error that it throws aborts the transaction and is
+ * rethrown.
  *
- * @param last gets its result, immediately before the commit
  * @param lockAttempts attempts at locks that others hold
  * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
-export async function transaction<T>(
-  pool: Pool,
-  work: (query: Query) => Promise<T>,
-  last: (query: Query, result: T) => Promise<T> = async (_query, result) => result,
-  lockAttempts = 1,
-): Promise<T> {
+export async function transaction<T>(pool: Pool, work: Work<T>, lockAttempts = 1): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await once(pool, work, last);
+      return await once(pool, work);
     } catch (error) {
       if (error instanceof LostRace) {
         if (attempt >= attempts) throw contended(error);
@@ -74,62 +77,54 @@ function fail(error: unknown): never {
   throw new Failure(error);
 }
 
-async function once<T>(
-  pool: Pool,
-  work: (query: Query) => Promise<T>,
-  last: (query: Query, result: T) => Promise<T>,
-): Promise<T> {
+async function once<T>(pool: Pool, work: Work<T>): Promise<T> {
   const client = await pool.connect().catch(fail);
   // Without a listener, losing the connection between two statements would end the process.
   client.on('error', ignore);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
     (await client.query<R>(text, [...values]).catch(fail)).rows;
+  let commit: { readonly id: string; readonly result: T } | undefined;
+  let failure: unknown;
   let lost = false;
   try {
     await run('BEGIN');
-    const worked = await work(run);
+    const made = await work.run(run);
     // Null if nothing was written, so that a lost response does not matter.
     const [{ id } = { id: null }] = await run<{ id: string | null }>(
       'SELECT pg_current_xact_id_if_assigned()::text AS id',
     );
-    const result = await last(run, worked);
-    lost = await commit(client, pool, id);
+    const result = (await work.finish?.(run, made)) ?? made;
+    if (id !== null) commit = { id, result };
+    await run('COMMIT');
     return result;
   } catch (error) {
-    lost = await client.query('ROLLBACK').then(
-      () => false,
-      () => true,
-    );
-    throw error;
+    failure = error;
+    lost = error instanceof Failure && isConnectionLost(error.cause);
+    if (!lost) await client.query('ROLLBACK').catch(() => (lost = true));
   } finally {
     client.off('error', ignore);
+    // Before anything else asks for a connection: all of the pool may have been lost at once.
     client.release(lost);
   }
+  if (!lost || commit === undefined || !(await wasCommitted(pool, commit.id, work, commit.result, failure)))
+    throw failure;
+  return commit.result;
 }
 
 function ignore(): void {}
 
-/** Commits the transaction with this id. Returns whether the connection was lost, so that it cannot be used again. */
-async function commit(client: ClientBase, pool: Pool, id: string | null): Promise<boolean> {
-  try {
-    await client.query('COMMIT');
-    return false;
-  } catch (error) {
-    if (id === null || !isConnectionLost(error)) fail(error);
-    if (!(await wasCommitted(pool, id, error))) fail(error);
-    return true;
-  }
-}
-
 /** Asks on another connection whether a commit succeeded, after its response was lost. */
-async function wasCommitted(pool: Pool, id: string, cause: unknown): Promise<boolean> {
+async function wasCommitted<T>(pool: Pool, id: string, work: Work<T>, result: T, cause: unknown): Promise<boolean> {
+  const run: Query = (text, values) => query(pool, text, values);
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
-    const status = await pool.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]).then(
-      ({ rows }) => rows[0]?.status,
-      () => undefined,
-    );
-    if (status === 'committed') return true;
-    if (status === 'aborted') return false;
+    try {
+      const [row] = await run<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]);
+      if (row?.status === 'aborted') return false;
+      // A server that crashes may forget an id that it has given, and give it to another transaction, which is then the one that committed.
+      if (row?.status === 'committed') return await work.isStored(run, result);
+    } catch {
+      // The database cannot be reached yet.
+    }
     await delay(inquiryInterval);
   }
   throw new AccountsError(

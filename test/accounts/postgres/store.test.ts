@@ -471,6 +471,26 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     expect(await openStore(url).read('acme')).toMatchObject({ id: 'acme' });
   });
 
+  test('recognises commits whose responses were lost on all connections at once', async () => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    const store = openStore(proxy.url);
+    const waitForStandby = async (name: string): Promise<void> => {
+      await postgres.psql(url, `ALTER SYSTEM SET synchronous_standby_names = '${name}'`);
+      await postgres.psql(url, 'SELECT pg_reload_conf()');
+    };
+    await waitForStandby('absent');
+    const changes = ['a', 'b'].map((id) =>
+      store.change([id], () => ({ accounts: [storedAccount(id)], events: [], result: 'done' })),
+    );
+    const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'`;
+    await expect.poll(() => postgres.psql(url, committing), { timeout: 10_000 }).toBe(`${changes.length}`);
+    proxy.cut();
+    await waitForStandby('');
+    proxy.mend();
+    expect(await Promise.all(changes)).toMatchObject([{ outcome: 'changed' }, { outcome: 'changed' }]);
+  });
+
   test('does not reuse a connection whose commit got no response', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
@@ -515,6 +535,30 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       code: 'store_unavailable',
       message: expect.stringContaining('may have been made'),
     });
+  });
+
+  test('does not take the commit of another transaction for its own if the server has lost its id in a crash', async () => {
+    const url = await postgres.createDatabase();
+    // Otherwise ids are on the disk after 200 ms.
+    await postgres.psql(url, `ALTER SYSTEM SET wal_writer_delay = '10s'`);
+    await postgres.psql(url, 'SELECT pg_reload_conf()');
+    const proxy = await postgres.proxy(url);
+    const store = openStore(proxy.url);
+    const sent = Promise.withResolvers<void>();
+    proxy.onSent = (data) => {
+      if (!data.includes('COMMIT')) return;
+      proxy.onSent = undefined;
+      sent.resolve();
+      proxy.freeze();
+    };
+    const added = add(store).catch((error: unknown) => error);
+    await sent.promise;
+    await postgres.stop();
+    await postgres.start();
+    await put(openStore(url), storedAccount('other'));
+    proxy.mend();
+    expect(await added).toMatchObject({ code: 'store_unavailable' });
+    expect(await openStore(url).read('acme')).toBeUndefined();
   });
 
   test('applies a change fully or not at all if the server crashes', async () => {
