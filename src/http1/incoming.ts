@@ -187,9 +187,12 @@ export class Incoming {
     this.#charge();
   }
 
-  /** Takes all held bytes; nothing more is received. */
+  /** Takes all held bytes; nothing more is received, and the socket is read as its new owner says. */
   take(): Buffer {
     const held = this.#held;
+    // Otherwise the end of a rest would start to read a socket that its new owner has stopped.
+    this.#resting = false;
+    this.#yields = false;
     this.discard();
     return held;
   }

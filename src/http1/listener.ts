@@ -4,7 +4,7 @@ import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
-import { readAsStream, readInto } from './reading.ts';
+import { readAsStream, readInto, readLength } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
 import type { EpochMs } from '../times.ts';
@@ -49,7 +49,7 @@ export class Listener implements ConnectionOwner {
   #dateLine = '';
   readonly #tlsServer: TlsServer | undefined;
   /** Shared by all connections: what outlives the call that receives it is copied. */
-  readonly #memory = Buffer.allocUnsafeSlow(65_536);
+  readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
   /** Connections whose TLS handshake is not complete, by the client's address and port. */
   readonly #handshaking = new Map<string, ServerConnection>();

@@ -16,6 +16,9 @@ interface Handle {
   useUserBuffer?(memory: Uint8Array): void;
 }
 
+/** Bytes that a socket is read at once, at most. */
+export const readLength = 65_536;
+
 /**
  * Bytes after which a socket is not read for the rest of a turn of the event loop. libuv would read one on which more arrives 32 times in
  * a turn, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.

@@ -1,5 +1,6 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Settings, UpstreamTarget } from '../config/config.ts';
+import { readLength } from '../http1/reading.ts';
 import { Call, type ResponseHandler, type UpstreamCall, type UpstreamRequest } from './call.ts';
 import { parseAddress, connect, type UpstreamAddress } from './connect.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
@@ -35,7 +36,7 @@ export class Upstream implements ConnectionOwner {
   /** On `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
   /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
-  readonly #readBuffer = Buffer.allocUnsafeSlow(65_536);
+  readonly #readBuffer = Buffer.allocUnsafeSlow(readLength);
   readonly #sweep: NodeJS.Timeout;
   #closed = false;
 

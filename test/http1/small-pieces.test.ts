@@ -4,6 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
+import { maxPerTurn, startReading, stopReading } from '../../src/http1/reading.ts';
 import { Listener } from '../../src/http1/listener.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -62,7 +63,13 @@ test('of a client that is not read, no record waits in the socket', async () => 
   expect(held).toBeLessThanOrEqual(16_384 + 65_536);
 });
 
-test('of a client that sends small pieces, no more are read until its turn comes', async () => {
+/** The bytes of a client over TCP, and what waits for its turn. */
+async function openIncoming(): Promise<{
+  readonly client: Socket;
+  readonly socket: Socket;
+  readonly incoming: Incoming;
+  readonly waiting: readonly (() => void)[];
+}> {
   const accepted = Promise.withResolvers<Socket>();
   const server = createServer(accepted.resolve).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -87,6 +94,11 @@ test('of a client that sends small pieces, no more are read until its turn comes
     fail: (error) => expect.fail(String(error)),
   });
   socket.on('data', (bytes: Buffer) => incoming.receive(bytes));
+  return { client, socket, incoming, waiting };
+}
+
+test('of a client that sends small pieces, no more are read until its turn comes', async () => {
+  const { client, socket, incoming, waiting } = await openIncoming();
   const small = Buffer.alloc(1, 'x');
   // This piece is small, too.
   incoming.receive(Buffer.from('GET / HTTP/1.1\r\nX: '));
@@ -102,3 +114,22 @@ test('of a client that sends small pieces, no more are read until its turn comes
   waiting[0]?.();
   await eventually('it is read again', () => socket.bytesRead === 200);
 });
+
+test.each(['rests', 'leaves the rest of a turn to others'])(
+  'a socket that is handed over while its client %s is read as its new owner says',
+  async (what) => {
+    const { client, socket, incoming, waiting } = await openIncoming();
+    incoming.receive(Buffer.from('GET / HTTP/1.1\r\n\r\n'));
+    if (what === 'rests') incoming.rest();
+    else incoming.receive(Buffer.alloc(maxPerTurn));
+    incoming.take();
+    socket.removeAllListeners('data').pause();
+    stopReading(socket);
+    waiting[0]?.();
+    client.write('unread');
+    for (let i = 0; i < 20; i += 1) await turn();
+    expect(socket.bytesRead).toBe(0);
+    startReading(socket);
+    await eventually('it is read', () => socket.bytesRead === 6);
+  },
+);

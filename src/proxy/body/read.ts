@@ -162,6 +162,7 @@ export class LongBodies {
     body: Buffer,
     work: (body: Buffer) => T | Promise<T>,
   ): T | Promise<T> {
+    // Among them each body that arrived with its head: those are views of what was read, which is shorter than a slice.
     if (body.length <= sliceLength) return work(body);
     const queue = this.#queues[responder.exchange.environment?.name ?? 'test'];
     return this.#semaphore.run(1, queue, responder.reservation, () => work(body));

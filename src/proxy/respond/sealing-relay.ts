@@ -148,6 +148,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
 
   /** Copies the pieces into one buffer, whose memory is reserved. */
   #collect(chunk: Buffer, length: number): void {
+    // A view of what was read: the end of the response follows before the next read.
     if (chunk.length === length) this.#collected = chunk;
     else {
       this.#collected ??= Buffer.allocUnsafe(length);
