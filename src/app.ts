@@ -139,10 +139,9 @@ export class App {
         await logListening(this.#log, 'operators', listen(listener, operators));
       }
       await this.#openAccounts();
-      await logListening(this.#log, 'merchants', listen(this.#merchants.server, this.#config.listen));
+      await logListening(this.#log, 'merchants', this.#merchants.listen(this.#config.listen));
     } catch (error) {
-      this.#adminListener.close();
-      this.#operators?.listener.close();
+      for (const listener of [this.#merchants, this.#adminListener, this.#operators?.listener]) listener?.close();
       await this.#accounts.close();
       throw error;
     }

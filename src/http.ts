@@ -30,16 +30,23 @@ export function isLoopback(host: string): boolean {
  */
 const backlog = 4_096;
 
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
 /**
  * Opens a server on an address; port 0 takes a free one. Resolves to the address it has bound.
  *
+ * @param reusePort whether other servers may have the same address (SO_REUSEPORT)
  * @throws the server's error if the address cannot be bound
  */
 export async function listen(
   server: NetServer,
-  { host, port }: { readonly host: string; readonly port: number },
+  { host, port }: ListenAddress,
+  reusePort = false,
 ): Promise<AddressInfo> {
-  await once(server.listen({ port, host, backlog }), 'listening');
+  await once(server.listen({ port, host, backlog, reusePort }), 'listening');
   return server.address() as AddressInfo;
 }
 

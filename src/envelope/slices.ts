@@ -1,5 +1,5 @@
-/** Bytes that are worked on in a turn of the event loop: a millisecond or two, for each step of opening an envelope. */
-export const sliceLength = 262_144;
+/** Bytes that are worked on in a turn of the event loop: less than a millisecond, for each step of opening an envelope. */
+export const sliceLength = 65_536;
 
 /**
  * Calls `work` for each slice of `length` bytes until it returns false: for the first one now, for each other one in a turn of

@@ -1,5 +1,7 @@
-import { createServer, type Server, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions, Server as TlsServer, TlsOptions, TLSSocket } from 'node:tls';
+import { listen, type ListenAddress } from '../http.ts';
 import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
@@ -31,13 +33,20 @@ const connectionKey = Symbol('connection');
 
 type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
 
+/**
+ * Sockets on the port. libuv accepts one connection of each in a turn of the event loop: with a single one, a merchant's waits in the
+ * kernel for as many turns as there are connections of strangers before it. Other systems cannot share a port.
+ */
+const sockets = process.platform === 'linux' ? 8 : 1;
+
 /** Milliseconds between two looks at the deadlines. */
 const sweepInterval = 250;
 
 /** Accepts connections, on TCP or TLS, and watches their deadlines. */
 export class Listener implements ConnectionOwner {
-  /** To be opened with `listen`. */
+  /** Has what all sockets accept. */
   readonly server: Server;
+  readonly #others: readonly Server[];
   limits: ConnectionLimits;
   isClosing = false;
   readonly pieces = new PieceBuffers();
@@ -62,9 +71,31 @@ export class Listener implements ConnectionOwner {
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
     this.server = this.#tlsServer ?? createServer(socketOptions);
     this.server.on('connection', (socket) => this.#open(socket));
+    this.#others = Array.from({ length: sockets - 1 }, () => {
+      return createServer(socketOptions, (socket) => void this.server.emit('connection', socket));
+    });
     // After a suspension of the process, timers come first: what has arrived meanwhile is read before deadlines are checked.
     const sweep = setInterval(() => setImmediate(() => this.#expire()), sweepInterval).unref();
-    this.server.once('close', () => clearInterval(sweep));
+    let open = sockets;
+    for (const server of [this.server, ...this.#others]) {
+      server.once('close', () => {
+        open -= 1;
+        if (open === 0) clearInterval(sweep);
+      });
+    }
+  }
+
+  /** As `listen` of http.ts. */
+  async listen(address: ListenAddress): Promise<AddressInfo> {
+    // Whoever shares a port gets a part of its connections: no other process may have it.
+    if (address.port !== 0) {
+      const probe = createServer((socket) => socket.destroy());
+      await listen(probe, address);
+      await once(probe.close(), 'close');
+    }
+    const bound = await listen(this.server, address, sockets > 1);
+    for (const other of this.#others) await listen(other, { ...address, port: bound.port }, true);
+    return bound;
   }
 
   #createTlsServer(options: TlsOptions): TlsServer {
@@ -106,7 +137,7 @@ export class Listener implements ConnectionOwner {
   /** Accepts no more connections, and closes each with its response, if there is one, or at once. */
   close(): void {
     this.isClosing = true;
-    this.server.close();
+    for (const server of [this.server, ...this.#others]) server.close();
     for (const connection of this.#connections) if (connection.isIdle) connection.destroy();
   }
 

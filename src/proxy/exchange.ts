@@ -45,9 +45,9 @@ export class ExchangeRunner {
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
   /** Requests without a secret key. */
-  readonly #queues = queuesByCrowd(perTick);
+  readonly #queues = queuesByCrowd(() => new TickQueue(perTick));
   /** Connections whose request was refused as `overloaded`, before they are read again. */
-  readonly #overloaded = queuesByCrowd(perTick);
+  readonly #overloaded = queuesByCrowd(() => new TickQueue(perTick));
   /** One body of a test endpoint is processed in a turn. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();

@@ -1,13 +1,15 @@
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { Connection, openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
+import { floodWhileBlocked } from '../support/flood.ts';
 import { openRaw13 } from '../support/key-updates.ts';
-import { echo, startServer } from '../support/http1.ts';
+import { echo, startServer, TestServer } from '../support/http1.ts';
 import { settle } from '../support/turns.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
@@ -487,6 +489,32 @@ describe('a listener', () => {
     expect(parseOnly(await busy.untilEnded()).headers['connection']).toBe('close');
     await closed;
     expect(server.listener.size).toBe(0);
+  });
+
+  test('accepts several connections in a turn of the event loop', async () => {
+    const server = await startServer();
+    expect(floodWhileBlocked(server.port, 200)).toBe(200);
+    let turns = 0;
+    for (; server.listener.size < 200; turns += 1) await turn();
+    expect(turns).toBeLessThan(100);
+  });
+
+  test('accepts no connection once it closes, on any of its sockets', async () => {
+    const server = await startServer();
+    const open = await openConnection(server.port);
+    open.send('GET / HTTP/1.1');
+    await eventually('it is accepted', () => server.listener.size === 1);
+    server.listener.close();
+    for (let i = 0; i < 50; i += 1) {
+      await expect(once(connect(server.port, '127.0.0.1'), 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    }
+  });
+
+  test('shares its port with no other listener', async () => {
+    const server = await startServer();
+    const other = new TestServer({});
+    onTestFinished(() => other.listener.close());
+    await expect(other.listener.listen({ host: '127.0.0.1', port: server.port })).rejects.toThrow('EADDRINUSE');
   });
 
   test('switches Nagle off', async () => {

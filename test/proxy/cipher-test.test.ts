@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { JsonReader } from '../../src/envelope/json-reader.ts';
 import { MemberReader } from '../../src/envelope/members.ts';
+import { sliceLength } from '../../src/envelope/slices.ts';
 import type { RefusalCode } from '../../src/errors.ts';
 import {
   decrypted,
@@ -247,7 +248,7 @@ describe('both endpoints', () => {
     expect(upstream.heads()).toBe(0);
     const pieces = read.flatMap(({ mock }) => mock.calls.map(([, from, to]) => to - from));
     const sealed = update.mock.calls.map(([bytes]) => (bytes as unknown as Buffer).length);
-    expect([Math.max(...pieces), Math.max(...sealed)]).toEqual([1 << 18, 1 << 18]);
+    expect([Math.max(...pieces), Math.max(...sealed)]).toEqual([sliceLength, sliceLength]);
   });
 
   test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'])('refuse %s with 405', async (method) => {

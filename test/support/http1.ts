@@ -1,9 +1,9 @@
 import type { TlsOptions } from 'node:tls';
+import { onTestFinished } from 'vitest';
 import type { ConnectionHandler, ConnectionLimits } from '../../src/http1/connection-handler.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../src/http1/exchange.ts';
 import { Listener } from '../../src/http1/listener.ts';
-import { listen } from './listen.ts';
 
 /** How a test serves a request. */
 export type Serve = (exchange: ServerExchange, server: TestServer) => void;
@@ -110,6 +110,10 @@ export const echo: Serve = (exchange, server) => {
 export async function startServer(options: Options = {}): Promise<TestServer & { readonly port: number }> {
   const server = new TestServer(options);
   const { listener } = server;
-  const closing = Object.assign(listener.server, { closeAllConnections: () => listener.closeAll() });
-  return Object.assign(server, { port: await listen(closing) });
+  onTestFinished(() => {
+    listener.close();
+    listener.closeAll();
+  });
+  const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
+  return Object.assign(server, { port });
 }

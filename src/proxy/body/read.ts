@@ -3,7 +3,7 @@ import { Refusal } from '../../errors.ts';
 import type { BodySink, RequestFault } from '../../http1/request-reader.ts';
 import { continueWith } from '../../promises.ts';
 import type { RequestHead } from '../admit/head.ts';
-import { Semaphore, WaitQueue } from '../capacity/queues.ts';
+import { queuesByCrowd, Semaphore, WaitQueue, type Crowd } from '../capacity/queues.ts';
 import type { Responder } from '../respond/responder.ts';
 
 /** Whether the body has a content coding. */
@@ -144,12 +144,24 @@ export function readBody(
 }
 
 /**
- * Long bodies are checked and opened one after another, those of live first: only one at a time takes memory beside its bytes,
- * and the slices of several do not add up in a turn of the event loop.
+ * Long bodies are checked and opened a few at a time, because each takes memory beside its bytes, and their slices add up in a turn of
+ * the event loop: one with a secret key in live, one in test, and one of all others, of live first.
  */
 export class LongBodies {
-  readonly #queues = { live: new WaitQueue(), test: new WaitQueue() };
-  readonly #semaphore = new Semaphore(this.#queues.live, this.#queues.test);
+  readonly #queues = queuesByCrowd(() => new WaitQueue());
+  readonly #semaphores: Readonly<Record<Crowd, Semaphore>>;
+
+  constructor() {
+    const { live, test, ...others } = this.#queues;
+    const shared = new Semaphore(...Object.values(others));
+    this.#semaphores = {
+      live: new Semaphore(live),
+      test: new Semaphore(test),
+      livePublic: shared,
+      testPublic: shared,
+      anonymous: shared,
+    };
+  }
 
   /**
    * Works on a body: at once if it is short, otherwise in its turn.
@@ -158,13 +170,14 @@ export class LongBodies {
    *   settles, and nothing refers to the body any more
    */
   run<T>(
-    responder: Pick<Responder, 'exchange' | 'reservation'>,
+    responder: Pick<Responder, 'reservation'>,
     body: Buffer,
     work: (body: Buffer) => T | Promise<T>,
   ): T | Promise<T> {
     // Among them each body that arrived with its head: those are views of what was read, which is shorter than a slice.
     if (body.length <= sliceLength) return work(body);
-    const queue = this.#queues[responder.exchange.environment?.name ?? 'test'];
-    return this.#semaphore.run(1, queue, responder.reservation, () => work(body));
+    const { reservation } = responder;
+    const { crowd } = reservation.claim;
+    return this.#semaphores[crowd].run(1, this.#queues[crowd], reservation, () => work(body));
   }
 }

@@ -7,7 +7,7 @@ import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
-import { queuesByCrowd } from './queues.ts';
+import { queuesByCrowd, TickQueue } from './queues.ts';
 import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -219,7 +219,7 @@ export class ClientConnections {
   readonly idlePublic = new LinkedList<ClientConnection>();
 
   /** Clients that have sent many small pieces. */
-  readonly resting = queuesByCrowd(1);
+  readonly resting = queuesByCrowd(() => new TickQueue(1));
 
   constructor(budgets: Budgets, closings: Closings, server: RequestServer) {
     this.budgets = budgets;

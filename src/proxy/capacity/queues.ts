@@ -130,22 +130,17 @@ export class TickQueue {
   };
 }
 
-/** Those who wait together: without a valid key, or with a public or a secret one of an environment. */
-export type Crowd = 'anonymous' | `${EnvironmentName}Public` | EnvironmentName;
+/** Those who wait together: without a valid key, or with a public or a secret one of an environment. The first ones go first. */
+const crowds = ['live', 'livePublic', 'test', 'testPublic', 'anonymous'] as const satisfies readonly (
+  EnvironmentName | `${EnvironmentName}Public` | 'anonymous'
+)[];
+export type Crowd = (typeof crowds)[number];
 
 /**
  * A queue for each crowd: strangers do not keep merchants waiting, nor public keys secret ones, nor the test environment the live one.
- *
- * @param perTick as of `TickQueue`
  */
-export function queuesByCrowd(perTick: number): Readonly<Record<Crowd, TickQueue>> {
-  return {
-    anonymous: new TickQueue(perTick),
-    testPublic: new TickQueue(perTick),
-    livePublic: new TickQueue(perTick),
-    test: new TickQueue(perTick),
-    live: new TickQueue(perTick),
-  };
+export function queuesByCrowd<T>(createQueue: () => T): Readonly<Record<Crowd, T>> {
+  return Object.fromEntries(crowds.map((crowd) => [crowd, createQueue()])) as Record<Crowd, T>;
 }
 
 /**
