@@ -14,7 +14,7 @@ import { onEachResponse, turnsOfResponses, waiter } from '../support/turns.ts';
 
 const keyless = request('GET / HTTP/1.1', 'Host: localhost');
 
-/** Connections that the sidecar has accepted: it accepts one in a turn. */
+/** Connections that the sidecar has accepted: it accepts a few in a turn. */
 async function openConnections(sidecar: TestSidecar, count: number): Promise<Connection[]> {
   const before = await limitUsed(sidecar, 'connections');
   const connections = await Promise.all(Array.from({ length: count }, () => openConnection(sidecar.port)));
