@@ -537,29 +537,60 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     });
   });
 
-  test('does not take the commit of another transaction for its own if the server has lost its id in a crash', async () => {
-    const url = await postgres.createDatabase();
-    // Otherwise ids are on the disk after 200 ms.
-    await postgres.psql(url, `ALTER SYSTEM SET wal_writer_delay = '10s'`);
-    await postgres.psql(url, 'SELECT pg_reload_conf()');
-    const proxy = await postgres.proxy(url);
-    const store = openStore(proxy.url);
-    const sent = Promise.withResolvers<void>();
-    proxy.onSent = (data) => {
-      if (!data.includes('COMMIT')) return;
-      proxy.onSent = undefined;
-      sent.resolve();
-      proxy.freeze();
-    };
-    const added = add(store).catch((error: unknown) => error);
-    await sent.promise;
-    await postgres.stop();
-    await postgres.start();
-    await put(openStore(url), storedAccount('other'));
-    proxy.mend();
-    expect(await added).toMatchObject({ code: 'store_unavailable' });
-    expect(await openStore(url).read('acme')).toBeUndefined();
-  });
+  const rename = (account: StoredAccount): StoredAccount => ({ ...account, name: 'New' });
+
+  test.each(['a rewritten account', 'the event of a rewriting'])(
+    'recognises a commit of %s whose response was lost',
+    async (what) => {
+      const url = await postgres.createDatabase();
+      const proxy = await postgres.proxy(url);
+      await put(openStore(url), storedAccount('acme'));
+      let commits = 0;
+      proxy.onSent = (data) => {
+        if (!data.includes('COMMIT')) return;
+        commits += 1;
+        if (commits !== (what === 'a rewritten account' ? 1 : 2)) return;
+        proxy.mute();
+        setTimeout(() => proxy.mend(), 50);
+      };
+      expect(await openStore(proxy.url).changeAll(rename, event)).toMatchObject({ accounts: 1 });
+      expect(await openStore(url).read('acme')).toMatchObject({ name: 'New' });
+      expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('1');
+    },
+  );
+
+  test.each([
+    ['a change', add],
+    ['a rewritten account', (store: PostgresStore) => store.changeAll(rename, event)],
+  ])(
+    'does not take the commit of another transaction for that of %s that it has lost in a crash',
+    async (_, change) => {
+      const url = await postgres.createDatabase();
+      await put(openStore(url), storedAccount('before'));
+      // Otherwise ids are on the disk after 200 ms, and the server does not give them again.
+      await postgres.psql(url, `ALTER SYSTEM SET wal_writer_delay = '10s'`);
+      await postgres.psql(url, 'SELECT pg_reload_conf()');
+      const proxy = await postgres.proxy(url);
+      const sent = Promise.withResolvers<void>();
+      proxy.onSent = (data) => {
+        if (!data.includes('COMMIT')) return;
+        proxy.onSent = undefined;
+        proxy.freeze();
+        sent.resolve();
+      };
+      const changed = change(openStore(proxy.url)).catch((error: unknown) => error);
+      await sent.promise;
+      await postgres.stop();
+      await postgres.start();
+      await put(openStore(url), storedAccount('other'));
+      proxy.mend();
+      expect(await changed).toMatchObject({ code: 'store_unavailable' });
+      expect((await all(openStore(url).list())).map(({ id, name }) => [id, name])).toEqual([
+        ['before', storedAccount('before').name],
+        ['other', storedAccount('other').name],
+      ]);
+    },
+  );
 
   test('applies a change fully or not at all if the server crashes', async () => {
     const url = await postgres.createDatabase();
