@@ -8,6 +8,7 @@ import { createAuthority } from '../support/certificates.ts';
 import { Connection, openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { floodWhileBlocked } from '../support/flood.ts';
+import { freePort } from '../support/free-port.ts';
 import { openRaw13 } from '../support/key-updates.ts';
 import { echo, startServer, TestServer } from '../support/http1.ts';
 import { settle } from '../support/turns.ts';
@@ -500,21 +501,24 @@ describe('a listener', () => {
   });
 
   test('accepts no connection once it closes, on any of its sockets', async () => {
-    const server = await startServer();
-    const open = await openConnection(server.port);
+    const { listener } = new TestServer({});
+    const port = await freePort();
+    await listener.listen({ host: '127.0.0.1', port });
+    onTestFinished(() => listener.closeAll());
+    const open = await openConnection(port);
     open.send('GET / HTTP/1.1');
-    await eventually('it is accepted', () => server.listener.size === 1);
-    server.listener.close();
+    await eventually('it is accepted', () => listener.size === 1);
+    listener.close();
     for (let i = 0; i < 50; i += 1) {
-      await expect(once(connect(server.port, '127.0.0.1'), 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+      await expect(once(connect(port, '127.0.0.1'), 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
     }
   });
 
   test('shares its port with no other listener', async () => {
-    const server = await startServer();
-    const other = new TestServer({});
-    onTestFinished(() => other.listener.close());
-    await expect(other.listener.listen({ host: '127.0.0.1', port: server.port })).rejects.toThrow('EADDRINUSE');
+    const { port } = await startServer();
+    const { listener } = new TestServer({});
+    onTestFinished(() => listener.close());
+    await expect(listener.listen({ host: '127.0.0.1', port })).rejects.toThrow('EADDRINUSE');
   });
 
   test('switches Nagle off', async () => {
