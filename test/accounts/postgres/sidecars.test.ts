@@ -266,7 +266,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     await send(sidecar, 'GET /', { key });
     await vi.waitFor(async () => {
       expect(await scrape(sidecar)).toContain('envelope_sidecar_accounts{encryption="none"} 1');
-    });
+    }, patience);
     const started = proxy.most;
     sidecar.app.apply(config(settings(next.url)));
     expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
