@@ -25,6 +25,7 @@ const layers: readonly (readonly string[])[] = [
   ['audit/', 'envelope/', 'yaml/'],
   ['input/'],
   ['http1/'],
+  ['http1/parse/'],
   [
     'connection-limit.ts',
     'cryptography.ts',

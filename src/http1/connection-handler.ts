@@ -1,5 +1,5 @@
 import type { ServerExchange } from './exchange.ts';
-import type { HeadLimits } from './request-reader.ts';
+import type { HeadLimits } from './parse/request-reader.ts';
 
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {

@@ -4,7 +4,7 @@ import type { ConnectionHandler, ConnectionLimits } from './connection-handler.t
 import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from './exchange.ts';
 import { Incoming, type IncomingOwner, type Queue } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
-import type { RequestFault, RequestHead } from './request-reader.ts';
+import type { RequestFault, RequestHead } from './parse/request-reader.ts';
 import type { MonotonicMs } from '../times.ts';
 
 /** The part of the listener that its connections use. */

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
-import { isNamed, mayHaveBody, responseHead } from './grammar.ts';
+import { isNamed, mayHaveBody, responseHead } from './parse/grammar.ts';
 import type { Incoming } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
-import type { BodySink, RequestFault, RequestHead } from './request-reader.ts';
+import type { BodySink, RequestFault, RequestHead } from './parse/request-reader.ts';
 import type { MonotonicMs } from '../times.ts';
 
 /**

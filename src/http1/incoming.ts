@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
-import { BodyReader } from './body-reader.ts';
-import { HeldText } from './held-text.ts';
+import { BodyReader } from './parse/body-reader.ts';
+import { HeldText } from './parse/held-text.ts';
 import { maxPerTurn, startReading, stopReading } from './reading.ts';
 import {
   toRequestFault,
@@ -8,7 +8,7 @@ import {
   type HeadLimits,
   type RequestFault,
   type RequestHead,
-} from './request-reader.ts';
+} from './parse/request-reader.ts';
 
 /** The connection that bytes come from. */
 export interface IncomingOwner {

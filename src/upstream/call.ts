@@ -1,4 +1,4 @@
-import type { ResponseEvents } from '../http1/response-reader.ts';
+import type { ResponseEvents } from '../http1/parse/response-reader.ts';
 
 /** A request to the upstream. */
 export interface UpstreamRequest {

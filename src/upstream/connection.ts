@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
 import { maxPerTurn } from '../http1/reading.ts';
-import { ResponseReader } from '../http1/response-reader.ts';
+import { ResponseReader } from '../http1/parse/response-reader.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {

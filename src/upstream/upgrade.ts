@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
-import { maxHeadSize, ResponseReader } from '../http1/response-reader.ts';
+import { maxHeadSize, ResponseReader } from '../http1/parse/response-reader.ts';
 
 /**
  * Called if the upstream switches to WebSocket, just before the two sockets are coupled.

@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { HeldText } from '../../src/http1/held-text.ts';
-import { RequestReader, type HeadLimits, type RequestFault, type RequestHead } from '../../src/http1/request-reader.ts';
+import { HeldText } from '../../src/http1/parse/held-text.ts';
+import {
+  RequestReader,
+  type HeadLimits,
+  type RequestFault,
+  type RequestHead,
+} from '../../src/http1/parse/request-reader.ts';
 import { Llhttp } from '../../trials/fuzz/request-reader/llhttp.ts';
 import { runs } from '../support/property.ts';
 

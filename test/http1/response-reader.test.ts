@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { ResponseReader, type ResponseFault } from '../../src/http1/response-reader.ts';
+import { ResponseReader, type ResponseFault } from '../../src/http1/parse/response-reader.ts';
 import { runs } from '../support/property.ts';
 
 /** The events of some bytes, and the outcome. */

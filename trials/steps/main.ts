@@ -9,8 +9,8 @@ import { isJson, minifyJson } from '../../src/envelope/json.ts';
 import { stringMember } from '../../src/envelope/members.ts';
 import { sliceLength } from '../../src/envelope/slices.ts';
 import { readDataMember } from '../../src/envelope/sole-member.ts';
-import { BodyReader } from '../../src/http1/body-reader.ts';
-import { HeldText } from '../../src/http1/held-text.ts';
+import { BodyReader } from '../../src/http1/parse/body-reader.ts';
+import { HeldText } from '../../src/http1/parse/held-text.ts';
 import { maxLines } from '../../src/http1/incoming.ts';
 
 /**

@@ -12,7 +12,7 @@ import type { KeyDirectory, LookupResult, Principal } from '../../accounts/key-d
 import type { ReportableCode, Route } from '../../config/config.ts';
 import { Refusal } from '../../errors.ts';
 import { bearerToken } from '../../http.ts';
-import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import type { RequestHead as HttpHead } from '../../http1/parse/request-reader.ts';
 import { rfc3339 } from '../../input/value-types.ts';
 import { ownText } from '../../own-text.ts';
 import { continueWith } from '../../promises.ts';

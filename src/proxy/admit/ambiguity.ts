@@ -1,5 +1,5 @@
 import { Refusal } from '../../errors.ts';
-import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import type { RequestHead as HttpHead } from '../../http1/parse/request-reader.ts';
 import { capitalised } from './fields.ts';
 import { singleFields } from './head.ts';
 import type { GatewaySnapshot, ServedEnvironment } from './snapshot.ts';

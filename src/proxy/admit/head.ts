@@ -1,5 +1,5 @@
-import type { BodyFraming } from '../../http1/grammar.ts';
-import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import type { BodyFraming } from '../../http1/parse/grammar.ts';
+import type { RequestHead as HttpHead } from '../../http1/parse/request-reader.ts';
 import { joined, nominatedBy, roleInRequest, without } from './fields.ts';
 import { readPath } from './target.ts';
 

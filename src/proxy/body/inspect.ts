@@ -1,7 +1,7 @@
 import { beginsLikeEnvelope, isEnvelope } from '../../envelope/envelope.ts';
 import { isWhiteSpace } from '../../envelope/json.ts';
 import { Refusal } from '../../errors.ts';
-import type { BodySink, RequestFault } from '../../http1/request-reader.ts';
+import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts';
 import { continueWith } from '../../promises.ts';
 import type { BodyWriter, StreamedBody, UpstreamRequest } from '../../upstream/call.ts';
 import type { Admitted } from '../admit/exchange.ts';

@@ -1,6 +1,6 @@
 import { sliceLength } from '../../envelope/slices.ts';
 import { Refusal } from '../../errors.ts';
-import type { BodySink, RequestFault } from '../../http1/request-reader.ts';
+import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts';
 import { continueWith } from '../../promises.ts';
 import type { RequestHead } from '../admit/head.ts';
 import { queuesByCrowd, Semaphore, WaitQueue, type Crowd } from '../capacity/queues.ts';

@@ -1,5 +1,5 @@
 import { findRefusal, type Refusal, type RefusalCode } from '../../errors.ts';
-import type { RequestFault } from '../../http1/request-reader.ts';
+import type { RequestFault } from '../../http1/parse/request-reader.ts';
 
 /** The refusal of bytes that are not a request. */
 export const refusalCodes: Readonly<Record<RequestFault, RefusalCode>> = {

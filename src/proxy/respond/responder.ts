@@ -1,7 +1,7 @@
 import type { Timeouts } from '../../config/config.ts';
 import { Refusal, findRefusal } from '../../errors.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../http1/exchange.ts';
-import type { RequestFault } from '../../http1/request-reader.ts';
+import type { RequestFault } from '../../http1/parse/request-reader.ts';
 import type { Linked } from '../../linked-list.ts';
 import type { UpstreamCall, UpstreamFailure } from '../../upstream/call.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Incoming, type IncomingOwner } from '../../../src/http1/incoming.ts';
-import type { RequestFault, RequestHead } from '../../../src/http1/request-reader.ts';
+import type { RequestFault, RequestHead } from '../../../src/http1/parse/request-reader.ts';
 import { pieces } from '../mutation.ts';
 import { ensure, type Part } from '../part.ts';
 import { readerCases, type ReaderCase } from './arbitrary.ts';

@@ -1,4 +1,4 @@
-import { http } from '../http.ts';
+import { http } from '../../http.ts';
 
 /**
  * The forms of HTTP/1.1 (RFC 9112), for both directions. Each takes linear time: no two alternatives at one place begin with the
