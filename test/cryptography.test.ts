@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { cryptography } from '../src/cryptography.ts';
 
 /** It tries, with what the sidecar cannot open in test, what a merchant's program may have used by mistake. */
-const tryingMistakes = 'src/envelope/misuse.ts';
+const tryingMistakes = 'src/envelope/hints/misuse.ts';
 /** A program for browsers, which have other names. */
 const inBrowsers = 'src/console/envelope.ts';
 

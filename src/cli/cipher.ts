@@ -4,9 +4,9 @@ import type { EnvelopeOpener } from '../envelope/codec.ts';
 import type { Credentials, KeyText } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { createCodec, parseCredentials } from '../envelope/formats.ts';
-import { hintForBody } from '../envelope/hints.ts';
+import { hintForBody } from '../envelope/hints/hints.ts';
 import { openEnvelope, type OpenFailure } from '../envelope/envelope.ts';
-import { isJson } from '../envelope/json.ts';
+import { isJson } from '../envelope/json/json.ts';
 import { CommandFailed } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 

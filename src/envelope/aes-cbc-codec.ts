@@ -6,8 +6,8 @@ import { envelopeHead, envelopeTail } from './codec.ts';
 import type { EnvelopeCodec, OpenReason, PackedCodec, SealStream } from './codec.ts';
 import type { Credentials } from './credentials.ts';
 import { decodeInSlices, type Encoding } from './encoding.ts';
-import { JsonReader } from './json-reader.ts';
-import { inSlices } from './slices.ts';
+import { JsonReader } from './json/json-reader.ts';
+import { inSlices } from '../slices.ts';
 
 /** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format of merchants' systems. */
 export class AesCbcCodec implements EnvelopeCodec {

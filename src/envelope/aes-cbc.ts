@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, type Cipheriv, type Decipheriv, type KeyObject } from 'node:crypto';
 
 import { continueWith } from '../promises.ts';
-import { inSlices, sliceLength } from './slices.ts';
+import { inSlices, sliceLength } from '../slices.ts';
 import { cryptography } from '../cryptography.ts';
 
 const { algorithm } = cryptography.envelope;

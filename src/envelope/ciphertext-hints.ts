@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { blockLength, isWholeBlocks } from './aes-cbc.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
-import { isJson } from './json.ts';
+import { isJson } from './json/json.ts';
 
 export const wrongCredentials =
   'wrong key or IV, or the plaintext is not JSON; check that both are used as text, the padding is PKCS#7 and ' +

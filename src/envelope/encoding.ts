@@ -1,4 +1,4 @@
-import { inSlices, sliceLength } from './slices.ts';
+import { inSlices, sliceLength } from '../slices.ts';
 
 /** How ciphertext is written in an envelope. `hex` is lower case when written, either case when read. */
 export const encodings = ['hex', 'base64'] as const;

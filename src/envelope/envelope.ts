@@ -1,10 +1,10 @@
 import { continueWith } from '../promises.ts';
 import { openReasons, type EnvelopeOpener, type OpenContext, type OpenReason } from './codec.ts';
 import { looksLikeCiphertext } from './formats.ts';
-import { isJsonInSlices } from './json.ts';
-import { MemberReader } from './members.ts';
-import { inSlices } from './slices.ts';
-import { readDataMember } from './sole-member.ts';
+import { isJsonInSlices } from './json/json.ts';
+import { MemberReader } from './json/members.ts';
+import { inSlices } from '../slices.ts';
+import { readDataMember } from './json/sole-member.ts';
 
 /** The plaintext byte for byte, and the opener that opened it. */
 export interface OpenedEnvelope<Opener extends EnvelopeOpener> {

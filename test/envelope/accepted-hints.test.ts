@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { hintForDocument, hintForPlaintext } from '../../src/envelope/accepted-hints.ts';
-import { isJson } from '../../src/envelope/json.ts';
+import { hintForDocument, hintForPlaintext } from '../../src/envelope/hints/accepted-hints.ts';
+import { isJson } from '../../src/envelope/json/json.ts';
 
 const document = '{"amount":1500,"currency":"EUR"}';
 const ciphertext = 'b1cfe5cf79092760fa94b1d5aa17a154';

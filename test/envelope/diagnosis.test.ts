@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { diagnose } from '../../src/envelope/diagnosis.ts';
+import { diagnose } from '../../src/envelope/hints/diagnosis.ts';
 import { encrypt, iv, json, key, random, slips } from './slips.ts';
 
 describe('the diagnosis names', () => {

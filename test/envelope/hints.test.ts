@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { hintForCiphertext, wrongCredentials } from '../../src/envelope/ciphertext-hints.ts';
 import { createCodec } from '../../src/envelope/formats.ts';
-import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
+import { hintForBody, hintForHeaders } from '../../src/envelope/hints/hints.ts';
 import { credentials } from './fixtures.ts';
 
 const bytes = Buffer.alloc(32, 0xfb);

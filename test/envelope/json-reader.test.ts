@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { JsonReader } from '../../src/envelope/json-reader.ts';
+import { JsonReader } from '../../src/envelope/json/json-reader.ts';
 import { runs } from '../support/property.ts';
 
 /** Reads pieces that end at these positions. */

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isJson, minifyJson } from '../../src/envelope/json.ts';
-import { sliceLength } from '../../src/envelope/slices.ts';
+import { isJson, minifyJson } from '../../src/envelope/json/json.ts';
+import { sliceLength } from '../../src/slices.ts';
 import { anyCharacter, runs } from '../support/property.ts';
 
 const bytes = (text: string): Buffer => Buffer.from(text);

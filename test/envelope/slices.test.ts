@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 import { createCodec } from '../../src/envelope/formats.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
-import { inSlices, sliceLength } from '../../src/envelope/slices.ts';
+import { inSlices, sliceLength } from '../../src/slices.ts';
 import { credentials, otherCredentials } from './fixtures.ts';
 import { noMemory } from '../support/sidecar.ts';
 

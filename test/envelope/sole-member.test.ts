@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { sliceLength } from '../../src/envelope/slices.ts';
-import { readDataMember as soleDataOf } from '../../src/envelope/sole-member.ts';
+import { sliceLength } from '../../src/slices.ts';
+import { readDataMember as soleDataOf } from '../../src/envelope/json/sole-member.ts';
 import { now } from './fixtures.ts';
 import { runs } from '../support/property.ts';
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { hintForPlaintext } from '../../src/envelope/accepted-hints.ts';
+import { hintForPlaintext } from '../../src/envelope/hints/accepted-hints.ts';
 import { parseCredentials } from '../../src/envelope/formats.ts';
-import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
+import { hintForBody, hintForHeaders } from '../../src/envelope/hints/hints.ts';
 import type { Credentials } from '../../src/envelope/credentials.ts';
-import { isJson } from '../../src/envelope/json.ts';
-import { findCause } from '../../src/envelope/diagnosis.ts';
+import { isJson } from '../../src/envelope/json/json.ts';
+import { findCause } from '../../src/envelope/hints/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { createCodec } from '../../src/envelope/formats.ts';
-import { ivsFor, keysFor } from '../../src/envelope/candidates.ts';
+import { ivsFor, keysFor } from '../../src/envelope/hints/candidates.ts';
 import { falseIn, namedIn, type Part } from './claims.ts';
 import { accepted, ciphertexts, strings, bodies, headers } from './slip-list.ts';
 import { encrypt, iv, key } from './slips.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { unescaped, unescapedName } from '../../src/envelope/unescape.ts';
+import { unescaped, unescapedName } from '../../src/envelope/json/unescape.ts';
 import { now } from './fixtures.ts';
 
 const textOf = (content: string): string | undefined => now(unescaped(Buffer.from(content)))?.toString();

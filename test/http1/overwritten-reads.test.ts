@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sliceLength } from '../../src/envelope/slices.ts';
+import { sliceLength } from '../../src/slices.ts';
 import { ServerConnection } from '../../src/http1/connection.ts';
 import { readLength } from '../../src/http1/reading.ts';
 

@@ -1,9 +1,9 @@
 import { Cipheriv } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { JsonReader } from '../../src/envelope/json-reader.ts';
-import { MemberReader } from '../../src/envelope/members.ts';
-import { sliceLength } from '../../src/envelope/slices.ts';
+import { JsonReader } from '../../src/envelope/json/json-reader.ts';
+import { MemberReader } from '../../src/envelope/json/members.ts';
+import { sliceLength } from '../../src/slices.ts';
 import type { RefusalCode } from '../../src/errors.ts';
 import {
   decrypted,

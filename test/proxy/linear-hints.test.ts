@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { ambiguousText } from '../../src/proxy/admit/ambiguity.ts';
 import type { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
-import { hintForBody, hintForHeaders, hintForTestBody } from '../../src/envelope/hints.ts';
-import { findPlaintextMistake } from '../../src/envelope/plaintext-hints.ts';
+import { hintForBody, hintForHeaders, hintForTestBody } from '../../src/envelope/hints/hints.ts';
+import { findPlaintextMistake } from '../../src/envelope/hints/plaintext-hints.ts';
 import { codecOf, acmeTest } from '../support/sidecar.ts';
 
 /** Pieces of which a sender can make a long text: those that the patterns of hints look for. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { sliceLength } from '../../src/envelope/slices.ts';
+import { sliceLength } from '../../src/slices.ts';
 import { LongBodies } from '../../src/proxy/body/read.ts';
 import type { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import type { Crowd } from '../../src/proxy/capacity/queues.ts';

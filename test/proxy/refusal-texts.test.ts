@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { hintForPlaintext } from '../../src/envelope/accepted-hints.ts';
-import { findCause } from '../../src/envelope/diagnosis.ts';
+import { hintForPlaintext } from '../../src/envelope/hints/accepted-hints.ts';
+import { findCause } from '../../src/envelope/hints/diagnosis.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
-import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
+import { hintForBody, hintForHeaders } from '../../src/envelope/hints/hints.ts';
 import { Refusal, findRefusal, refusals, type RefusalCode } from '../../src/errors.ts';
 import { refused } from '../../src/proxy/admit/exchange.ts';
 import type { Sealing } from '../../src/proxy/admit/sealing.ts';

@@ -12,7 +12,7 @@ test('the text of every fault is in its file exactly once, and its test file exi
 
 test('a fault is noticed by a test that fails with it, missed by one that passes, and stale if its text is missing; skipped tests do not pass', async () => {
   const fault = (text: string, replacement: string): Fault => {
-    return { file: 'src/envelope/sole-member.ts', text, replacement, test: 'test/envelope/sole-member.test.ts' };
+    return { file: 'src/envelope/json/sole-member.ts', text, replacement, test: 'test/envelope/sole-member.test.ts' };
   };
   const copy = new Copy(onTestFinished);
   const guard = '!reader.isWhole || ';

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { isJson } from '../../src/envelope/json.ts';
+import { isJson } from '../../src/envelope/json/json.ts';
 import { classes, classNames, lengthOf, paddedPlaintext } from '../../trials/oracle/classes.ts';
 import { compare, isApart, objections, type Comparison } from '../../trials/oracle/judge.ts';
 import { measure } from '../../trials/oracle/measure.ts';

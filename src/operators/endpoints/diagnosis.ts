@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { parseCredentials } from '../../envelope/formats.ts';
-import { findCause } from '../../envelope/diagnosis.ts';
+import { findCause } from '../../envelope/hints/diagnosis.ts';
 import { endpoint, type Endpoint } from '../endpoint.ts';
 
 const text = z.string().min(1).max(12_000);

@@ -1,11 +1,11 @@
 import type { EnvelopeCodec, OpenContext } from '../../envelope/codec.ts';
 import { createCodec, parseCredentials } from '../../envelope/formats.ts';
-import { hintForDocument, hintForPlaintext } from '../../envelope/accepted-hints.ts';
-import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/hints.ts';
-import { isJsonInSlices, minifyJson } from '../../envelope/json.ts';
-import { stringMember } from '../../envelope/members.ts';
-import { findCause } from '../../envelope/diagnosis.ts';
-import { inSlices } from '../../envelope/slices.ts';
+import { hintForDocument, hintForPlaintext } from '../../envelope/hints/accepted-hints.ts';
+import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/hints/hints.ts';
+import { isJsonInSlices, minifyJson } from '../../envelope/json/json.ts';
+import { stringMember } from '../../envelope/json/members.ts';
+import { findCause } from '../../envelope/hints/diagnosis.ts';
+import { inSlices } from '../../slices.ts';
 import { Refusal } from '../../errors.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
 import { ambiguousBecause } from '../admit/ambiguity.ts';

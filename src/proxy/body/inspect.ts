@@ -1,5 +1,5 @@
 import { beginsLikeEnvelope, isEnvelope } from '../../envelope/envelope.ts';
-import { isWhiteSpace } from '../../envelope/json.ts';
+import { isWhiteSpace } from '../../envelope/json/json.ts';
 import { Refusal } from '../../errors.ts';
 import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts';
 import { continueWith } from '../../promises.ts';

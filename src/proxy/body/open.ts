@@ -1,6 +1,6 @@
-import { hintForPlaintext } from '../../envelope/accepted-hints.ts';
+import { hintForPlaintext } from '../../envelope/hints/accepted-hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../../envelope/envelope.ts';
-import { hintForBody } from '../../envelope/hints.ts';
+import { hintForBody } from '../../envelope/hints/hints.ts';
 import { Refusal } from '../../errors.ts';
 import { continueWith } from '../../promises.ts';
 import type { Metrics } from '../../telemetry/metrics.ts';

@@ -1,4 +1,4 @@
-import { sliceLength } from '../../envelope/slices.ts';
+import { sliceLength } from '../../slices.ts';
 import { Refusal } from '../../errors.ts';
 import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts';
 import { continueWith } from '../../promises.ts';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { encodings } from '../../../src/envelope/encoding.ts';
-import { hintForBody } from '../../../src/envelope/hints.ts';
+import { hintForBody } from '../../../src/envelope/hints/hints.ts';
 import { createCodec } from '../../../src/envelope/formats.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../../src/envelope/envelope.ts';
 import { acmeLive, acmeTest, credentialsOf, noMemory } from '../../../test/support/sidecar.ts';

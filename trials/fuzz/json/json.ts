@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { JsonReader } from '../../../src/envelope/json-reader.ts';
+import { JsonReader } from '../../../src/envelope/json/json-reader.ts';
 import { anyCharacter } from '../../../test/support/property.ts';
 import { plaintexts } from '../envelope/arbitrary.ts';
 import { mutated, mutations, pieces } from '../mutation.ts';

@@ -1,4 +1,4 @@
-import { blockLength, paddingLength } from './aes-cbc.ts';
+import { blockLength, paddingLength } from '../aes-cbc.ts';
 
 /** A padding: what is wrong with it, empty for PKCS#7, and what it is put behind. */
 interface Padding {

@@ -1,6 +1,6 @@
-import { continueWith } from '../promises.ts';
+import { continueWith } from '../../promises.ts';
 import { backslash, isWhiteSpace, quote } from './json.ts';
-import { inSlices } from './slices.ts';
+import { inSlices } from '../../slices.ts';
 import { unescapedName } from './unescape.ts';
 
 /** A member of the outermost object. Undefined as a name stands for one that is longer than any of interest. */

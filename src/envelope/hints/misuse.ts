@@ -1,7 +1,7 @@
 import { createDecipheriv } from 'node:crypto';
-import { blockLength, isWholeBlocks } from './aes-cbc.ts';
+import { blockLength, isWholeBlocks } from '../aes-cbc.ts';
 import { ivsFor, keysFor, type Candidate } from './candidates.ts';
-import { isJson } from './json.ts';
+import { isJson } from '../json/json.ts';
 import { findPadding } from './paddings.ts';
 
 /** The other IV under which blocks are JSON; for a ciphertext whose key is known to be right. */

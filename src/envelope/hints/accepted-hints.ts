@@ -1,8 +1,8 @@
-import { isWholeBlocks } from './aes-cbc.ts';
-import { decodeCiphertext } from './encoding.ts';
+import { isWholeBlocks } from '../aes-cbc.ts';
+import { decodeCiphertext } from '../encoding.ts';
 import { longestExamined } from './hints.ts';
-import { isJson, quote } from './json.ts';
-import { MemberReader, memberAt, skipWhiteSpace, stringAt } from './members.ts';
+import { isJson, quote } from '../json/json.ts';
+import { MemberReader, memberAt, skipWhiteSpace, stringAt } from '../json/members.ts';
 import { findPadding } from './paddings.ts';
 
 /** White space of JSON that is also a PKCS#7 padding: 9, 10 or 13 bytes of it, or 32 to a larger block; and the space. */

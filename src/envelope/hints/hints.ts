@@ -1,12 +1,12 @@
-import { isWholeBlocks } from './aes-cbc.ts';
-import { hexDigits } from './ciphertext-hints.ts';
-import type { EnvelopeOpener } from './codec.ts';
-import { decodeBase64, decodeCiphertext } from './encoding.ts';
-import type { OpenFailure } from './envelope.ts';
-import { isJson, jsonFaultAt, quote } from './json.ts';
-import { MemberReader, memberAt, skipWhiteSpace, stringAt } from './members.ts';
+import { isWholeBlocks } from '../aes-cbc.ts';
+import { hexDigits } from '../ciphertext-hints.ts';
+import type { EnvelopeOpener } from '../codec.ts';
+import { decodeBase64, decodeCiphertext } from '../encoding.ts';
+import type { OpenFailure } from '../envelope.ts';
+import { isJson, jsonFaultAt, quote } from '../json/json.ts';
+import { MemberReader, memberAt, skipWhiteSpace, stringAt } from '../json/members.ts';
 import { faultInJson } from './plaintext-hints.ts';
-import { readDataMember } from './sole-member.ts';
+import { readDataMember } from '../json/sole-member.ts';
 
 /** Bytes of the longest body, ciphertext or plaintext that is examined: hints are for those who try things out. */
 export const longestExamined = 65_536;

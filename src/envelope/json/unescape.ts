@@ -1,6 +1,6 @@
-import { continueWith } from '../promises.ts';
+import { continueWith } from '../../promises.ts';
 import { backslash } from './json.ts';
-import { inSlices } from './slices.ts';
+import { inSlices } from '../../slices.ts';
 
 /** The byte for each letter of an escape, by its code. */
 const escapes = new Map(

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { blockLength } from './aes-cbc.ts';
-import { decodeBase64 } from './encoding.ts';
+import { blockLength } from '../aes-cbc.ts';
+import { decodeBase64 } from '../encoding.ts';
 
 /** Bytes that a merchant's code may have used by mistake. An empty name means the right ones. */
 export interface Candidate {

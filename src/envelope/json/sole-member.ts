@@ -1,6 +1,6 @@
-import { continueWith } from '../promises.ts';
+import { continueWith } from '../../promises.ts';
 import { backslash, isWhiteSpace, quote } from './json.ts';
-import { inSlices } from './slices.ts';
+import { inSlices } from '../../slices.ts';
 import { unescaped, unescapedName } from './unescape.ts';
 
 /**

@@ -1,9 +1,9 @@
-import { AesCbc, blockLength } from './aes-cbc.ts';
-import { hintForCiphertext, findCiphertextMistake } from './ciphertext-hints.ts';
-import type { Credentials } from './credentials.ts';
-import { decodeCiphertext } from './encoding.ts';
+import { AesCbc, blockLength } from '../aes-cbc.ts';
+import { hintForCiphertext, findCiphertextMistake } from '../ciphertext-hints.ts';
+import type { Credentials } from '../credentials.ts';
+import { decodeCiphertext } from '../encoding.ts';
 import { longestExamined, noHint } from './hints.ts';
-import { isJson } from './json.ts';
+import { isJson } from '../json/json.ts';
 import { decrypt, findMisuse, findOtherIv } from './misuse.ts';
 import { isPaddedText, findPlaintextMistake, whatComesOut } from './plaintext-hints.ts';
 

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
-import { blockLength, isWholeBlocks, paddingLength } from './aes-cbc.ts';
-import { decodeCiphertext } from './encoding.ts';
-import { hexDigits } from './ciphertext-hints.ts';
-import { isJson, jsonFaultAt } from './json.ts';
+import { blockLength, isWholeBlocks, paddingLength } from '../aes-cbc.ts';
+import { decodeCiphertext } from '../encoding.ts';
+import { hexDigits } from '../ciphertext-hints.ts';
+import { isJson, jsonFaultAt } from '../json/json.ts';
 import { findPadding } from './paddings.ts';
 
 /** Characters of a plaintext that a hint quotes. */

@@ -1,6 +1,6 @@
-import { continueWith } from '../promises.ts';
+import { continueWith } from '../../promises.ts';
 import { JsonReader } from './json-reader.ts';
-import { inSlices } from './slices.ts';
+import { inSlices } from '../../slices.ts';
 
 /** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark; in one go, however many they are. */
 export function isJson(bytes: Buffer): boolean {
