@@ -44,7 +44,7 @@ export class ExchangeRunner {
   /** The requests in progress. */
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
-  /** Requests without a secret key. */
+  /** Requests that take turns. */
   readonly #queues = queuesByCrowd(() => new TickQueue(perTick));
   /** Connections whose request was refused as `overloaded`, before they are read again. */
   readonly #overloaded = queuesByCrowd(() => new TickQueue(perTick));
@@ -103,10 +103,12 @@ export class ExchangeRunner {
           responder.refuse(new Refusal('overloaded'));
           return;
         }
-        // 3. When it starts: requests without a secret key take turns.
+        // 3. When it starts: all take turns but those with a secret key, which only in test give way to live.
         const start = (): void => attempt(responder, () => this.#start(responder));
-        const queue = exchange.tier === 'secret' ? undefined : this.#queues[reservation.claim.crowd];
-        if (queue === undefined || queue.tryStart()) start();
+        const { tier, crowd } = reservation.claim;
+        const atOnce = tier === 'secret' && (crowd === 'live' || !snapshot.servesBoth);
+        const queue = this.#queues[crowd];
+        if (atOnce || queue.tryStart()) start();
         else waitIn(queue, responder, start);
       });
     });

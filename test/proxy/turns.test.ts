@@ -134,6 +134,21 @@ test('a customer of a live shop does not wait behind customers of a test shop', 
 });
 
 test.each([
+  ['take turns beside live', 'both', true],
+  ['begin at once without it', 'test', false],
+] as const)('requests with secret keys of test %s', async (_name, serves, areSpread) => {
+  const { sidecar } = await startGateway({ serves });
+  const clients = await openConnections(sidecar, 160);
+  const turns = turnsOfResponses();
+  // Refused at once, so that responses end in the turns in which requests begin.
+  const refused = request('PUT /api/v1/transactions/initialize HTTP/1.1', 'Host: sandbox.pay.example', authorization);
+  for (const client of clients) client.send(refused);
+  await Promise.all(clients.map((client) => client.untilText('method_not_allowed')));
+  expect(turns).toHaveLength(160);
+  expect(new Set(turns).size >= 160 / 16).toBe(areSpread);
+});
+
+test.each([
   ['of a stranger waits behind requests of strangers', [], 'missing_api_key', true],
   ['of a merchant does not', [authorization], 'account_inactive', false],
 ])('a WebSocket handshake %s', async (_name, sent, code, waits) => {
