@@ -12,7 +12,7 @@ import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/connections.ts';
-import { queuesByCrowd, TickQueue, type WaitQueue } from './capacity/queues.ts';
+import { queuesByCrowd, startedInTurn, TickQueue, type WaitQueue } from './capacity/queues.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
 import { LinkedList } from '../linked-list.ts';
@@ -28,12 +28,6 @@ import type { MonotonicMs } from '../times.ts';
 /** Bytes of a waiting request in memory besides its head (measured). */
 const waitingMemory = 3_000;
 
-/**
- * Requests of one crowd that start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
- * that a flood of requests without a secret key at most doubles the time of a turn.
- */
-const perTick = 8;
-
 /** The way of every request, from its head to its response. Nothing that need not wait creates a promise. */
 export class ExchangeRunner {
   readonly #admission: Admission;
@@ -44,10 +38,8 @@ export class ExchangeRunner {
   /** The requests in progress. */
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
-  /** Requests that take turns. */
-  readonly #queues = queuesByCrowd(() => new TickQueue(perTick));
   /** Connections whose request was refused as `overloaded`, before they are read again. */
-  readonly #overloaded = queuesByCrowd(() => new TickQueue(perTick));
+  readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
   /** One body of a test endpoint is processed in a turn. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
@@ -103,13 +95,11 @@ export class ExchangeRunner {
           responder.refuse(new Refusal('overloaded'));
           return;
         }
-        // 3. When it starts: all take turns but those with a secret key, which only in test give way to live.
+        // 3. When it starts: in its turn, if there are many like it.
         const start = (): void => attempt(responder, () => this.#start(responder));
-        const { tier, crowd } = reservation.claim;
-        const atOnce = tier === 'secret' && (crowd === 'live' || !snapshot.servesBoth);
-        const queue = this.#queues[crowd];
-        if (atOnce || queue.tryStart()) start();
-        else waitIn(queue, responder, start);
+        const { turns } = reservation.claim;
+        if (turns.tryStart()) start();
+        else waitIn(turns, responder, start);
       });
     });
     // Whatever waits from here on outlives what was read from the socket.

@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { oneInATurn, TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
@@ -133,19 +133,37 @@ test('a customer of a live shop does not wait behind customers of a test shop', 
   expect(order.indexOf('customer')).toBeLessThan(80);
 });
 
-test.each([
-  ['take turns beside live', 'both', true],
-  ['begin at once without it', 'test', false],
-] as const)('requests with secret keys of test %s', async (_name, serves, areSpread) => {
-  const { sidecar } = await startGateway({ serves });
-  const clients = await openConnections(sidecar, 160);
-  const turns = turnsOfResponses();
+describe('requests of one merchant', () => {
   // Refused at once, so that responses end in the turns in which requests begin.
-  const refused = request('PUT /api/v1/transactions/initialize HTTP/1.1', 'Host: sandbox.pay.example', authorization);
-  for (const client of clients) client.send(refused);
-  await Promise.all(clients.map((client) => client.untilText('method_not_allowed')));
-  expect(turns).toHaveLength(160);
-  expect(new Set(turns).size >= 160 / 16).toBe(areSpread);
+  const refused = (client: string, key: string): string =>
+    request(
+      'PUT /api/v1/transactions/initialize HTTP/1.1',
+      'Host: h',
+      `X-Client: ${client}`,
+      `Authorization: Bearer ${key}`,
+    );
+
+  test('begin a few in a turn of the event loop, however many connections there are', async () => {
+    const { sidecar } = await startGateway();
+    const clients = await openConnections(sidecar, 160);
+    const turns = turnsOfResponses();
+    for (const client of clients) client.send(refused('one', keys.globex));
+    await Promise.all(clients.map((client) => client.untilText('method_not_allowed')));
+    expect(turns).toHaveLength(160);
+    expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
+  });
+
+  test('keep no other merchant waiting', async () => {
+    const { sidecar } = await startGateway();
+    const noisy = await openConnections(sidecar, 160);
+    const quiet = await openConnection(sidecar.port);
+    const order = orderOfResponses();
+    for (const each of noisy) each.send(refused('noisy', keys.globex));
+    quiet.send(refused('quiet', keys.acme));
+    await Promise.all([...noisy, quiet].map((client) => client.untilText('method_not_allowed')));
+    expect(order).toHaveLength(161);
+    expect(order.indexOf('quiet')).toBeLessThan(80);
+  });
 });
 
 test.each([

@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
-import { WaitQueue, type Crowd } from './queues.ts';
+import { queuesByCrowd, startedInTurn, TickQueue, WaitQueue, type Crowd } from './queues.ts';
 
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
@@ -33,6 +33,8 @@ export class Part {
 export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
+  /** Where its requests wait for their turn. Those with secret keys wait only for others of their account. */
+  readonly turns: TickQueue;
   /** All of them must have it. */
   readonly parts: readonly Part[];
 }
@@ -145,13 +147,15 @@ export class Budgets {
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
   /** The requests that wait for a place in flight; each must take it when it starts. Live ones do not wait behind test ones. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
+  readonly #turns = queuesByCrowd(() => new TickQueue(startedInTurn));
   #isStarting = false;
   readonly #sweep: NodeJS.Timeout;
 
   /** @param servesBoth whether there is a live environment to protect from the test environment */
   constructor(limits: Limits, servesBoth: boolean) {
     const anonymous = (...more: readonly Part[]): Claim => {
-      return { tier: 'anonymous', crowd: 'anonymous', parts: [this.#total, this.#anonymous, ...more] };
+      const turns = this.#turns.anonymous;
+      return { tier: 'anonymous', crowd: 'anonymous', turns, parts: [this.#total, this.#anonymous, ...more] };
     };
     this.anonymous = { none: anonymous(), live: anonymous(), test: anonymous(this.#test) };
     this.resize(limits, servesBoth);
@@ -221,11 +225,13 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
+          turns: this.#turns[`${environment}Public`],
           parts: [this.#total, ...publicParts, account, accountPublic],
         },
         secret: {
           tier: 'secret',
           crowd: environment,
+          turns: new TickQueue(startedInTurn),
           parts: isTest ? [this.#total, this.#test, account] : [this.#total, account],
         },
       };

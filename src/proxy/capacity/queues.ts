@@ -72,6 +72,7 @@ export class Semaphore {
 export class TickQueue {
   readonly #perTick: number;
   readonly #waiting = new WaitQueue();
+  /** Pieces that started since a turn began in which there was room for all. */
   #started = 0;
   #scheduled = false;
   /** Nothing starts before, on `performance.now()`'s scale. */
@@ -86,7 +87,8 @@ export class TickQueue {
   tryStart(): boolean {
     if (this.#waiting.length > 0 || this.#started >= this.#perTick) return false;
     this.#started += 1;
-    this.#schedule();
+    // Not for each piece: it would keep the event loop from waiting, once for each request.
+    if (this.#started === this.#perTick) this.#schedule();
     return true;
   }
 
@@ -123,12 +125,17 @@ export class TickQueue {
       const start = this.#waiting.shift();
       if (start === undefined) break;
       this.#started += 1;
-      // Also without waiting work, once: only a new turn resets the count.
-      this.#schedule();
       start();
     }
+    if (this.#started === this.#perTick || this.#waiting.length > 0) this.#schedule();
   };
 }
+
+/**
+ * Requests that start in a turn of the event loop, of those who wait together. Eight refusals take about as long as one enveloped
+ * exchange, so that a flood of requests without a key at most doubles the time of a turn.
+ */
+export const startedInTurn = 8;
 
 /** Those who wait together: without a valid key, or with a public or a secret one of an environment. The first ones go first. */
 const crowds = ['live', 'livePublic', 'test', 'testPublic', 'anonymous'] as const satisfies readonly (
