@@ -97,9 +97,13 @@ export class ExchangeRunner {
         }
         // 3. When it starts: in its turn, if there are many like it.
         const start = (): void => attempt(responder, () => this.#start(responder));
-        const { turns } = reservation.claim;
-        if (turns.tryStart()) start();
-        else waitIn(turns, responder, start);
+        const { tier, turns } = reservation.claim;
+        // Bytes of an incomplete body would be held meanwhile: a merchant's connection is not closed for want of room.
+        if (turns.tryStart() || (tier === 'secret' && !http.bodyComplete)) start();
+        else if (!waitsIn(turns, responder, start)) {
+          if (tier === 'secret') start();
+          else responder.refuse(new Refusal('overloaded'));
+        }
       });
     });
     // Whatever waits from here on outlives what was read from the socket.
@@ -188,7 +192,8 @@ export class ExchangeRunner {
     }
     responder.setDeadline('overloaded');
     const queue = this.#budgets.waiting[environment.name];
-    waitIn(queue, responder, () => attempt(responder, () => this.#send(responder, ready)));
+    const send = (): void => attempt(responder, () => this.#send(responder, ready));
+    if (!waitsIn(queue, responder, send)) responder.refuse(new Refusal('overloaded'));
   }
 
   /** 5. The upstream gets the request, and its response goes to the client, sealed if the exchange is enveloped. */
@@ -220,10 +225,9 @@ export class ExchangeRunner {
   }
 }
 
-/** Has a request wait in a queue. It is refused if the budget has no room for it. */
-function waitIn(queue: TickQueue | WaitQueue, responder: Responder, start: () => void): void {
-  const held = (responder.http.head?.size ?? 0) + waitingMemory;
-  if (!responder.reservation.waitIn(queue, held, start)) responder.refuse(new Refusal('overloaded'));
+/** Has a request wait in a queue. @returns false if the budget has no room for it */
+function waitsIn(queue: TickQueue | WaitQueue, { http, reservation }: Responder, start: () => void): boolean {
+  return reservation.waitIn(queue, (http.head?.size ?? 0) + waitingMemory, start);
 }
 
 /** Runs a step; whatever it throws ends the request. */

@@ -72,7 +72,6 @@ export class Semaphore {
 export class TickQueue {
   readonly #perTick: number;
   readonly #waiting = new WaitQueue();
-  /** Pieces that started since a turn began in which there was room for all. */
   #started = 0;
   #scheduled = false;
   /** Nothing starts before, on `performance.now()`'s scale. */
@@ -87,8 +86,7 @@ export class TickQueue {
   tryStart(): boolean {
     if (this.#waiting.length > 0 || this.#started >= this.#perTick) return false;
     this.#started += 1;
-    // Not for each piece: it would keep the event loop from waiting, once for each request.
-    if (this.#started === this.#perTick) this.#schedule();
+    this.#schedule();
     return true;
   }
 
@@ -125,9 +123,10 @@ export class TickQueue {
       const start = this.#waiting.shift();
       if (start === undefined) break;
       this.#started += 1;
+      // Also without waiting work, once: only a new turn resets the count.
+      this.#schedule();
       start();
     }
-    if (this.#started === this.#perTick || this.#waiting.length > 0) this.#schedule();
   };
 }
 
