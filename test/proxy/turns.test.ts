@@ -153,6 +153,14 @@ describe('requests of one merchant', () => {
     expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
   });
 
+  test('begin at once if there is no room for them to wait', async () => {
+    const { sidecar } = await startGateway({ limits: { buffered: 1_000, requestBody: 1_000 } });
+    const clients = await openConnections(sidecar, 40);
+    for (const client of clients) client.send(refused('one', keys.globex));
+    await Promise.all(clients.map((client) => client.untilText('method_not_allowed')));
+    expect(sidecar.accessLines().filter(({ code }) => code === 'overloaded')).toEqual([]);
+  });
+
   test('keep no other merchant waiting', async () => {
     const { sidecar } = await startGateway();
     const noisy = await openConnections(sidecar, 160);
