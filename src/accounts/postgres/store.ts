@@ -142,13 +142,12 @@ export class PostgresStore implements Store {
   async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
     // Before anything is written, so that an account that cannot be rewritten changes nothing.
     for await (const account of this.list()) rewrite(account);
-    const isDue = (account: StoredAccount): boolean => !isDeepStrictEqual(rewrite(account), account);
     let accounts = 0;
     for await (const rows of pages(this.#query('bulk'))) {
-      const due = rows.map(toAccount).filter(isDue);
+      const due = rows.map(toAccount).filter((account) => isChangedBy(rewrite, account));
       for (let i = 0; i < due.length; i += rewrittenAtOnce) {
         const ids = due.slice(i, i + rewrittenAtOnce).map(({ id }) => id);
-        accounts += await this.#rewrite(ids, rewrite, isDue);
+        accounts += await this.#rewrite(ids, rewrite);
       }
     }
     const total = { ...event, details: { ...event.details, accounts } };
@@ -183,21 +182,18 @@ export class PostgresStore implements Store {
   }
 
   /** Rewrites a few accounts as they are now. Returns the number of changed ones. */
-  async #rewrite(
-    ids: readonly string[],
-    rewrite: (account: StoredAccount) => StoredAccount,
-    isDue: (account: StoredAccount) => boolean,
-  ): Promise<number> {
+  async #rewrite(ids: readonly string[], rewrite: (account: StoredAccount) => StoredAccount): Promise<number> {
     return transaction(await this.#connections('bulk'), {
       run: async (run) => {
         const { existing, versions } = await lockAccounts(run, ids);
-        const before = [...existing.values()].filter(isDue);
-        await writeAccounts(run, before, before.map(rewrite), versions);
-        return before.length;
+        const before = [...existing.values()];
+        const after = before.map(rewrite);
+        await writeAccounts(run, before, after, versions);
+        return after.filter((account, i) => !isDeepStrictEqual(account, before[i])).length;
       },
       isStored: async (run) => {
         const { existing } = await readAccounts(run, ids);
-        return ![...existing.values()].some(isDue);
+        return ![...existing.values()].some((account) => isChangedBy(rewrite, account));
       },
     });
   }
@@ -213,6 +209,10 @@ export class PostgresStore implements Store {
       purpose === 'urgent' ? shortLockTimeout : undefined,
     ));
   }
+}
+
+function isChangedBy(rewrite: (account: StoredAccount) => StoredAccount, account: StoredAccount): boolean {
+  return !isDeepStrictEqual(rewrite(account), account);
 }
 
 /**

@@ -30,7 +30,7 @@ export async function query<R extends QueryResultRow>(
 }
 
 /** What a transaction does. */
-export interface Work<T> {
+interface Work<T> {
   run(query: Query): Promise<T>;
   /** Called immediately before the commit with what `run` has returned. */
   finish?(query: Query, result: T): Promise<T>;
@@ -77,13 +77,19 @@ function fail(error: unknown): never {
   throw new Failure(error);
 }
 
+/** A commit that was sent, of the transaction with this id. */
+interface Commit<T> {
+  readonly id: string;
+  readonly result: T;
+}
+
 async function once<T>(pool: Pool, work: Work<T>): Promise<T> {
   const client = await pool.connect().catch(fail);
   // Without a listener, losing the connection between two statements would end the process.
   client.on('error', ignore);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
     (await client.query<R>(text, [...values]).catch(fail)).rows;
-  let commit: { readonly id: string; readonly result: T } | undefined;
+  let commit: Commit<T> | undefined;
   let failure: unknown;
   let lost = false;
   try {
@@ -106,15 +112,14 @@ async function once<T>(pool: Pool, work: Work<T>): Promise<T> {
     // Before anything else asks for a connection: all of the pool may have been lost at once.
     client.release(lost);
   }
-  if (!lost || commit === undefined || !(await wasCommitted(pool, commit.id, work, commit.result, failure)))
-    throw failure;
+  if (!lost || commit === undefined || !(await wasCommitted(pool, work, commit, failure))) throw failure;
   return commit.result;
 }
 
 function ignore(): void {}
 
 /** Asks on another connection whether a commit succeeded, after its response was lost. */
-async function wasCommitted<T>(pool: Pool, id: string, work: Work<T>, result: T, cause: unknown): Promise<boolean> {
+async function wasCommitted<T>(pool: Pool, work: Work<T>, { id, result }: Commit<T>, cause: unknown): Promise<boolean> {
   const run: Query = (text, values) => query(pool, text, values);
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
     try {
