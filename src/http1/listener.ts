@@ -60,6 +60,7 @@ export class Listener implements ConnectionOwner {
   /** Shared by all connections: what outlives the call that receives it is copied. */
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
+  readonly #sweep: NodeJS.Timeout;
   /** Connections whose TLS handshake is not complete, by the client's address and port. */
   readonly #handshaking = new Map<string, ServerConnection>();
 
@@ -75,14 +76,7 @@ export class Listener implements ConnectionOwner {
       return createServer(socketOptions, (socket) => void this.server.emit('connection', socket));
     });
     // After a suspension of the process, timers come first: what has arrived meanwhile is read before deadlines are checked.
-    const sweep = setInterval(() => setImmediate(() => this.#expire()), sweepInterval).unref();
-    let open = sockets;
-    for (const server of [this.server, ...this.#others]) {
-      server.once('close', () => {
-        open -= 1;
-        if (open === 0) clearInterval(sweep);
-      });
-    }
+    this.#sweep = setInterval(() => setImmediate(() => this.#expire()), sweepInterval).unref();
   }
 
   /** As `listen` of http.ts. */
@@ -203,6 +197,7 @@ export class Listener implements ConnectionOwner {
   }
 
   #expire(): void {
+    if (this.isClosing && this.size === 0) clearInterval(this.#sweep);
     const now = performance.now();
     for (const connection of this.#handshaking.values()) {
       if (connection.socket.bytesRead > maxHandshakeSize) connection.exceed();

@@ -98,12 +98,10 @@ export class ExchangeRunner {
         // 3. When it starts: in its turn, if there are many like it.
         const start = (): void => attempt(responder, () => this.#start(responder));
         const { tier, turns } = reservation.claim;
+        const isMerchant = tier === 'secret';
         // Bytes of an incomplete body would be held meanwhile: a merchant's connection is not closed for want of room.
-        if (turns.tryStart() || (tier === 'secret' && !http.bodyComplete)) start();
-        else if (!waitsIn(turns, responder, start)) {
-          if (tier === 'secret') start();
-          else responder.refuse(new Refusal('overloaded'));
-        }
+        if (turns.tryStart() || (isMerchant && !http.bodyComplete)) start();
+        else waitIn(turns, responder, start, isMerchant ? start : undefined);
       });
     });
     // Whatever waits from here on outlives what was read from the socket.
@@ -192,8 +190,7 @@ export class ExchangeRunner {
     }
     responder.setDeadline('overloaded');
     const queue = this.#budgets.waiting[environment.name];
-    const send = (): void => attempt(responder, () => this.#send(responder, ready));
-    if (!waitsIn(queue, responder, send)) responder.refuse(new Refusal('overloaded'));
+    waitIn(queue, responder, () => attempt(responder, () => this.#send(responder, ready)));
   }
 
   /** 5. The upstream gets the request, and its response goes to the client, sealed if the exchange is enveloped. */
@@ -225,9 +222,15 @@ export class ExchangeRunner {
   }
 }
 
-/** Has a request wait in a queue. @returns false if the budget has no room for it */
-function waitsIn(queue: TickQueue | WaitQueue, { http, reservation }: Responder, start: () => void): boolean {
-  return reservation.waitIn(queue, (http.head?.size ?? 0) + waitingMemory, start);
+/** Has a request wait in a queue. @param noRoom called if the budget has no room for it; by default it is refused */
+function waitIn(
+  queue: TickQueue | WaitQueue,
+  responder: Responder,
+  start: () => void,
+  noRoom = (): void => responder.refuse(new Refusal('overloaded')),
+): void {
+  const held = (responder.http.head?.size ?? 0) + waitingMemory;
+  if (!responder.reservation.waitIn(queue, held, start)) noRoom();
 }
 
 /** Runs a step; whatever it throws ends the request. */

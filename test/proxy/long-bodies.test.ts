@@ -9,10 +9,8 @@ import { settle } from '../support/turns.ts';
 const long = Buffer.alloc(sliceLength + 1);
 
 /** A request in progress of this crowd, as far as its body needs it. */
-function requestOf(crowd: Crowd) {
-  return {
-    reservation: new Reservation({} as Budgets, { tier: 'anonymous', crowd, turns: new TickQueue(1), parts: [] }),
-  };
+function requestOf(crowd: Crowd): Reservation {
+  return new Reservation({} as Budgets, { tier: 'anonymous', crowd, turns: new TickQueue(1), parts: [] });
 }
 
 /** Work that goes on until `finish` is called. */
@@ -64,7 +62,7 @@ describe('bodies that take several slices', () => {
     void bodies.run(requestOf('live'), long, first.work);
     void bodies.run(ended, long, () => void order.push('ended'));
     const result = bodies.run(next, long, () => order.push('next'));
-    ended.reservation.abandon();
+    ended.abandon();
     first.finish();
     expect(await result).toBe(1);
     expect(order).toEqual(['next']);

@@ -22,7 +22,7 @@ function startResting() {
   const all = new ClientConnections(budgets, closings, { serve: () => {}, onError: () => {} });
   const times = { maxHeadSize: 1, maxFields: 1, headTimeout: 1, idleTimeout: 1, lingerTimeout: 1 };
   const listener = new Listener({ limits: times, tls: undefined, clock: Date.now }, () => undefined);
-  listener.server.emit('close');
+  listener.close();
   onTestFinished(() => budgets.stop());
   const claims = {
     anonymous: undefined,

@@ -111,43 +111,36 @@ test.each([
   expect(order.indexOf('merchant')).toBeLessThan(80);
 });
 
+/** A request that is refused at once, so that responses end in the turns, and the order, in which requests begin. */
+function refusedPut(client: string, key: string, host = 'localhost'): string {
+  return request(
+    'PUT /api/v1/transactions/initialize HTTP/1.1',
+    `Host: ${host}`,
+    `X-Client: ${client}`,
+    `Authorization: Bearer ${key}`,
+  );
+}
+
 test('a customer of a live shop does not wait behind customers of a test shop', async () => {
   const shopLive = 'pk_live_globexglobexglobexglobex';
   const accounts = [{ ...globex, keys: [...globex.keys, apiKey(shopLive)] }];
   const { sidecar } = await startGateway({ accounts, serves: 'both' });
   const others = await openConnections(sidecar, 160);
   const customer = await openConnection(sidecar.port);
-  // Refused at once, so that responses end in the order in which requests begin.
-  const refused = (client: string, host: string, key: string): string =>
-    request(
-      'PUT /api/v1/transactions/initialize HTTP/1.1',
-      `Host: ${host}`,
-      `X-Client: ${client}`,
-      `Authorization: Bearer ${key}`,
-    );
   const order = orderOfResponses();
-  for (const other of others) other.send(refused('other', 'sandbox.pay.example', keys.globexPublic));
-  customer.send(refused('customer', 'api.pay.example', shopLive));
+  for (const other of others) other.send(refusedPut('other', keys.globexPublic, 'sandbox.pay.example'));
+  customer.send(refusedPut('customer', shopLive, 'api.pay.example'));
   await Promise.all([...others, customer].map((client) => client.untilText('method_not_allowed')));
   expect(order).toHaveLength(161);
   expect(order.indexOf('customer')).toBeLessThan(80);
 });
 
 describe('requests of one merchant', () => {
-  // Refused at once, so that responses end in the turns in which requests begin.
-  const refused = (client: string, key: string): string =>
-    request(
-      'PUT /api/v1/transactions/initialize HTTP/1.1',
-      'Host: h',
-      `X-Client: ${client}`,
-      `Authorization: Bearer ${key}`,
-    );
-
   test('begin a few in a turn of the event loop, however many connections there are', async () => {
     const { sidecar } = await startGateway();
     const clients = await openConnections(sidecar, 160);
     const turns = turnsOfResponses();
-    for (const client of clients) client.send(refused('one', keys.globex));
+    for (const client of clients) client.send(refusedPut('one', keys.globex));
     await Promise.all(clients.map((client) => client.untilText('method_not_allowed')));
     expect(turns).toHaveLength(160);
     expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
@@ -156,7 +149,7 @@ describe('requests of one merchant', () => {
   test('begin at once if there is no room for them to wait', async () => {
     const { sidecar } = await startGateway({ limits: { buffered: 1_000, requestBody: 1_000 } });
     const clients = await openConnections(sidecar, 40);
-    for (const client of clients) client.send(refused('one', keys.globex));
+    for (const client of clients) client.send(refusedPut('one', keys.globex));
     await Promise.all(clients.map((client) => client.untilText('method_not_allowed')));
     expect(sidecar.accessLines().filter(({ code }) => code === 'overloaded')).toEqual([]);
   });
@@ -166,8 +159,8 @@ describe('requests of one merchant', () => {
     const noisy = await openConnections(sidecar, 160);
     const quiet = await openConnection(sidecar.port);
     const order = orderOfResponses();
-    for (const each of noisy) each.send(refused('noisy', keys.globex));
-    quiet.send(refused('quiet', keys.acme));
+    for (const each of noisy) each.send(refusedPut('noisy', keys.globex));
+    quiet.send(refusedPut('quiet', keys.acme));
     await Promise.all([...noisy, quiet].map((client) => client.untilText('method_not_allowed')));
     expect(order).toHaveLength(161);
     expect(order.indexOf('quiet')).toBeLessThan(80);

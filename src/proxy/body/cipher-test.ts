@@ -51,7 +51,7 @@ export async function runCipherTest(
   await reservation.wait(queue);
   const before = performance.now();
   try {
-    const result = await longBodies.run(responder, read, (body) => {
+    const result = await longBodies.run(reservation, read, (body) => {
       if (test === 'encrypt') return encrypt(body, codec);
       return decrypt(body, codec, context, (data) => slip ?? findCause(data, credentials, key, iv));
     });

@@ -53,7 +53,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
     if (!whole && !http.bodyComplete) return pass(new PassingBody(responder, bytes));
     watch(bytes);
     if (isOpaque || bytes.length > requestBody) return pass(bytes);
-    return continueWith(longBodies.run(responder, bytes, isEnvelope), (isOne) => {
+    return continueWith(longBodies.run(responder.reservation, bytes, isEnvelope), (isOne) => {
       if (!isOne) return pass(bytes);
       if (!snapshot.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
       return pass(bytes, { ...exchange, reported: [...exchange.reported, 'encryption_not_supported'] });

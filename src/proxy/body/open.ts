@@ -51,7 +51,9 @@ export class EnvelopeOpener {
     return continueWith(readBody(responder, head, requestBody, waitsToOpen(encryption)), (sent) => {
       if (sent instanceof Refusal) return sent;
       if (sent.length === 0) return withoutBody(responder, exchange);
-      return this.#longBodies.run(responder, sent, (body) => this.#open(responder, exchange, encryption, body));
+      return this.#longBodies.run(responder.reservation, sent, (body) =>
+        this.#open(responder, exchange, encryption, body),
+      );
     });
   }
 

@@ -4,6 +4,7 @@ import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts
 import { continueWith } from '../../promises.ts';
 import type { RequestHead } from '../admit/head.ts';
 import { queuesByCrowd, Semaphore, WaitQueue, type Crowd } from '../capacity/queues.ts';
+import type { Reservation } from '../capacity/reservation.ts';
 import type { Responder } from '../respond/responder.ts';
 
 /** Whether the body has a content coding. */
@@ -169,14 +170,9 @@ export class LongBodies {
    * @param work must not refer to the body elsewhere. Not called if the request ends before its turn: the promise then never
    *   settles, and nothing refers to the body any more
    */
-  run<T>(
-    responder: Pick<Responder, 'reservation'>,
-    body: Buffer,
-    work: (body: Buffer) => T | Promise<T>,
-  ): T | Promise<T> {
+  run<T>(reservation: Reservation, body: Buffer, work: (body: Buffer) => T | Promise<T>): T | Promise<T> {
     // Among them each body that arrived with its head: those are views of what was read, which is shorter than a slice.
     if (body.length <= sliceLength) return work(body);
-    const { reservation } = responder;
     const { crowd } = reservation.claim;
     return this.#semaphores[crowd].run(1, this.#queues[crowd], reservation, () => work(body));
   }

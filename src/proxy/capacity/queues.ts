@@ -1,5 +1,4 @@
 import type { RequestListener } from 'node:http';
-import type { EnvironmentName } from '../../accounts/api-key.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 
 class WaitingWork implements Linked<WaitingWork> {
@@ -137,9 +136,7 @@ export class TickQueue {
 export const startedInTurn = 8;
 
 /** Those who wait together: without a valid key, or with a public or a secret one of an environment. The first ones go first. */
-const crowds = ['live', 'livePublic', 'test', 'testPublic', 'anonymous'] as const satisfies readonly (
-  EnvironmentName | `${EnvironmentName}Public` | 'anonymous'
-)[];
+const crowds = ['live', 'livePublic', 'test', 'testPublic', 'anonymous'] as const;
 export type Crowd = (typeof crowds)[number];
 
 /**

@@ -437,6 +437,11 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
   const postgres = usePostgres();
   const add = (store: PostgresStore) =>
     store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
+  /** Sets a parameter of the running server. */
+  const configure = async (url: string, setting: string): Promise<void> => {
+    await postgres.psql(url, `ALTER SYSTEM SET ${setting}`);
+    await postgres.psql(url, 'SELECT pg_reload_conf()');
+  };
 
   test.each([
     'BEGIN',
@@ -475,18 +480,14 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
-    const waitForStandby = async (name: string): Promise<void> => {
-      await postgres.psql(url, `ALTER SYSTEM SET synchronous_standby_names = '${name}'`);
-      await postgres.psql(url, 'SELECT pg_reload_conf()');
-    };
-    await waitForStandby('absent');
+    await configure(url, `synchronous_standby_names = 'absent'`);
     const changes = ['a', 'b'].map((id) =>
       store.change([id], () => ({ accounts: [storedAccount(id)], events: [], result: 'done' })),
     );
     const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'`;
     await expect.poll(() => postgres.psql(url, committing), { timeout: 10_000 }).toBe(`${changes.length}`);
     proxy.cut();
-    await waitForStandby('');
+    await configure(url, `synchronous_standby_names = ''`);
     proxy.mend();
     expect(await Promise.all(changes)).toMatchObject([{ outcome: 'changed' }, { outcome: 'changed' }]);
   });
@@ -568,8 +569,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       const url = await postgres.createDatabase();
       await put(openStore(url), storedAccount('before'));
       // Otherwise ids are on the disk after 200 ms, and the server does not give them again.
-      await postgres.psql(url, `ALTER SYSTEM SET wal_writer_delay = '10s'`);
-      await postgres.psql(url, 'SELECT pg_reload_conf()');
+      await configure(url, `wal_writer_delay = '10s'`);
       const proxy = await postgres.proxy(url);
       const sent = Promise.withResolvers<void>();
       proxy.onSent = (data) => {
