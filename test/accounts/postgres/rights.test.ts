@@ -97,6 +97,30 @@ describeWithPostgres('the database roles in the documentation', () => {
     expect((await inspect(url, 1, true)).missingRights).toContain('INSERT on accounts');
   });
 
+  test.each(['sidecar', 'sidecar_operator'])('give %s no way to run its own code as the owner', async (role) => {
+    const { url, owner } = await databaseFor(role);
+    const functions = await postgres.psql(
+      owner,
+      `SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = 'envelope_sidecar'::regnamespace AND prosecdef AND prorettype = 'trigger'::regtype`,
+    );
+    expect(functions).toBe('announce_change refuse_gap');
+    // What the functions could take for theirs: a relation by its name, and a column by the cast of its type.
+    const own = `
+      CREATE FUNCTION pg_temp.code() RETURNS text LANGUAGE sql AS $$ SELECT 'runs as ' || current_user $$;
+      CREATE TEMP VIEW new_rows AS SELECT pg_temp.code() AS account_id;
+      CREATE TYPE pg_temp.kind AS ENUM ('one');
+      CREATE FUNCTION pg_temp.cast(pg_temp.kind) RETURNS bigint LANGUAGE sql AS $$ SELECT length(pg_temp.code())::bigint $$;
+      CREATE CAST (pg_temp.kind AS bigint) WITH FUNCTION pg_temp.cast(pg_temp.kind) AS IMPLICIT;
+      CREATE TEMP TABLE own (position pg_temp.kind);`;
+    for (const name of functions.split(' ')) {
+      const trigger = `CREATE TRIGGER own AFTER INSERT ON own FOR EACH ROW EXECUTE FUNCTION envelope_sidecar.${name}()`;
+      await expect(postgres.psql(url, `${own} ${trigger}; INSERT INTO own VALUES ('one')`)).rejects.toThrow(
+        'this function is for the tables of envelope_sidecar',
+      );
+    }
+  });
+
   test('let sidecars serve merchants, but not change accounts', async () => {
     const { url, owner } = await databaseFor('sidecar');
     await put(openStore(owner), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
