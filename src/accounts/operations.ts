@@ -8,6 +8,7 @@ import type {
   AuditAction,
   AuditEvent,
   Decision,
+  Hints,
   IdempotencyKey,
   Store,
   StoredAccount,
@@ -145,7 +146,7 @@ export class Operations extends Queries {
         const details = { key: key.id, replaces: keyId, environment, replaced_expires_at: replaces.expires_at };
         return { account, view, secret: { key: secret }, details };
       },
-      keyId,
+      { key: keyId },
     );
   }
 
@@ -160,7 +161,7 @@ export class Operations extends Queries {
         const { environment, last_used_at: used = null } = view;
         return { account, view, details: { key: keyId, environment, ...(used !== null && { last_used_at: used }) } };
       },
-      keyId,
+      { key: keyId },
     );
   }
 
@@ -171,18 +172,25 @@ export class Operations extends Queries {
     request: ChangeRequest,
   ): Promise<EnabledView> {
     const vault = await this.#vault();
-    return this.#change(id, request, 'encryption_enabled', (found, viewing) => {
-      const before = changes.requireAccount(found, id);
-      const made = changes.enableEncryption(before, environment, options, viewing.now, vault);
-      const { account, credentials, fingerprint } = made;
-      const view = { ...viewEncryption(account, environment, viewing), fingerprint, secret_shown: true };
-      const details = {
-        environment,
-        replaced: before.encryption[environment]?.enabled === true,
-        ...(view.previous !== null && { grace_until: view.previous.until }),
-      };
-      return { account, view, secret: credentials, details };
-    });
+    return this.#change(
+      id,
+      request,
+      'encryption_enabled',
+      (found, viewing) => {
+        const before = changes.requireAccount(found, id);
+        const made = changes.enableEncryption(before, environment, options, viewing.now, vault);
+        const { account, credentials, fingerprint } = made;
+        const view = { ...viewEncryption(account, environment, viewing), fingerprint, secret_shown: true };
+        const details = {
+          environment,
+          replaced: before.encryption[environment]?.enabled === true,
+          ...(view.previous !== null && { grace_until: view.previous.until }),
+        };
+        return { account, view, secret: credentials, details };
+      },
+      // Those that are replaced may have leaked.
+      { urgent: options.replace },
+    );
   }
 
   /** @param grace how long envelopes are still accepted, in milliseconds; undefined: they stop at once */
@@ -261,7 +269,7 @@ export class Operations extends Queries {
     request: ChangeRequest,
     action: AuditAction,
     decide: (found: StoredAccount | undefined, viewing: Viewing) => ChangeOutcome<View, Secret>,
-    key?: string,
+    { urgent = urgentActions.has(action), key }: Hints = {},
   ): Promise<View & Secret> {
     const viewing = this.viewing();
     const changed = await this.store.change(
@@ -279,7 +287,7 @@ export class Operations extends Queries {
         return { accounts, ...(removed && { removed: [id] }), events, result: shown, receipt };
       },
       request.idempotencyKey,
-      { urgent: urgentActions.has(action), key },
+      { urgent, key },
     );
     if (changed.outcome === 'repeated') return repeated(JSON.parse(changed.receipt) as View & Secret);
     changed.appended.forEach(this.#audit);

@@ -17,6 +17,8 @@ import type { EpochMs } from '../times.ts';
 export interface Store {
   /** Whether `lastUsedAt` is kept. If not, only the log and the metrics show use. */
   readonly recordsUse: boolean;
+  /** The number of accounts that a change of many concerns at most, so that it does not hold up a revocation. */
+  readonly changedAtOnce: number;
 
   /**
    * The account with this id; undefined if there is none. Of more keys than `maxKeysRead`, a database reads that many: valid ones

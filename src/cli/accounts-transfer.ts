@@ -15,9 +15,6 @@ import { CommandFailed, printError, readable, valid } from './failures.ts';
 import { counted } from './table.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
-/** Accounts per batch. Each batch rewrites the file once, or is one transaction. */
-const batchSize = 5_000;
-
 const fileForm = 'CSV if its name ends in .csv, otherwise NDJSON';
 
 /** Adds `accounts import|apply|export|copy|rekey`. */
@@ -65,7 +62,8 @@ async function importFile(session: StoreSession, file: string, { dryRun, partial
       const { io } = session;
       const list = ({ id, name, keys }: StoredAccount): Promise<void> =>
         io.stdout.write(`+ ${id}  ${name}  ${counted(keys.length, 'key')}\n`);
-      const counts = await inBatches(session, candidatesIn(session, file), (accounts) => importer.check(accounts), {
+      const all = candidatesIn(session, file);
+      const counts = await inBatches(session, all, importer.batchSize, (accounts) => importer.check(accounts), {
         ...(dryRun && !session.json && { added: list }),
       });
       const isRefused = counts.refused > 0;
@@ -175,6 +173,7 @@ const someRefused = 'some accounts were refused: correct them, then run the comm
 async function inBatches(
   { io }: StoreSession,
   all: AsyncIterable<Candidate>,
+  size: number,
   add: Importer['add'],
   on: { readonly added?: (account: StoredAccount) => Promise<void> } = {},
   counts: Counts = { added: 0, unchanged: 0, refused: 0 },
@@ -198,7 +197,7 @@ async function inBatches(
   for await (const { where, account, problems } of all) {
     if (account === undefined) await refuse(where, problems);
     else batch.push({ where, account });
-    if (batch.length === batchSize) await flush();
+    if (batch.length === size) await flush();
   }
   if (batch.length > 0) await flush();
   return counts;
@@ -209,7 +208,7 @@ async function transfer(session: StoreSession, importer: Importer, all: AsyncIte
   const { audit, show } = session;
   const counts = { added: 0, unchanged: 0, refused: 0 };
   try {
-    await inBatches(session, all, (accounts) => importer.add(accounts), {}, counts);
+    await inBatches(session, all, importer.batchSize, (accounts) => importer.add(accounts), {}, counts);
   } finally {
     if (importer.last !== undefined) {
       audit({ ...importer.last, account: undefined, details: { accounts: counts.added } });

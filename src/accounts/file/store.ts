@@ -8,9 +8,8 @@ import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/value-types.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
-import type { TrailOptions } from '../events.ts';
 import { isSelected } from '../conditions.ts';
-import { selectEvents } from '../events.ts';
+import { selectEvents, type TrailOptions } from '../events.ts';
 import { readAccounts, withKeysFrom } from './read.ts';
 import { editedText } from './edit.ts';
 import { fileError, isSystemError } from './failures.ts';
@@ -54,6 +53,8 @@ export interface FileStoreOptions extends TrailOptions {
  */
 export class FileStore implements Store {
   readonly recordsUse = false;
+  /** Each change rewrites the file. */
+  readonly changedAtOnce = 5_000;
   readonly #file: string;
   readonly #env: Env;
   readonly #trailOptions: TrailOptions;
@@ -249,10 +250,9 @@ export class FileStore implements Store {
         if (readVersion(path) === read.version) trail.appendFailure(appended);
         throw error;
       }
+      if (written && this.#known !== undefined) this.#known = { text, accounts };
       if (!written) trail.appendFailure(appended);
-      if (!written) return undefined;
-      if (this.#known !== undefined) this.#known = { text, accounts };
-      return appended;
+      return written ? appended : undefined;
     };
   }
 

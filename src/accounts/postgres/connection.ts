@@ -1,4 +1,5 @@
-import type { Client, QueryConfig, QueryResultRow } from 'pg';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Client, ClientConfig, QueryConfig, QueryResultRow } from 'pg';
 import { lookUpClient } from './clients.ts';
 import { isConnectionLost } from './failures.ts';
 import { expectNotifications } from './notification-test.ts';
@@ -9,6 +10,15 @@ const channel = 'envelope_sidecar_accounts';
 /** The delays between attempts to connect: none after the first attempt, then doubling. Milliseconds. */
 const firstPause = 100;
 const maxPause = 5_000;
+
+/**
+ * How long the database may take to add a listener: it walks its whole queue of notifications, which any role may fill, and goes on if
+ * nobody waits any more. Attempts that were given up early would pile up there. Milliseconds.
+ */
+const listenPatience = 60_000;
+
+/** How long a look-up waits for a connection that is being made. Milliseconds. */
+const lookUpPatience = 2_000;
 
 /** The events of a connection. */
 interface News {
@@ -45,9 +55,10 @@ export class Connection {
     await this.#attempt;
   }
 
-  /** Waits for a current attempt, but not for the next one. */
+  /** Waits for a current attempt, for a limited time, but not for the next one. */
   async ready(): Promise<void> {
-    await this.#attempt;
+    if (this.#attempt !== undefined)
+      await Promise.race([this.#attempt, delay(lookUpPatience, undefined, { ref: false })]);
   }
 
   /** Runs one query. Must not be called during another query or without a connection. */
@@ -79,7 +90,11 @@ export class Connection {
       // Reads the certificates that the URL names, which may fail.
       client = await this.#newClient();
       await client.connect();
-      await client.query(`LISTEN ${channel}`);
+      const listen: QueryConfig & Pick<ClientConfig, 'query_timeout'> = {
+        text: `LISTEN ${channel}`,
+        query_timeout: listenPatience,
+      };
+      await client.query(listen);
       await expectNotifications(client, this.#url);
       // Look-ups must use indexes even if the statistics are wrong, as they are just after an import.
       await client.query('SET enable_seqscan = off');

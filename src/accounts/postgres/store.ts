@@ -45,15 +45,11 @@ const poolSizes = {
 };
 type Purpose = keyof typeof poolSizes;
 
-/** Attempts of urgent changes at a lock, five seconds in all: some that wait for locked accounts do not delay the others. */
-const urgentLockAttempts = 10;
-
-/** Accounts that are rewritten in one transaction, which locks them. */
-const rewrittenAtOnce = 20;
-
 /** Accounts in PostgreSQL, see migrations/ for the tables. */
 export class PostgresStore implements Store {
   readonly recordsUse = true;
+  /** In one transaction, which locks them. */
+  readonly changedAtOnce = 50;
   readonly #url: string;
   readonly #trail: TrailOptions;
   readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
@@ -126,16 +122,12 @@ export class PostgresStore implements Store {
       }
       return { outcome: 'changed', result: decision.result, appended: [], events: decision.events };
     };
-    const { events: _, ...changed } = await transaction(
-      await this.#connections(purpose),
-      {
-        run: make,
-        finish: async (run, made) =>
-          made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
-        isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
-      },
-      urgent ? urgentLockAttempts : 1,
-    );
+    const { events: _, ...changed } = await transaction(await this.#connections(purpose), {
+      run: make,
+      finish: async (run, made) =>
+        made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
+      isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
+    });
     return changed;
   }
 
@@ -145,8 +137,8 @@ export class PostgresStore implements Store {
     let accounts = 0;
     for await (const rows of pages(this.#query('bulk'))) {
       const due = rows.map(toAccount).filter((account) => isChangedBy(rewrite, account));
-      for (let i = 0; i < due.length; i += rewrittenAtOnce) {
-        const ids = due.slice(i, i + rewrittenAtOnce).map(({ id }) => id);
+      for (let i = 0; i < due.length; i += this.changedAtOnce) {
+        const ids = due.slice(i, i + this.changedAtOnce).map(({ id }) => id);
         accounts += await this.#rewrite(ids, rewrite);
       }
     }
@@ -203,11 +195,7 @@ export class PostgresStore implements Store {
   }
 
   #connections(purpose: Purpose): Promise<Pool> {
-    return (this.#pools[purpose] ??= changePool(
-      this.#url,
-      poolSizes[purpose],
-      purpose === 'urgent' ? shortLockTimeout : undefined,
-    ));
+    return (this.#pools[purpose] ??= changePool(this.#url, poolSizes[purpose], shortLockTimeout));
   }
 }
 

@@ -9,7 +9,11 @@ export type Query = <R extends QueryResultRow>(text: string, values?: readonly u
 /** Attempts at a change that conflicts with others. */
 const attempts = 5;
 
-/** Milliseconds between attempts at a lock, in which no connection is held. */
+/**
+ * Attempts at locks that others hold, five seconds in all, and the milliseconds between them, in which neither a connection nor another
+ * lock is held: whatever waits for one account delays no work on others.
+ */
+const lockAttempts = 10;
 const lockPause = 400;
 
 /** How often the outcome of a commit is queried after its response was lost, and the milliseconds between queries. */
@@ -42,10 +46,9 @@ interface Work<T> {
  * Does `work` in a transaction, and again if it conflicts with another one. An error that it throws aborts the transaction and is
  * rethrown.
  *
- * @param lockAttempts attempts at locks that others hold
  * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
-export async function transaction<T>(pool: Pool, work: Work<T>, lockAttempts = 1): Promise<T> {
+export async function transaction<T>(pool: Pool, work: Work<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await once(pool, work);

@@ -32,6 +32,11 @@ export class Importer {
     this.#actor = actor;
   }
 
+  /** The number of accounts to be added together. */
+  get batchSize(): number {
+    return this.#options.store.changedAtOnce;
+  }
+
   /** Adds accounts together; resolves with the outcome of each, in their order. @throws AccountsError if the store fails */
   async add(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const { store, clock } = this.#options;

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
@@ -40,6 +41,22 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(globex)).toMatchObject({ account: { id: 'globex' } });
     expect(monitor.events).toEqual(['connected', 'disconnected', 'connected']);
     expect(monitor.lookups).not.toContain('unknown');
+  });
+
+  test('waits for a database that takes long to add a listener, instead of asking it again and again', async () => {
+    const { proxy } = await startWithAcme();
+    const { directory } = await openDirectory(proxy.url);
+    proxy.onSent = (data) => void (data.includes('LISTEN envelope_sidecar_accounts') && proxy.hold());
+    proxy.mend();
+    await expect.poll(() => proxy.held, patience).toContain('LISTEN');
+    const { connections } = proxy;
+    // Longer than a look-up may take.
+    expect(await directory.find(acme)).toBe('unavailable');
+    await delay(1_000);
+    expect(proxy.connections).toBe(connections);
+    proxy.release();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+    expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
   });
 
   test('reads everything again after a lost connection, because it may have missed changes', async () => {

@@ -22,6 +22,7 @@ const mark = 'sealed:v1:';
 /** Adds the prefix of wrapped texts to all credentials and removes it, because the database accepts no others. */
 class MarkingStore implements Store {
   readonly recordsUse = true;
+  readonly changedAtOnce = 2;
   readonly #store: Store;
 
   constructor(store: Store) {

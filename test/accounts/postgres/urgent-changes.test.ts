@@ -1,6 +1,7 @@
 import { Client } from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { Operations } from '../../../src/accounts/operations.ts';
+import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import type { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { record } from '../../../src/accounts/postgres/trail.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
@@ -132,11 +133,36 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     await begin(url, store);
     const operations = operationsOn(store);
     expect(await operations.revokeKey('acme', keyId, request)).toMatchObject({ state: 'revoked' });
+    const replace = { encoding: undefined, grace: undefined, replace: true };
+    expect(await operations.enableEncryption('acme', 'test', replace, request)).toMatchObject({ enabled: true });
     expect(await operations.disableEncryption('acme', 'test', 60_000, request)).toMatchObject({ enabled: false });
     expect(await operations.changeGrace('acme', 'test', undefined, request)).toMatchObject({ previous: null });
     expect(await operations.setActive('acme', false, request)).toMatchObject({ active: false });
     expect(await operations.stored('acme')).toMatchObject({ active: false });
-    expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('4');
+    expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('5');
+  });
+
+  test('one locked account holds up neither changes of others, nor reading them, nor the rest of an import', async () => {
+    const url = await postgres.createDatabase();
+    const others = Array.from({ length: 60 }, (_, i) => storedAccount(`other-${i}`));
+    await put(openStore(url), acme, ...others);
+    const run = await openTransaction(url);
+    await run("SELECT FROM envelope_sidecar.accounts WHERE account_id = 'other-9' FOR UPDATE");
+    const store = openStore(url);
+    for (let i = 0; i < 10; i += 1) rename(store, 'other-9').catch(() => {});
+    const importer = new Importer({ store, vault, clock: Date.now }, vault, 'user:test');
+    const imported = importer.check(others.slice(0, 50)).catch(() => {});
+    await waiting(url, 3);
+    // Other processes, whose connections are not those that wait.
+    const other = operationsOn(openStore(url));
+    for (const id of ['other-0', 'other-1']) await other.setActive(id, false, request);
+    const operations = operationsOn(store);
+    for (let i = 0; i < 5; i += 1) {
+      await operations.rename('acme', `Acme ${i}`, request);
+      expect(await operations.show('acme')).toMatchObject({ name: `Acme ${i}` });
+    }
+    await run('COMMIT');
+    await imported;
   });
 
   test('do not wait longer than a few seconds for a sidecar that hangs while it changes the same account', async () => {
