@@ -62,7 +62,7 @@ export class FileStates {
     for (const file of configFiles) {
       const content = loaded[file];
       if (content?.ok === true) valid.push({ file, warnings: content.warnings });
-      if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem));
+      if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem), loaded.mayBecomeValid);
     }
     if (valid.length === 0) return {};
     try {
@@ -88,10 +88,12 @@ export class FileStates {
     return digests;
   }
 
-  #failed(file: ConfigFile, problems: readonly string[]): void {
+  #failed(file: ConfigFile, problems: readonly string[], isTriedAgain = false): void {
     const { log, metrics, clock } = this.#dependencies;
-    this.#states.set(file, { loadedAt: this.of(file)?.loadedAt ?? clock(), problems });
+    const before = this.of(file);
+    this.#states.set(file, { loadedAt: before?.loadedAt ?? clock(), problems });
     metrics.reloadFailed(file);
+    if (isTriedAgain && isDeepStrictEqual(problems, before?.problems)) return;
     for (const problem of problems) log.error({ file, problem }, 'configuration is invalid: the current one is kept');
   }
 }

@@ -2,8 +2,9 @@ import { workerData } from 'node:worker_threads';
 import { replyWith } from '../thread.ts';
 import { loadFiles } from './load.ts';
 import type { StoreSettings } from './config.ts';
-import type { FileContent, LoadedFiles } from './loaded.ts';
+import { lockedKeys, type FileContent, type LoadedFiles } from './loaded.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
+import { tryStore } from './try-store.ts';
 
 /** Maximum number of problems of a file sent at a reload: the receiving thread serves requests and logs each of them. */
 const maxProblems = 100;
@@ -12,22 +13,32 @@ const maxProblems = 100;
 const batch = 100;
 
 const messages = createMessages(workerData as WorkerTask);
-replyWith(() => messages.next().value);
+replyWith(async () => (await messages.next()).value);
 
-function* createMessages({ file, env, running, unwrapped }: WorkerTask): Generator<WorkerMessage> {
-  const { sidecar, accounts, files, digests } = loadFiles(file, env, running, unwrapped);
+async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> {
+  const { running } = task;
+  const { sidecar, accounts, ...rest } = await loadForSidecar(task);
   const all = accounts?.ok === true ? accounts.value : [];
   for (let i = 0; i < all.length; i += batch) {
     yield all.slice(i, i + batch).map((account) => withCodecs(account, (codec) => codec.pack()));
   }
-  const rest = accounts?.ok === true ? { ...accounts, value: [] } : accounts;
+  const withoutAccounts = accounts?.ok === true ? { ...accounts, value: [] } : accounts;
   const most = running === undefined ? Infinity : maxProblems;
   yield {
     sidecar: shortened(withSharedKeys(sidecar, running), most),
-    accounts: rest && shortened(rest, most),
-    files,
-    digests,
+    accounts: withoutAccounts && shortened(withoutAccounts, most),
+    ...rest,
   };
+}
+
+/** Reads the files. Another database than the one in force is tried before. */
+async function loadForSidecar({ file, env, running, unwrapped }: WorkerTask): Promise<LoadedFiles> {
+  const loaded = loadFiles(file, env, running, unwrapped);
+  const { sidecar } = loaded;
+  if (running === undefined || !sidecar.ok || lockedKeys(loaded) !== undefined) return loaded;
+  const refusal = await tryStore(sidecar.value.store, running);
+  if (refusal === undefined) return loaded;
+  return { ...loadFiles(file, env, running, unwrapped, undefined, refusal), mayBecomeValid: true };
 }
 
 /** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */

@@ -38,6 +38,7 @@ type UnopenedSeverity = 'warning' | 'problem';
  *   their master keys, its accounts are still read, so that a key revoked there stops working.
  * @param unwrapped what a KMS has made of wrapped master keys that are not in force. Others stay wrapped, and the credentials that
  *   they have sealed are not opened
+ * @param refusal why the store that the settings name cannot replace the one in force, if that is known
  */
 export function loadFiles(
   path: string,
@@ -45,11 +46,16 @@ export function loadFiles(
   running?: StoreSettings,
   unwrapped: readonly MasterKey[] = [],
   unopened?: UnopenedSeverity,
+  refusal?: string,
 ): LoadedFiles {
   const files = new Files();
   const filesOfAccounts = new Files();
   const known = [...(running?.masterKeys ?? []), ...unwrapped];
-  const { sidecar, store, problemWith } = readSidecar(path, env, files, known);
+  const { sidecar: read, store, problemWith } = readSidecar(path, env, files, known);
+  const notApplied = (reason: string): FileProblem =>
+    problemWith(['accounts'], `not applied, the current settings are kept: ${reason}`);
+  const sidecar: typeof read =
+    refusal === undefined || !read.ok ? read : { ok: false, problems: [notApplied(refusal)] };
   const loaded = (settings: LoadedFiles['sidecar'], accounts: LoadedFiles['accounts']): LoadedFiles => ({
     sidecar: settings,
     accounts,
@@ -62,10 +68,7 @@ export function loadFiles(
     if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
       return loaded(sidecar, accounts);
     }
-    const reason = problemWith(
-      ['accounts'],
-      'not applied, the current settings are kept: the accounts that these name are not valid',
-    );
+    const reason = notApplied('the accounts that these name are not valid');
     settings = { ok: false, problems: [reason, ...accounts.problems] };
   }
   return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));

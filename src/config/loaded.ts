@@ -23,6 +23,8 @@ export interface LoadedFiles {
   readonly accounts: FileContent<readonly Account[]> | undefined;
   /** Absolute paths of all files read or tried, for watching. */
   readonly files: readonly string[];
+  /** Whether the same files may be valid later: the settings were refused for a database. */
+  readonly mayBecomeValid?: true;
 }
 
 /** What a reload applies. Undefined settings stay as they are until a KMS has unwrapped the master keys of the new ones. */

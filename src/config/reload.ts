@@ -58,6 +58,8 @@ export class Reloader {
   #unlocking: Promise<void> | undefined;
   /** The answer of the KMS, for the next load. */
   #unwrapped: readonly MasterKey[] = [];
+  /** Whether the same files are read again at the next poll. */
+  #mayBecomeValid = false;
   #stopped = false;
 
   constructor(options: ReloaderOptions) {
@@ -94,7 +96,8 @@ export class Reloader {
   #poll(): void {
     if (this.#loading) return;
     this.#watchFolders();
-    if ([...this.#files].some(([file, version]) => readVersion(file) !== version)) this.#changed();
+    const isChanged = [...this.#files].some(([file, version]) => readVersion(file) !== version);
+    if (isChanged || this.#mayBecomeValid) this.#changed();
   }
 
   /** Loads now, or once more after the load in progress. Resolves when what was loaded was applied or reported. */
@@ -128,6 +131,7 @@ export class Reloader {
     this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
     const loaded = await loadInThread({ file, env, running: running(), unwrapped }, [...this.#files.keys()]);
     this.#loading = false;
+    this.#mayBecomeValid = loaded.mayBecomeValid === true;
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
     const locked = lockedKeys(loaded);

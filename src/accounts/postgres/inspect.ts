@@ -23,7 +23,10 @@ export interface Inspection {
 }
 
 /** Unwraps the credentials of a sample. */
-export function unwrapSample({ sample, unreadable }: Inspection, vault: Vault): CredentialsSample {
+export function unwrapSample(
+  { sample, unreadable = [] }: Pick<Inspection, 'sample'> & Partial<Inspection>,
+  vault: Vault,
+): CredentialsSample {
   const errors = [...unreadable];
   let unwrapped = 0;
   for (const account of sample) {

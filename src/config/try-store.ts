@@ -1,0 +1,46 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { AccountsError } from '../accounts/accounts-error.ts';
+import { inspect, unwrapSample } from '../accounts/postgres/inspect.ts';
+import { Vault } from '../accounts/vault.ts';
+import type { StoreSettings } from './config.ts';
+
+/** The number of accounts whose credentials are unwrapped. */
+const sampleSize = 1_000;
+
+/** Milliseconds. Nothing else is reloaded meanwhile, such as a key that is revoked in the file in force. */
+const patience = 5_000;
+
+/**
+ * Why the database that new settings name cannot replace the store in force; undefined if it can, or if it is the same and no master key
+ * goes. Merchants must not be moved to a database that cannot be read, or lose the master key of credentials that work now.
+ */
+export async function tryStore(next: StoreSettings, running: StoreSettings): Promise<string | undefined> {
+  if (next.type !== 'postgres') return undefined;
+  const isSame = running.type === 'postgres' && running.url === next.url;
+  const keepsKeys = running.masterKeys.every(({ kcv, environment }) =>
+    next.masterKeys.some((key) => key.kcv === kcv && key.environment === environment),
+  );
+  if (isSame && keepsKeys) return undefined;
+  const end = new AbortController();
+  try {
+    const overdue = delay(patience, undefined, { signal: end.signal }).then(() => {
+      throw new AccountsError('store_unavailable', `the database does not respond within ${patience / 1_000} seconds`);
+    });
+    const inspection = await Promise.race([inspect(next.url, sampleSize), overdue]);
+    const after = new Vault(next.masterKeys);
+    const { noneUnwraps, failures } = unwrapSample(inspection, after);
+    if (noneUnwraps) return failures[0];
+    const before = new Vault(running.masterKeys);
+    for (const account of inspection.sample) {
+      const [failure] = unwrapSample({ sample: [account] }, after).failures;
+      if (failure !== undefined && unwrapSample({ sample: [account] }, before).failures.length === 0)
+        return `${failure}; it works now`;
+    }
+    return undefined;
+  } catch (error) {
+    if (error instanceof AccountsError) return error.message;
+    throw error;
+  } finally {
+    end.abort();
+  }
+}
