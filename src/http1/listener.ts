@@ -61,7 +61,7 @@ export class Listener implements ConnectionOwner {
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
   readonly #sweep: NodeJS.Timeout;
-  /** Connections whose TLS handshake is not complete, by the client's address and port. */
+  /** Connections whose TLS handshake is not complete, by the addresses of their ends. */
   readonly #handshaking = new Map<string, ServerConnection>();
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
@@ -168,19 +168,19 @@ export class Listener implements ConnectionOwner {
   }
 
   #awaitHandshake(socket: Socket, connection: ServerConnection): void {
-    const address = peerKey(socket);
-    this.#handshaking.set(address, connection);
+    const ends = endsOf(socket);
+    this.#handshaking.set(ends, connection);
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
-      if (this.#handshaking.get(address) === connection) this.#handshaking.delete(address);
+      if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);
       connection.onSocketClose();
     });
   }
 
   #secure(socket: TLSSocket): void {
-    const address = peerKey(socket);
-    const connection = this.#handshaking.get(address);
-    this.#handshaking.delete(address);
+    const ends = endsOf(socket);
+    const connection = this.#handshaking.get(ends);
+    this.#handshaking.delete(ends);
     if (connection === undefined) {
       socket.destroy();
       return;
@@ -205,7 +205,7 @@ export class Listener implements ConnectionOwner {
     for (const connection of this.#connections) {
       if (connection.deadline > now) continue;
       const { socket } = connection;
-      const isHandshaking = this.#handshaking.get(peerKey(socket)) === connection;
+      const isHandshaking = this.#handshaking.get(endsOf(socket)) === connection;
       if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
       connection.expire();
     }
@@ -243,6 +243,7 @@ function onClose(this: ConnectedSocket): void {
   this[connectionKey]?.onSocketClose();
 }
 
-function peerKey({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
+/** The addresses of both ends: from one of its ports, a client may connect to several addresses of this machine. */
+function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
 }

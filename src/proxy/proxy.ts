@@ -52,9 +52,10 @@ export class Proxy {
     return this.#runner.active;
   }
 
-  /** Serves a new connection; undefined if it is one too many. */
+  /** Serves a new connection; undefined if it is one too many, or the client has reset it: its address is not known any more. */
   accept(connection: ServerConnection): ConnectionHandler | undefined {
-    return this.#connections.open(connection, peerAddress(connection.socket.remoteAddress ?? ''));
+    const { remoteAddress } = connection.socket;
+    return remoteAddress === undefined ? undefined : this.#connections.open(connection, peerAddress(remoteAddress));
   }
 
   /** Applies a new configuration to later requests; those in progress keep the one they began with. */

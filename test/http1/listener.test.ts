@@ -550,6 +550,21 @@ describe('on TLS', () => {
     return Object.assign(new Connection(tls), { tls });
   };
 
+  test('of two clients with one address and port, which are connected to two addresses of this machine, are told apart', async () => {
+    const server = await startServer({ tls: certificate }, '0.0.0.0');
+    const localPort = await freePort();
+    const sockets = ['127.0.0.1', '127.0.0.2'].map((host) =>
+      connect({ host, port: server.port, localAddress: '127.0.0.1', localPort }),
+    );
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')));
+    for (const socket of sockets) {
+      const tls = connectTls({ socket, rejectUnauthorized: false });
+      onTestFinished(() => void tls.destroy());
+      await once(tls, 'secureConnect');
+      await new Connection(tls).send(get).untilText('GET / ');
+    }
+  });
+
   test('a client that renegotiates is cut off: its handshake could be 128 KiB long', async () => {
     const server = await startServer({ tls: certificate });
     const { tls } = await openTls(server.port, { maxVersion: 'TLSv1.2' });

@@ -107,13 +107,16 @@ export const echo: Serve = (exchange, server) => {
 };
 
 /** Starts a listener that is closed when the test is over. */
-export async function startServer(options: Options = {}): Promise<TestServer & { readonly port: number }> {
+export async function startServer(
+  options: Options = {},
+  host = '127.0.0.1',
+): Promise<TestServer & { readonly port: number }> {
   const server = new TestServer(options);
   const { listener } = server;
   onTestFinished(() => {
     listener.close();
     listener.closeAll();
   });
-  const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = await listener.listen({ host, port: 0 });
   return Object.assign(server, { port });
 }

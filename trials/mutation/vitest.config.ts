@@ -5,7 +5,7 @@ import { testsOfMutants } from './changes.ts';
 /** Tests that need minutes, or measure: instrumented code is slower and takes more memory. */
 export const exclude = [
   'test/{http1/held-memory,http1/retired-connections,kms/go-plugin,kms/softhsm}.test.ts',
-  'test/proxy/{idle-connections,promotion,slow-clients-tool,testssl,tls-memory}.test.ts',
+  'test/proxy/{idle-connections,promotion,slow-clients-tool,testssl,connection-memory}.test.ts',
 ];
 
 // Some tests run the sources as another user; StrykerJS makes its copy, the working folder, for its own user alone.

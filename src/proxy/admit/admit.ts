@@ -32,6 +32,9 @@ import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 
+/** The longest `Authorization` that a connection keeps. The longest key has 208 characters. */
+const maxKept = 256;
+
 /** The headers with the credentials of a call of the test endpoints. */
 const testCredentials: ReadonlySet<string> = new Set(['key', 'iv']);
 
@@ -186,13 +189,13 @@ function readApiKey(
   client: Pick<ClientConnection, 'lastKey'>,
 ): PresentedKey | Refusal {
   if (authorization === undefined) return new Refusal('missing_api_key');
-  if (client.lastKey?.authorization !== authorization) {
-    const token = bearerToken(authorization);
-    const key =
-      token !== undefined && isWellFormed(token) ? { prefix: readPrefix(token), hash: sha256Hex(token) } : undefined;
-    client.lastKey = { authorization: ownText(authorization), key };
-  }
-  return client.lastKey.key ?? new Refusal('malformed_api_key');
+  if (client.lastKey?.authorization === authorization) return client.lastKey.key;
+  const token = bearerToken(authorization);
+  if (token === undefined || !isWellFormed(token)) return new Refusal('malformed_api_key');
+  const key = { prefix: readPrefix(token), hash: sha256Hex(token) };
+  // The connection outlives the head, and no limit counts what it keeps: not a key behind thousands of spaces.
+  if (authorization.length <= maxKept) client.lastKey = { authorization: ownText(authorization), key };
+  return key;
 }
 
 /**

@@ -26,7 +26,7 @@ export class RequestHead {
   requestId: string | undefined;
   contentEncoding: string | undefined;
   expectation: string | undefined;
-  /** All `Connection` fields, joined by commas. */
+  /** All `Connection` fields, joined by commas, until they are read. */
   connection = '';
   /** The protocol the client asks to change to; never forwarded. */
   upgrade: string | undefined;
@@ -169,4 +169,6 @@ function dropNominated(head: RequestHead): void {
   head.fields = without(names, head.fields);
   head.plainFields = without(names, head.plainFields);
   head.forwarded.others = without(names, head.forwarded.others);
+  // Many short fields make a text that takes as much memory again.
+  head.connection = '';
 }

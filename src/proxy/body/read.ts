@@ -12,6 +12,9 @@ export function isEncoded({ contentEncoding }: RequestHead): boolean {
   return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity';
 }
 
+/** Bytes of a head that the memory of its connection has room for. */
+const shortHead = 2_048;
+
 /** Bytes that are reserved for a body at first. */
 const minCapacity = 1_024;
 
@@ -119,6 +122,9 @@ export function collect(
   const { exchange, http } = responder;
   if (exchange.head?.expectsContinue === true) http.sendInformation(100, []);
   responder.setDeadline('request_timeout');
+  // The texts of a head keep all of it.
+  const held = (http.head?.size ?? 0) - shortHead;
+  if (held > 0 && !responder.reservation.hold(held)) return new Refusal('overloaded');
   return new Promise((resolve) => http.readBody(new Collector(responder, limit, goOn, resolve)));
 }
 

@@ -26,8 +26,8 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   readonly http: ServerConnection;
   /** The address of the peer. */
   readonly peer: string;
-  /** The last `Authorization` and its key: most clients send the same one in each request, and hashing it costs microseconds. */
-  lastKey: { readonly authorization: string; readonly key: PresentedKey | undefined } | undefined;
+  /** The last `Authorization` with a well-formed key, and the key: most clients send the same one in each request, and hashing it costs microseconds. */
+  lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
   /** The peer for the log, because formatting an address costs more than a microsecond. */
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
   /** Bytes that it holds besides its request, and how many it may. */
