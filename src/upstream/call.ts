@@ -58,6 +58,8 @@ export class Call implements UpstreamCall {
   readonly method: string;
   /** The request's `X-Request-Id`; empty if it has none. */
   readonly id: string;
+  /** The account in whose name it is sent; empty for a preflight. */
+  readonly account: string;
   /** Request line, all headers and the empty line. */
   readonly head: string;
   readonly body: UpstreamRequest['body'];
@@ -79,14 +81,17 @@ export class Call implements UpstreamCall {
     let sized = false;
     let hosted = false;
     let id = '';
+    let account = '';
     for (let i = 0; i + 1 < headers.length; i += 2) {
       const name = headers[i] as string;
       if (name === 'Content-Length') sized = true;
       else if (name === 'Host') hosted = true;
       else if (name === 'X-Request-Id') id = headers[i + 1] as string;
+      else if (name === 'X-Account-Id') account = headers[i + 1] as string;
       head += `${name}: ${headers[i + 1] as string}\r\n`;
     }
     this.id = id;
+    this.account = account;
     // A request over HTTP/1.0 may lack it, but is sent on over HTTP/1.1.
     if (!hosted) head += `Host: ${authority}\r\n`;
     this.chunked = body !== undefined && !sized;

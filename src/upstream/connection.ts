@@ -32,8 +32,9 @@ export class Connection implements UpstreamCall, BodyWriter {
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
-  /** The ids of the last requests before the current one, in any order. */
+  /** The ids of the last requests before the current one, in any order, and their accounts. */
   readonly #earlier: string[] = [];
+  readonly #accounts: string[] = [];
   #sent = 0;
   #call: Call | undefined;
   #bodySent = true;
@@ -53,6 +54,15 @@ export class Connection implements UpstreamCall, BodyWriter {
     socket.on('error', (error: Error & { code?: string }) => (this.#cause = error.code ?? error.name));
     socket.on('drain', () => this.#onDrain());
     socket.on('close', () => this.#onClose());
+  }
+
+  /**
+   * Whether an earlier request of another account had the same id. Clients choose ids: a late response to that one would pass for the
+   * response to this one.
+   */
+  isAmbiguousFor({ id, account }: Call): boolean {
+    const index = this.#earlier.indexOf(id);
+    return index !== -1 && this.#accounts[index] !== account;
   }
 
   /** @param bytes may be overwritten after the call */
@@ -169,11 +179,18 @@ export class Connection implements UpstreamCall, BodyWriter {
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 
+  #remember({ id, account }: Call): void {
+    const known = this.#earlier.indexOf(id);
+    const index = known === -1 ? this.#sent++ % remembered : known;
+    this.#earlier[index] = id;
+    this.#accounts[index] = account;
+  }
+
   #onEnd(call: Call): void {
     // If the request is not sent completely, the upstream would read the next one as its rest.
     const isSent = this.#bodySent && this.socket.writableLength === 0;
     this.#call = undefined;
-    if (call.id !== '') this.#earlier[this.#sent++ % remembered] = call.id;
+    if (call.id !== '') this.#remember(call);
     // It may be paused, because the client reads slowly.
     this.resume();
     const { reusable, keepAlive } = this.#reader;

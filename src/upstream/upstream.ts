@@ -113,7 +113,7 @@ export class Upstream implements ConnectionOwner {
 
   #send(call: Call): void {
     const now = performance.now();
-    const connection = this.#takeIdle(now);
+    const connection = this.#takeIdle(call, now);
     if (connection === undefined) {
       if (this.#waiting.length < this.#resting) this.#waiting.push(call);
       else this.#connect(call, true);
@@ -154,13 +154,17 @@ export class Upstream implements ConnectionOwner {
     else if (!connection.socket.destroyed) this.#idle.push(connection);
   }
 
-  #takeIdle(now: MonotonicMs): Connection | undefined {
-    for (;;) {
-      const connection = this.#idle.pop();
-      if (connection === undefined) return undefined;
-      if (connection.idleUntil <= now) connection.socket.destroy();
-      else if (!connection.socket.destroyed) return connection;
+  /** The one that became idle last: others may be closed for want of use. */
+  #takeIdle(call: Call, now: MonotonicMs): Connection | undefined {
+    for (let i = this.#idle.length - 1; i >= 0; i -= 1) {
+      const connection = this.#idle[i] as Connection;
+      const isUsable = connection.idleUntil > now && !connection.socket.destroyed;
+      if (isUsable && connection.isAmbiguousFor(call)) continue;
+      this.#idle.splice(i, 1);
+      if (isUsable) return connection;
+      connection.socket.destroy();
     }
+    return undefined;
   }
 
   /** Closes connections that have been idle for long enough. */

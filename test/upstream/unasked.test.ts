@@ -59,6 +59,25 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(warnings(sidecar)).toMatchObject([{ level: 'error', environment: 'test' }]);
   });
 
+  test('cannot reach another account that chose the same id: its request is sent on another connection', async () => {
+    const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
+    const headers = { 'X-Request-Id': 'order-1' };
+    for (const key of [keys.acme, keys.acme, keys.globex, keys.globex, keys.acme]) {
+      expect((await send(sidecar, 'GET /', { key, headers })).status).toBe(200);
+      await settle();
+    }
+    const accounts = upstream.connections.map(({ received }) =>
+      [...received.matchAll(/^X-Account-Id: (.*)\r$/gm)].map(([, id]) => id),
+    );
+    expect(accounts).toEqual([
+      ['acme', 'acme', 'acme'],
+      ['globex', 'globex'],
+    ]);
+    // Others are sent on either.
+    expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
+    expect(upstream.connections).toHaveLength(2);
+  });
+
   test('is withheld on an enveloped route, as an informational response, and as the second of two ids', async () => {
     const responses: ((earlier: string, id: string) => string)[] = [
       (earlier) => withId(earlier),
