@@ -14,7 +14,7 @@ import {
   type DueView,
 } from './due.ts';
 import { accountsPage, Problems, trailPage, type Page } from './pages.ts';
-import type { EventFilter, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
+import type { EventFilter, Hints, Selection, Store, StoredAccount, StoredKey, Unreadable } from './store.ts';
 import { viewAccount, viewEncryption, viewEvent, viewKey } from './views.ts';
 import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownKeyView, Viewing } from './views.ts';
 import type { EpochMs } from '../times.ts';
@@ -132,8 +132,8 @@ export class Queries {
   }
 
   /** The stored account, for a change or after one; undefined if none has this id. */
-  async stored(id: string): Promise<StoredAccount | undefined> {
-    return this.store.read(id, { urgent: true });
+  async stored(id: string, { urgent }: Hints = {}): Promise<StoredAccount | undefined> {
+    return this.store.read(id, { urgent });
   }
 
   async show(id: string): Promise<AccountView> {

@@ -14,7 +14,7 @@ const interval = 20;
 const comparisons = 25;
 
 interface UntilServedDependencies {
-  readonly operations: Pick<RemoteOperations, 'stored'>;
+  readonly stored: (id: string) => ReturnType<RemoteOperations['stored']>;
   readonly vault: Vault;
   /** The account as requests see it; undefined if they see none. */
   readonly find: (id: string) => Promise<Account | undefined>;
@@ -64,10 +64,10 @@ async function served(id: string, dependencies: UntilServedDependencies, ended: 
 /** Undefined: the account does not exist. */
 async function read(
   id: string,
-  { operations, vault }: UntilServedDependencies,
+  { stored: readStored, vault }: UntilServedDependencies,
 ): Promise<Account | 'unreadable' | undefined> {
   try {
-    const stored = await operations.stored(id);
+    const stored = await readStored(id);
     return stored && unwrapIfPossible(stored, vault);
   } catch (error) {
     if (error instanceof AccountsError) return 'unreadable';

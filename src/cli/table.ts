@@ -1,8 +1,12 @@
 import type { Output } from './output.ts';
 
 const gap = '  ';
-/** Lays rows out in columns. @param rows the first names the columns */
-export function table(rows: readonly (readonly string[])[]): string {
+/** What moves the cursor, begins a line or turns the order of letters: a terminal would show a row that nobody has written. */
+const controls = /[\p{Cc}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/gu;
+
+/** Lays rows out in columns. @param cells in rows, of which the first names the columns; who may write to the store may write anything */
+export function table(cells: readonly (readonly string[])[]): string {
+  const rows = cells.map((row) => row.map((text) => text.replaceAll(controls, '\uFFFD')));
   const [names = []] = rows;
   const widths = names.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
   const line = (row: readonly string[]): string => row.map((text, i) => text.padEnd(widths[i] ?? 0)).join(gap);

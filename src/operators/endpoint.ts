@@ -18,8 +18,13 @@ import type { EpochMs } from '../times.ts';
 /** The dependencies of endpoints. */
 export interface Parts {
   readonly operations: RemoteOperations;
-  /** Waits until this sidecar uses the account as stored; false if that takes too long. @param account its id */
-  readonly isServed: (account: string) => Promise<boolean>;
+  /**
+   * Waits until this sidecar uses the account as stored; false if that takes too long.
+   *
+   * @param account its id
+   * @param urgent  whether it waits for no work that is not urgent
+   */
+  readonly isServed: (account: string, urgent: boolean) => Promise<boolean>;
   /** The account as this sidecar serves it; undefined if there is none. */
   readonly find: (account: string) => Promise<Account | undefined>;
   /** The bytes of bodies that are being sealed. */

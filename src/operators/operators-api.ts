@@ -18,9 +18,10 @@ const servedPatience = 2_000;
 export function createOperatorsApi(dependencies: OperatorsApiDependencies): Promise<OperatorsApi> {
   const { config, accounts, recent, sidecar, ...rest } = dependencies;
   const find = (account: string) => accounts().find(account);
-  const isServed = (account: string): Promise<boolean> => {
+  const isServed: Parts['isServed'] = (account, urgent) => {
     const { operations, vault } = accounts();
-    return untilServed(account, { operations, vault, find, directory: () => accounts().directory }, servedPatience);
+    const stored = (id: string) => operations.stored(id, { urgent });
+    return untilServed(account, { stored, vault, find, directory: () => accounts().directory }, servedPatience);
   };
   const sealing = new ByteBudget(() => {
     const { requestBody, buffered } = config().limits;

@@ -74,7 +74,11 @@ export class Routes {
         }
         if (typeof result === 'string') return result;
         // Not in the turn, because it waits. The result of a change is short.
-        return this.#text({ ...result, in_force: await parts.isServed(request.account ?? '') }, reply, hash);
+        return this.#text(
+          { ...result, in_force: await parts.isServed(request.account ?? '', endpoint.urgent === true) },
+          reply,
+          hash,
+        );
       },
     };
   }

@@ -55,7 +55,7 @@ describe('waiting until an account is served', () => {
   let seen: Account | undefined = { ...stored('now'), encryption: {} };
   const find = async (): Promise<Account | undefined> => seen;
   const waitWith = (stored: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
-    untilServed('a', { operations: { stored }, vault: new Vault([]), find, directory: () => directory }, patience);
+    untilServed('a', { stored, vault: new Vault([]), find, directory: () => directory }, patience);
 
   test('ends when a later version of it is served', async () => {
     let name = 'before';

@@ -63,6 +63,11 @@ test.each([
   ['/', [], 'there is no Host header'],
   ['/', ['Host: a b'], 'the Host header is not a host name with an optional port'],
   ['/', [host, host], 'there are two Host headers: send one'],
+  [
+    '/',
+    [host, `Connection: ${'x'.repeat(500)}`, `Connection: ${'x'.repeat(524)}`],
+    'the Connection headers have more than 1024 characters',
+  ],
   ['/', [host, authorization, authorization], 'there are two Authorization headers: send one'],
   ['/', [host, 'Expect: a', 'expect: b'], 'there are two Expect headers: send one'],
 ])('a hint in test names what is ambiguous besides the path: %s, %j', async (target, headers, hint) => {

@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Line } from '../../audit/lines.ts';
 import { Files, displayName, permissionDenied } from '../../yaml/files.ts';
-import { formatFileProblem, type FileProblem } from '../../yaml/file-problem.ts';
+import { formatFileProblem } from '../../yaml/file-problem.ts';
 import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/value-types.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
@@ -26,6 +26,7 @@ import type {
   Decide,
   Decision,
   EventFilter,
+  Hints,
   IdempotencyKey,
   RecordedEvent,
   RewriteResult,
@@ -90,8 +91,9 @@ export class FileStore implements Store {
     ids: readonly string[],
     decide: Decide<T>,
     idempotencyKey?: IdempotencyKey,
+    { urgent = false }: Hints = {},
   ): Promise<ChangeResult<T>> {
-    const { result, appended } = await this.#rewrite((read, path): Rewrite<Outcome<T>> => {
+    const { result, appended } = await this.#rewrite(urgent, (read, path): Rewrite<Outcome<T>> => {
       const receipts = new Receipts(path);
       const receipt = idempotencyKey && receipts.find(idempotencyKey);
       if (receipt !== undefined)
@@ -109,7 +111,7 @@ export class FileStore implements Store {
   }
 
   async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
-    const { result: accounts, appended } = await this.#rewrite((read) => {
+    const { result: accounts, appended } = await this.#rewrite(false, (read) => {
       const different = read.accounts
         .map((account) => [account, rewrite(account)] as const)
         .filter(([before, after]) => !isDeepStrictEqual(before, after));
@@ -172,22 +174,22 @@ export class FileStore implements Store {
   }
 
   /** Reads a text as the file's. Nothing is unwrapped, so that a key can be revoked without the master key. */
-  #parse(path: string, files: Files, text: string): Parsed {
+  #parse(path: string, files: Files, text: string) {
     const file = new YamlFile(path, files, dirname(this.#file), text);
-    const accounts = readAccounts(file, this.#env, undefined);
-    return { accounts, problems: file.problems };
+    return { accounts: readAccounts(file, this.#env, undefined), problems: file.problems };
   }
 
   /**
    * Applies `decide` and writes the result; retries if another program changed the file. The lock is held only to write, so that
-   * no change waits while another reads and decides; the last attempt holds it throughout, so that it comes to an end.
+   * no change waits while another reads and decides. An urgent change, and the last attempt of others, hold it throughout: no other
+   * change comes between.
    */
-  async #rewrite<T>(decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
+  async #rewrite<T>(urgent: boolean, decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
     const path = this.#target();
     let release: (() => void) | undefined;
     try {
       for (let attempt = 1; attempt <= attempts; attempt++) {
-        if (attempt === attempts) release = await lockFile(path, lockTimeout);
+        if (urgent || attempt === attempts) release = await lockFile(path, lockTimeout);
         const read = this.#read(path);
         const rewrite = decide(read, path);
         const { result } = rewrite;
@@ -285,11 +287,6 @@ interface Content {
 /** A version of the file that was read and found valid. */
 interface Read extends Content {
   readonly version: string;
-}
-
-interface Parsed {
-  readonly accounts: readonly StoredAccount[];
-  readonly problems: readonly FileProblem[];
 }
 
 const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';

@@ -3,7 +3,7 @@ import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { EnableOptions } from '../changes.ts';
 import type { MasterKey } from '../master-key.ts';
 import { createOperationsClient, type OperationCall } from '../operations-rpc.ts';
-import type { AppendedEvent } from '../store.ts';
+import type { AppendedEvent, Hints } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
 import type { EpochMs } from '../../times.ts';
 
@@ -37,14 +37,14 @@ export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isU
   readonly audit: (event: AppendedEvent) => void;
 }
 
-/** Operations that do not wait for others: they end what a leaked key can do. `stored` tells whether they are in force. */
-const urgent: ReadonlySet<OperationCall['name']> = new Set(['revokeKey', 'setActive', 'disableEncryption', 'stored']);
-
-function isUrgent({ name, arguments: [, , option] }: OperationCall): boolean {
+/** Whether an operation does not wait for others: it ends what a leaked key can do, or tells whether that is in force. */
+function isUrgent({ name, arguments: [, first, option] }: OperationCall): boolean {
+  if (name === 'setActive') return first === false;
+  if (name === 'stored') return (first as Hints | undefined)?.urgent === true;
   // The end of a grace, and new credentials for leaked ones.
   if (name === 'changeGrace') return option === undefined;
   if (name === 'enableEncryption') return (option as EnableOptions).replace;
-  return urgent.has(name);
+  return name === 'revokeKey' || name === 'disableEncryption';
 }
 
 /**

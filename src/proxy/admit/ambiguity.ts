@@ -1,7 +1,7 @@
 import { Refusal } from '../../errors.ts';
 import type { RequestHead as HttpHead } from '../../http1/parse/request-reader.ts';
 import { capitalised } from './fields.ts';
-import { singleFields } from './head.ts';
+import { maxConnection, singleFields } from './head.ts';
 import type { GatewaySnapshot, ServedEnvironment } from './snapshot.ts';
 import { ambiguousOctet } from './target.ts';
 
@@ -65,6 +65,9 @@ function hintForFields(fields: readonly string[], minor: number): string {
   const twice = ['host', ...singleFields.keys()].find((name) => names.indexOf(name) !== names.lastIndexOf(name));
   if (twice !== undefined) return `there are two ${capitalised(twice)} headers: send one`;
   if (minor > 0 && !names.includes('host')) return 'there is no Host header';
+  const connection = fields.filter((_, i) => i % 2 === 1 && names[(i - 1) / 2] === 'connection');
+  if (connection.join(',').length > maxConnection)
+    return `the Connection headers have more than ${maxConnection} characters`;
   return 'the Host header is not a host name with an optional port';
 }
 

@@ -88,7 +88,7 @@ export function capitalised(lower: string): string {
 /** `Connection` values that nominate no header. */
 const nominatesNothing = /^(?:keep-alive|close)$/i;
 
-/** The names that `Connection` nominates: these headers are hop-by-hop (RFC 9110 §7.6.1). A head may have thousands: read them once. */
+/** The names that `Connection` nominates: these headers are hop-by-hop (RFC 9110 §7.6.1). */
 export function nominatedBy(connection: string): ReadonlySet<string> {
   if (nominatesNothing.test(connection)) return noNames;
   const names = new Set<string>();

@@ -26,7 +26,7 @@ export class RequestHead {
   requestId: string | undefined;
   contentEncoding: string | undefined;
   expectation: string | undefined;
-  /** All `Connection` fields, joined by commas, until they are read. */
+  /** All `Connection` fields, joined by commas. */
   connection = '';
   /** The protocol the client asks to change to; never forwarded. */
   upgrade: string | undefined;
@@ -76,6 +76,12 @@ export const singleFields: ReadonlyMap<string, SingleField> = new Map<string, Si
   ['access-control-request-method', { member: 'requestedMethod', forwarded: 'fields' }],
   ['envelope-credentials', { member: 'requestedCredentials' }],
 ]);
+
+/**
+ * Characters of all `Connection` fields. Every stranger may send 16 KiB of them, and to read the thousands of names in them would take a
+ * millisecond.
+ */
+export const maxConnection = 1_024;
 
 /** A request id of a client that is kept. */
 export const requestIdForm = /^[A-Za-z0-9._-]{1,128}$/;
@@ -134,6 +140,7 @@ function readField(head: RequestHead, name: string, lower: string, value: string
       break;
     case 'connection':
       head.connection += head.connection === '' ? value : `,${value}`;
+      if (head.connection.length > maxConnection) return false;
       break;
     case 'x-request-id':
       // Some proxies add theirs to the client's: neither counts then.
@@ -169,6 +176,4 @@ function dropNominated(head: RequestHead): void {
   head.fields = without(names, head.fields);
   head.plainFields = without(names, head.plainFields);
   head.forwarded.others = without(names, head.forwarded.others);
-  // Many short fields make a text that takes as much memory again.
-  head.connection = '';
 }

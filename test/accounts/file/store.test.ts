@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { enableEncryption, requireAccount, newAccount } from '../../../src/accounts/changes.ts';
@@ -162,6 +163,31 @@ describe('the file store', () => {
     expect(times).toBeGreaterThan(0);
     expect(await storeOn(folder).read('a')).toMatchObject({ active: false });
     expect((await events(store)).filter(({ action }) => action === 'account_deactivated')).toHaveLength(1);
+  });
+
+  test.each([
+    ['once, with the lock held, if it is urgent', true, 1],
+    ['before it has the lock otherwise, and again if another writer was first', false, 2],
+  ])('decides on a change %s', async (_, urgent, decisions) => {
+    const folder = new Folder({ 'accounts.yaml': one });
+    const release = await lockFile(folder.file('accounts.yaml'), 0);
+    let decided = 0;
+    const change = storeOn(folder).change(
+      ['a'],
+      (found) => {
+        decided += 1;
+        return { accounts: [{ ...requireAccount(found.get('a'), 'a'), active: false }], events: [], result: undefined };
+      },
+      undefined,
+      { urgent },
+    );
+    await delay(100);
+    folder.write({ 'accounts.yaml': added });
+    release();
+    await change;
+    expect(decided).toBe(decisions);
+    expect(text(folder)).toContain('id: b');
+    expect(text(folder)).toContain('active: false');
   });
 
   test('gives up if the file is changed by hand again and again', async () => {
