@@ -23,8 +23,8 @@ interface Problem {
 export interface VerifyOptions {
   /** Ed25519 public keys, one of which must have signed the last event. Empty: events may be unsigned. */
   readonly keys: readonly KeyObject[];
-  /** Hashes by position, kept elsewhere. */
-  readonly anchors: ReadonlyMap<number, string>;
+  /** Hashes by position, kept elsewhere. Different ones for one position are of two trails. */
+  readonly anchors: ReadonlyMap<number, readonly string[]>;
 }
 
 export interface Report {
@@ -106,7 +106,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (fault !== undefined) return fail(concerned, fault, message);
     if (ties === undefined) takeUnchained(line);
     else if (!takeChained(line, ties.sig)) return false;
-    if ((anchors.get(position) ?? hash) !== hash) return fail(position, 'changed', 'is not that of the anchor');
+    if (anchors.get(position)?.some((each) => each !== hash) === true)
+      return fail(position, 'changed', 'is not that of the anchor, or not of all');
     last = line;
     return true;
   };

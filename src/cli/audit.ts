@@ -33,6 +33,7 @@ export function addAuditCommands(add: AddStoreCommand): void {
     .option('--trail <file>', 'an exported trail; needs no store and no configuration')
     .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey)
     .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor)
+    .option('--log <file>', 'log whose audit lines are anchors; can be repeated', addLog)
     .run(verifyStore, verifyFile);
   add('export', 'write the lines of the trail to stdout, byte for byte', 'reads')
     .option('--after <position>', 'only lines after this position', readAs(position), 0)
@@ -53,7 +54,8 @@ function list({ operations, unreadable, showList }: StoreSession, filter: EventF
 interface VerifyOptions {
   readonly trail?: string;
   readonly key?: readonly KeyObject[];
-  readonly anchor?: ReadonlyMap<number, string>;
+  readonly anchor?: Anchors;
+  readonly log?: readonly string[];
   readonly json?: true;
 }
 
@@ -72,8 +74,10 @@ function verifyFile(io: CliIo, options: VerifyOptions): Promise<void> | undefine
 async function verify(
   io: CliIo,
   lines: AsyncIterable<Line>,
-  { key: keys = [], anchor: anchors = new Map(), json }: VerifyOptions,
+  { key: keys = [], anchor = new Map(), log = [], json }: VerifyOptions,
 ): Promise<void> {
+  let anchors = anchor;
+  for (const file of log) anchors = await readable(file, () => withLog(anchors, file));
   const report = await verifyTrail(lines, { keys, anchors });
   const { events, signed, problems, warnings } = report;
   for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
@@ -100,8 +104,33 @@ function addKey(file: string, keys: readonly KeyObject[] = []): readonly KeyObje
   throw new InvalidArgumentError('Expected the path of an Ed25519 public key in PEM.');
 }
 
-function addAnchor(text: string, anchors: ReadonlyMap<number, string> = new Map()): ReadonlyMap<number, string> {
+type Anchors = ReadonlyMap<number, readonly string[]>;
+
+function addLog(file: string, files: readonly string[] = []): readonly string[] {
+  return [...files, file];
+}
+
+/** The text of an audit line, also within a line of another logger. */
+const auditLine =
+  /"position\\?": ?([1-9][0-9]{0,14}), ?\\?"hash\\?": ?\\?"([0-9a-f]{64})\\?".*"msg\\?": ?\\?"audit\\?"/;
+
+/** Anchors with those of a log. @throws CommandFailed if it has none: nothing would be compared */
+async function withLog(anchors: Anchors, file: string): Promise<Anchors> {
+  const all = new Map(anchors);
+  let found = 0;
+  for await (const { bytes } of readLines(createReadStream(file))) {
+    const [, position, hash] = auditLine.exec(bytes.toString('latin1')) ?? [];
+    if (position === undefined || hash === undefined) continue;
+    found += 1;
+    all.set(Number(position), [...(all.get(Number(position)) ?? []), hash]);
+  }
+  if (found === 0) throw new CommandFailed(`${file} has no audit line`);
+  return all;
+}
+
+function addAnchor(text: string, anchors: Anchors = new Map()): Anchors {
   const [, position, hash] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(text) ?? [];
-  if (position !== undefined && hash !== undefined) return new Map([...anchors, [Number(position), hash]]);
+  if (position !== undefined && hash !== undefined)
+    return new Map([...anchors, [Number(position), [...(anchors.get(Number(position)) ?? []), hash]]]);
   throw new InvalidArgumentError('Expected POSITION:HASH, the hash in lower-case hex.');
 }

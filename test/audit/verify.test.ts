@@ -91,7 +91,7 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
     warnings: [expect.stringMatching(/^events up to 8 are signed by a key that was not given: /)],
   });
   for (const lines of [unsigned, signed]) {
-    const anchors = new Map(lines.map((line, i) => [i + 1, hashBytes(line)]));
+    const anchors = new Map(lines.map((line, i) => [i + 1, [hashBytes(line)]]));
     expect((await verify(lines, { anchors })).problems).toEqual([]);
   }
 });
@@ -177,7 +177,7 @@ describe.each([
   });
 
   test('a cut tail and a history that was written anew show against an anchor', async () => {
-    const anchors = new Map([[5, hashBytes(at(4))]]);
+    const anchors = new Map([[5, [hashBytes(at(4))]]]);
     expect(await faults(lines, { anchors })).toEqual([]);
     expect(await faults(lines.slice(0, 5), { anchors })).toEqual([]);
     expect(await faults(lines.slice(0, 4), { anchors })).toEqual(['5 missing']);
@@ -185,6 +185,13 @@ describe.each([
     const rewritten = name === 'signed' ? chained([change(key), ...many(9).slice(1)], key) : chained(many(9).slice(1));
     expect(await faults(rewritten)).toEqual([]);
     expect(await faults(rewritten, { anchors })).toEqual(['5 changed']);
+    // Someone has kept both: whichever is genuine, there were two.
+    const both = [hashBytes(at(4)), hashBytes(rewritten[4] ?? at(0))];
+    for (const hashes of [both, both.toReversed()]) {
+      const conflicting = new Map([[5, hashes]]);
+      expect(await faults(lines, { anchors: conflicting })).toEqual(['5 changed']);
+      expect(await faults(rewritten, { anchors: conflicting })).toEqual(['5 changed']);
+    }
   });
 });
 

@@ -56,7 +56,8 @@ describeWithPostgres('the runbook', () => {
       (await runCommand([...line.split(' '), '--config', config], { env })).stderr;
     const first = await logged('accounts add acme --name Acme');
     await run('accounts add globex --name Globex');
-    const { key } = JSON.parse(await run('keys issue acme --environment test --kind secret --json')) as { key: string };
+    const issuing = await run('keys issue acme --environment test --kind secret --json');
+    const { key, id } = JSON.parse(issuing) as { key: string; id: string };
     const before = JSON.parse(await run('encryption enable acme --environment test --json')) as { key: string };
     // Two sidecars on one database, as during a rollout: both must follow.
     const sidecars = [await startServe(config, { env }), await startServe(config, { env })] as const;
@@ -65,13 +66,16 @@ describeWithPostgres('the runbook', () => {
     const status = async (base = ''): Promise<number> => (await fetch(`${base}/api/v1/other`, authorized)).status;
     await expect.poll(() => status(sidecar)).not.toBe(401);
 
-    const around = { ...env, OWNER_URL: url, LEAKED: key, RESTORED_URL: restored, URL: `${sidecar}` };
-    const leaked = await shell(commandsOf('A leaked API key').replace('curl ', 'sleep 1; curl '), folder, around);
+    const around = { ...env, OWNER_URL: url, LEAKED: key, RESTORED_URL: restored, MERCHANTS_URL: `${sidecar}` };
+    const chosen = { ACCOUNT: 'acme', KEY_ID: id, ENVIRONMENT: 'test', KIND: 'secret', BACKUP_TIME: '2026-01-01' };
+    const rest = { ...around, ...chosen };
+    const leaked = await shell(commandsOf('A leaked API key').replace('curl ', 'sleep 1; curl '), folder, rest);
     expect(leaked).toMatchObject({ code: 0 });
-    expect(leaked.stdout).toMatch(/^key_\w+ is revoked\.\n401\nkey +sk_test_/);
+    expect(leaked.stdout).toMatch(
+      /^account +acme\nid +key_\w+\n(?:.*\n)*environment +test\nkind +secret\n(?:.*\n)*key_\w+ is revoked\.\n401\nkey +sk_test_/,
+    );
     expect(await status(other)).toBe(401);
 
-    const rest = { ...around, ACCOUNT: 'acme', BACKUP_TIME: '2026-01-01' };
     const replaced = await shell(commandsOf('Leaked credentials'), folder, rest);
     expect(replaced).toMatchObject({ code: 0 });
     expect(replaced.stdout).not.toContain(before.key);
