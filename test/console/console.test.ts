@@ -116,7 +116,10 @@ describeWithChromium('the console', () => {
 
   test('reports that the sidecar cannot be reached, keeps its data, and continues when it is back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
+    const sent = page.waitForRequest((request) => request.method() === 'POST');
     await signIn(page, 'admin');
+    // Before the body, so that its connection is not closed for those of strangers.
+    expect((await sent).headers()['authorization']).toBe(`Bearer ${operators.admin.token}`);
     await page.getByRole('heading', { name: 'Initech' }).waitFor();
     browser.expectComplaint(/ERR_INTERNET_DISCONNECTED/);
     const dialog = page.getByRole('dialog');
