@@ -36,6 +36,11 @@ export async function writeDrainToken(file: string, token: string): Promise<void
   await writeFile(file, token, { flag: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600 });
 }
 
+/** Removes the token of a process that ends, unless another one has written its own. @throws the file system's error */
+export async function removeDrainToken(file: string, token: string): Promise<void> {
+  if ((await readDrainToken(file)) === token) await unlink(file);
+}
+
 /**
  * Reads the token of a running sidecar.
  *

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { unwrapKeys } from '../accounts/keyring.ts';
 import { countAccounts } from '../accounts/postgres/inspect.ts';
-import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
+import { createDrainToken, drainTokenFile, removeDrainToken, writeDrainToken } from '../admin/drain-token.ts';
 import { App, type AppDependencies } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread, type FirstReading, type UnwrapKeys } from '../config/load-in-thread.ts';
@@ -49,14 +49,17 @@ export async function serve(
     () => kms.status()?.keyId,
   );
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
-  await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
+  const tokenFile = drainTokenFile(configFile, io.env);
+  await storeDrainToken(tokenFile, drainToken, log);
 
   reloader = createReloader(io, configFile, app, log);
   reloader.watch(files, reading.since);
-  return untilStopped(signals, log, () => {
+  return untilStopped(signals, log, async () => {
     reloader.stop();
     kms.stop();
-    return app.stop();
+    await app.stop();
+    // What cannot be removed was not written, or is in the way of nobody.
+    await removeDrainToken(tokenFile, drainToken).catch(() => {});
   });
 }
 

@@ -158,6 +158,19 @@ describe('the drain token', () => {
     expect(await readDrainToken(file)).toBeUndefined();
   });
 
+  test('is gone when its process has ended, unless another one has replaced it', async () => {
+    for (const isReplaced of [false, true]) {
+      const folder = new Folder({});
+      const env = { XDG_RUNTIME_DIR: folder.path };
+      const { sidecar, folder: own } = await running(undefined, {}, '127.0.0.1', env);
+      const file = named(own, env);
+      await eventually('it is written', () => readDrainToken(file));
+      if (isReplaced) await writeDrainToken(file, 'other');
+      expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
+      expect(await readDrainToken(file)).toBe(isReplaced ? 'other' : undefined);
+    }
+  });
+
   test('differs between configurations, and is in the temporary folder if there is no runtime folder', () => {
     expect(drainTokenFile('a.yaml', {})).not.toBe(drainTokenFile('b.yaml', {}));
     expect(drainTokenFile('a.yaml', {})).toBe(drainTokenFile(`${process.cwd()}/a.yaml`, { XDG_RUNTIME_DIR: '' }));
