@@ -119,7 +119,13 @@ test('the requests of one token wait for each other, by operation, and those who
 
 test('what takes something away does not wait for another one of its token that waits for a locked account', async () => {
   const urgent = endpoints.filter((each) => each.urgent).map(({ operation }) => operation);
-  expect(urgent.toSorted()).toEqual(['deactivate_account', 'disable_encryption', 'end_grace', 'revoke_key']);
+  expect(urgent.toSorted()).toEqual([
+    'deactivate_account',
+    'disable_encryption',
+    'enable_encryption',
+    'end_grace',
+    'revoke_key',
+  ]);
   const ends: (() => void)[] = [];
   const run = (): Promise<object> => new Promise((resolve) => ends.push(() => resolve({})));
   const app = appOf([{ method: 'POST', path: '/revoke', operation: 'revoke', role: 'operator', urgent: true, run }]);
