@@ -52,6 +52,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const warnings: string[] = [];
   let last: Before = beginning;
   let signed = 0;
+  /** The events that were compared with an anchor. */
+  let anchored = 0;
   /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
   let signedByOthers = 0;
   /** The last event of the version before that was taken over, and whether others had begun the trail. */
@@ -106,8 +108,10 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (fault !== undefined) return fail(concerned, fault, message);
     if (ties === undefined) takeUnchained(line);
     else if (!takeChained(line, ties.sig)) return false;
-    if (anchors.get(position)?.some((each) => each !== hash) === true)
-      return fail(position, 'changed', 'is not that of the anchor, or not of all');
+    const kept = anchors.get(position);
+    if (kept?.some((each) => each !== hash) === true)
+      return fail(position, 'changed', new Set(kept).size === 1 ? 'is not that of the anchor' : disagree);
+    if (kept !== undefined) anchored += 1;
     last = line;
     return true;
   };
@@ -123,6 +127,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (problems.size > 0 || stray !== undefined) return;
     // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
     const unsigned = position - signed;
+    if (anchors.size > 0 && anchored < position) warnings.push(`${anchored} of ${position} events have an anchor`);
     if (signed > 0 && unsigned > 0)
       warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned} with an anchor`);
     if (keys.length > 0 && signedByOthers > 0)
@@ -156,6 +161,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const strays = stray === undefined || (saysSo && problems.has('missing')) ? [] : [stray];
   return { events: last.position, signed, problems: [...problems.values(), ...strays], warnings };
 }
+
+const disagree = 'is said to be different ones: the anchors disagree';
 
 const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 

@@ -4,6 +4,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import { environmentNames } from '../accounts/api-key.ts';
 import { auditActions, type EventFilter } from '../accounts/store.ts';
 import { identifier, position } from '../accounts/value-types.ts';
+import type { Link } from '../audit/chain.ts';
 import { readLines, type Line } from '../audit/lines.ts';
 import { verifyTrail } from '../audit/verify.ts';
 import { cryptography } from '../cryptography.ts';
@@ -110,19 +111,26 @@ function addLog(file: string, files: readonly string[] = []): readonly string[] 
   return [...files, file];
 }
 
-/** The text of an audit line, also within a line of another logger. */
-const auditLine =
-  /"position\\?": ?([1-9][0-9]{0,14}), ?\\?"hash\\?": ?\\?"([0-9a-f]{64})\\?".*"msg\\?": ?\\?"audit\\?"/;
+/** The event of an audit line, also within a line of a container's runtime. Undefined if it is none. */
+function readAuditLine(text: string): Link | undefined {
+  try {
+    const { msg, log, position, hash } = JSON.parse(text.slice(text.indexOf('{'))) as Readonly<Record<string, unknown>>;
+    if (typeof log === 'string') return readAuditLine(log);
+    return msg === 'audit' && typeof position === 'number' && typeof hash === 'string' ? { position, hash } : undefined;
+  } catch {
+    return undefined;
+  }
+}
 
 /** Anchors with those of a log. @throws CommandFailed if it has none: nothing would be compared */
 async function withLog(anchors: Anchors, file: string): Promise<Anchors> {
   const all = new Map(anchors);
   let found = 0;
   for await (const { bytes } of readLines(createReadStream(file))) {
-    const [, position, hash] = auditLine.exec(bytes.toString('latin1')) ?? [];
-    if (position === undefined || hash === undefined) continue;
+    const event = readAuditLine(bytes.toString());
+    if (event === undefined) continue;
     found += 1;
-    all.set(Number(position), [...(all.get(Number(position)) ?? []), hash]);
+    all.set(event.position, [...new Set(all.get(event.position)).add(event.hash)]);
   }
   if (found === 0) throw new CommandFailed(`${file} has no audit line`);
   return all;

@@ -27,6 +27,8 @@ export async function tryStore(next: StoreSettings, running: StoreSettings): Pro
       throw new AccountsError('store_unavailable', `the database does not respond within ${patience / 1_000} seconds`);
     });
     const inspection = await Promise.race([inspect(next.url, sampleSize), overdue]);
+    // Nobody's key would work.
+    if (inspection.isEmpty) return 'the database has no accounts';
     const after = new Vault(next.masterKeys);
     const { noneUnwraps, failures } = unwrapSample(inspection, after);
     if (noneUnwraps) return failures[0];

@@ -55,7 +55,7 @@ export const maxLines = 2_000;
  * socket delivers 2,900 TLS records of one byte at a time, every stranger may send them, and many of them would fill each turn.
  */
 const smallPiece = 64;
-const maxSmallPieces = 1_000;
+const maxSmallPieces = 100;
 
 /** Bytes that are discarded of a connection that ends. */
 const maxDiscarded = 67_108_864;

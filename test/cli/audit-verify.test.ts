@@ -126,6 +126,10 @@ describeOnEachStore('audit verify', (newStore) => {
       folder.write({ 'own.log': `started\n${text}` });
       expect(await verify(` --log ${folder.file('own.log')}`)).toMatchObject({ code: 1 });
     }
+    // An actor may be called like the rest of a line.
+    const named = first.replace(/(?<="actor":")/, `x\\"position\\":1,\\"hash\\":\\"${'0'.repeat(64)}\\"`);
+    folder.write({ 'own.log': `${named}\n` });
+    expect(await verify(` --log ${folder.file('own.log')}`)).toMatchObject({ code: 0 });
     // Enough for any command line, and the two that the trail has.
     folder.write({ 'own.log': `${first}\n`.repeat(20_000), 'other.log': `${second}\n` });
     const logs = ` --log ${folder.file('own.log')} --log ${folder.file('other.log')}`;
@@ -134,7 +138,7 @@ describeOnEachStore('audit verify', (newStore) => {
     const { code, stderr } = await verify(logs);
     expect([code, stderr]).toEqual([
       1,
-      'audit verify: event 2 is changed: it is not that of the anchor, or not of all\n',
+      'audit verify: event 2 is changed: it is said to be different ones: the anchors disagree\n',
     ]);
     folder.write({ 'own.log': '{"level":"info","msg":"starting"}\n' });
     expect(await verify(` --log ${folder.file('own.log')}`)).toMatchObject({

@@ -76,10 +76,13 @@ describeWithPostgres('a reload that names', () => {
     expect(reasons(sidecar)).toEqual([expect.stringContaining('schema is at 0, needs ')]);
     expect(await charge()).toBe(200);
     await postgres.psql(next, 'ALTER SCHEMA away RENAME TO envelope_sidecar');
+    await sidecar.untilEntries(refusal, 2);
+    expect(reasons(sidecar).at(-1)).toContain('the database has no accounts');
+    expect(await charge()).toBe(200);
+    await postgres.psql(next, "INSERT INTO envelope_sidecar.accounts VALUES ('globex', 'Globex', true)");
     await sidecar.untilEntries('configuration reloaded');
-    // Nobody has an account there.
     expect(await charge()).toBe(401);
-    expect(reasons(sidecar)).toHaveLength(1);
+    expect(reasons(sidecar)).toHaveLength(2);
   });
 
   test('a database that does not respond keeps the accounts of the file, in which a key is revoked', async () => {

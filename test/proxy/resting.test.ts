@@ -66,13 +66,26 @@ test('a client that leaves while it waits to be read again takes no turn', async
   expect(resumed).toEqual(['anonymous']);
 });
 
-test('if a client has sent too much to TLS, others rest before the same turn reads theirs, but none with a secret key', () => {
+test.each<[string, (client: ClientConnection) => void]>([
+  ['has sent too much to TLS', (client) => client.onExcess()],
+  ['has sent many small pieces', (client) => client.onSmallPieces(() => {})],
+])('if a client %s, others rest before the same turn reads theirs, but none with a secret key', (_, sends) => {
   const { open } = startResting();
   const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
   const resting: Crowd[] = [];
-  for (const crowd of crowds) vi.spyOn(open(crowd).http, 'rest').mockImplementation(() => void resting.push(crowd));
-  open('anonymous').onExcess();
+  const clients = crowds.map((crowd) => {
+    const client = open(crowd);
+    // As a connection that rests does.
+    vi.spyOn(client.http, 'rest').mockImplementation(() => {
+      resting.push(crowd);
+      client.onSmallPieces(() => {});
+    });
+    return client;
+  });
+  sends(open('anonymous'));
   expect(resting.toSorted()).toEqual(['anonymous', 'livePublic', 'testPublic']);
+  clients.at(-1)?.onSmallPieces(() => {});
+  expect(resting).toHaveLength(3);
 });
 
 test('of clients that replace the keys of TLS again and again, one is read in a turn', async () => {

@@ -12,10 +12,12 @@ const firstPause = 100;
 const maxPause = 5_000;
 
 /**
- * How long the database may take to add a listener: it walks its whole queue of notifications, which any role may fill, and goes on if
- * nobody waits any more. Attempts that were given up early would pile up there. Milliseconds.
+ * How long the database may take to add a listener, at first and at most: twice as long at each attempt. It walks its whole queue of
+ * notifications, which any role may fill, and goes on if nobody waits any more: attempts that were given up early would pile up there.
+ * Milliseconds.
  */
-const listenPatience = 60_000;
+const firstPatience = 2_000;
+const maxPatience = 60_000;
 
 /** How long a look-up waits for a connection that is being made. Milliseconds. */
 const lookUpPatience = 2_000;
@@ -39,6 +41,7 @@ export class Connection {
   #client: Client | undefined;
   #attempt: Promise<void> | undefined;
   #pause = 0;
+  #listenPatience = firstPatience;
   #retry: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -92,13 +95,15 @@ export class Connection {
       await client.connect();
       const listen: QueryConfig & Pick<ClientConfig, 'query_timeout'> = {
         text: `LISTEN ${channel}`,
-        query_timeout: listenPatience,
+        query_timeout: this.#listenPatience,
       };
+      this.#listenPatience = Math.min(2 * this.#listenPatience, maxPatience);
       await client.query(listen);
       await expectNotifications(client, this.#url);
       // Look-ups must use indexes even if the statistics are wrong, as they are just after an import.
       await client.query('SET enable_seqscan = off');
       this.#client = client;
+      this.#listenPatience = firstPatience;
     } catch (error) {
       void client?.end().catch(() => {});
       this.#news.lost(error);

@@ -16,6 +16,7 @@ import { query } from './transaction.ts';
 export interface Inspection {
   /** Rights that the user of the database lacks, such as `SELECT on receipts`. */
   readonly missingRights: readonly string[];
+  readonly isEmpty: boolean;
   /** Accounts that have credentials, chosen at random. */
   readonly sample: readonly StoredAccount[];
   /** Rows of the sample that cannot be read. */
@@ -67,10 +68,11 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
         GROUP BY account_id ORDER BY random() LIMIT $1)`,
       [maxSample],
     );
+    const [some] = await query(pool, 'SELECT true FROM envelope_sidecar.accounts LIMIT 1');
     const unreadable: AccountsError[] = [];
     const report = (error: AccountsError): void => void unreadable.push(error);
     const sample = rows.map((row) => accountIfReadable(row, report)).filter((account) => account !== undefined);
-    return { missingRights: missing, sample, unreadable };
+    return { missingRights: missing, isEmpty: some === undefined, sample, unreadable };
   } finally {
     await pool.end();
   }

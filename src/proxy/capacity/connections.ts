@@ -88,6 +88,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   onSmallPieces(resume: () => void): void {
     this.rest(resume);
+    if (this.#claim.tier !== 'secret') this.#all.restStrangers();
   }
 
   onError(error: unknown): void {
@@ -218,6 +219,8 @@ export class ClientConnections {
   /** The connections with public keys and without a request in progress, longest idle first. */
   readonly idlePublic = new LinkedList<ClientConnection>();
 
+  #isResting = false;
+
   /** Clients that have sent many small pieces. */
   readonly resting = queuesByCrowd(() => new TickQueue(1));
 
@@ -260,7 +263,11 @@ export class ClientConnections {
    * in one turn.
    */
   restStrangers(): void {
+    // Each of them that rests calls this.
+    if (this.#isResting) return;
+    this.#isResting = true;
     for (const list of [this.evictable, this.idlePublic]) for (const { http } of list) http.rest();
+    this.#isResting = false;
   }
 
   #longestIdle(): ClientConnection | undefined {
