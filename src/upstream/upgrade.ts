@@ -5,6 +5,7 @@ import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
 import { maxHeadSize, ResponseReader } from '../http1/parse/response-reader.ts';
+import { mergeSmallWrites } from './merge-small-writes.ts';
 
 /**
  * Called if the upstream switches to WebSocket, just before the two sockets are coupled.
@@ -106,6 +107,7 @@ class UpgradeCall implements UpstreamCall {
         outgoing?.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
           isCoupled = true;
           upstreamSocket.off('data', this.#receive);
+          mergeSmallWrites(client, upstreamSocket);
           client.once('close', () => upstreamSocket.destroy());
           upstreamSocket.once('close', () => client.destroySoon());
           // http-proxy writes these to the client.

@@ -99,6 +99,18 @@ describe('a WebSocket on a route with `upgrade`', () => {
     expect(String((await pushed)[0])).toBe('unasked');
   });
 
+  test('carries thousands of short messages in their order', async () => {
+    const { sidecar } = await startEcho();
+    const socket = connect(sidecar);
+    await once(socket, 'open');
+    const messages = Array.from({ length: 3_000 }, (_, i) => `${i}`.repeat(i % 100 === 0 ? 40 : 1));
+    const received: string[] = [];
+    socket.on('message', (data: Buffer) => received.push(data.toString()));
+    for (const message of messages) socket.send(message);
+    await vi.waitFor(() => expect(received).toHaveLength(messages.length), { timeout: 10_000 });
+    expect(received).toEqual(messages);
+  });
+
   test('reaches the upstream with the identity headers of the sidecar, not those of the client', async () => {
     const { upstream, sidecar } = await startEcho();
     const socket = connect(sidecar, '/ws/feed', {
