@@ -18,10 +18,10 @@ const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 /** Changes are not urgent and may be large. */
 const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 };
 
-/** How long a change waits for another one to the same accounts. Milliseconds. */
-const lockTimeout = 5_000;
+/** How long a change waits for the commits of others. Milliseconds. */
+export const lockTimeout = 5_000;
 
-/** The same for changes that are tried again, so that their connection serves others meanwhile. Milliseconds. */
+/** How long it waits for another one to the same accounts before it is tried again, so that its connection serves others meanwhile. Milliseconds. */
 export const shortLockTimeout = 100;
 
 /**

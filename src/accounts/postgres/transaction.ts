@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool, QueryResultRow } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
+import { lockTimeout } from './clients.ts';
 import { accountsError, contended, isConnectionLost, isLocked, isLostRace } from './failures.ts';
 
 /** Carries out one statement and returns its rows. */
@@ -98,9 +99,11 @@ async function once<T>(pool: Pool, work: Work<T>): Promise<T> {
   try {
     await run('BEGIN');
     const made = await work.run(run);
-    // Null if nothing was written, so that a lost response does not matter.
+    // Null if nothing was written, so that a lost response does not matter. From here on it waits for commits, one of which notifies at a
+    // time: to give up would be to do all again.
     const [{ id } = { id: null }] = await run<{ id: string | null }>(
-      'SELECT pg_current_xact_id_if_assigned()::text AS id',
+      `SELECT pg_current_xact_id_if_assigned()::text AS id, set_config('lock_timeout', $1, true)`,
+      [`${lockTimeout}ms`],
     );
     const result = (await work.finish?.(run, made)) ?? made;
     if (id !== null) commit = { id, result };

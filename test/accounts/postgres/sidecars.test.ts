@@ -277,7 +277,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     const operations = new Operations({ store, vault, clock: Date.now, audit: () => {} });
     const work = Array.from({ length: 20 }, () => [
       operations.show('acme'),
-      operations.stored('acme'),
+      operations.stored('acme', { urgent: true }),
       operations.listPage(10, {}),
       operations.eventsPage(10, {}),
     ]);
