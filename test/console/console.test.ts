@@ -134,10 +134,10 @@ describeWithChromium('the console', () => {
     await page.getByText('This page may be out of date').waitFor({ state: 'detached' });
     // The failure of an action without a dialog is shown, too.
     await page.context().setOffline(true);
-    await page.getByRole('button', { name: 'Activate' }).click();
+    await page.getByRole('button', { name: 'Activate', exact: true }).click();
     await page.getByRole('alert').getByText('The sidecar cannot be reached. Try again.').waitFor();
     await page.context().setOffline(false);
-    await page.getByRole('button', { name: 'Activate' }).click();
+    await page.getByRole('button', { name: 'Activate', exact: true }).click();
     await page.getByText('The account was activated.').waitFor();
     expect(await page.getByRole('alert').count()).toBe(0);
   });
