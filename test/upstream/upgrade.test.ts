@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Account } from '../../src/accounts/account.ts';
@@ -97,6 +98,38 @@ describe('a WebSocket on a route with `upgrade`', () => {
     const pushed = once(socket, 'message');
     upstream.sockets[0]?.send('unasked');
     expect(String((await pushed)[0])).toBe('unasked');
+  });
+
+  test.each(['http', 'https'])('gives all to a side that does not read for a while: %s', async (scheme) => {
+    const authority = createAuthority();
+    const tls = scheme === 'https' ? { ...authority.issue('IP:127.0.0.1'), clientCa: undefined } : undefined;
+    const upstream = await startWebSocketUpstream();
+    const sidecar = await startSidecar(
+      configOf(upstream.origin, settings({ listen: { host: '127.0.0.1', port: 0, tls } })),
+    );
+    const client = new WebSocket(`${scheme.replace('http', 'ws')}://127.0.0.1:${sidecar.port}/ws/feed`, {
+      ca: authority.cert,
+      headers: { Authorization: `Bearer ${keys.globex}` },
+    });
+    onTestFinished(() => client.terminate());
+    await once(client, 'open');
+    const long = Buffer.alloc(32 << 20, 'x');
+    const core = upstream.sockets[0] as WebSocket;
+    core.removeAllListeners('message');
+    for (const [from, to] of [
+      [client, core],
+      [core, client],
+      [client, core],
+    ] as const) {
+      to.pause();
+      from.send(long);
+      const { promise: isRead, resolve } = Promise.withResolvers<Buffer>();
+      to.once('message', resolve);
+      await setTimeout(300);
+      expect(from.bufferedAmount).toBeGreaterThan(0);
+      to.resume();
+      expect(long.equals(await isRead)).toBe(true);
+    }
   });
 
   test('carries thousands of short messages in their order', async () => {
