@@ -23,8 +23,8 @@ interface Problem {
 export interface VerifyOptions {
   /** Ed25519 public keys, one of which must have signed the last event. Empty: events may be unsigned. */
   readonly keys: readonly KeyObject[];
-  /** Hashes by position, kept elsewhere. Different ones for one position are of two trails. */
-  readonly anchors: ReadonlyMap<number, readonly string[]>;
+  /** Kept elsewhere. Different hashes for one position are of two trails. */
+  readonly anchors: readonly Link[];
 }
 
 export interface Report {
@@ -52,6 +52,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const warnings: string[] = [];
   let last: Before = beginning;
   let signed = 0;
+  const kept = hashesByPosition(anchors);
   /** The events that were compared with an anchor. */
   let anchored = 0;
   /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
@@ -108,17 +109,18 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (fault !== undefined) return fail(concerned, fault, message);
     if (ties === undefined) takeUnchained(line);
     else if (!takeChained(line, ties.sig)) return false;
-    const kept = anchors.get(position);
-    if (kept?.some((each) => each !== hash) === true)
-      return fail(position, 'changed', new Set(kept).size === 1 ? 'is not that of the anchor' : disagree);
-    if (kept !== undefined) anchored += 1;
+    const hashes = kept.get(position) ?? new Set();
+    if (hashes.size > 1) return fail(position, 'changed', disagree);
+    if (hashes.size === 1 && !hashes.has(hash)) return fail(position, 'changed', 'is not that of the anchor');
+    anchored += hashes.size;
     last = line;
     return true;
   };
   /** Checks what only the end tells. */
   const end = ({ position }: Link): void => {
     if (older !== undefined && older.events > 0) fail(1, 'unchained', notTakenOver);
-    if (Math.max(0, ...anchors.keys()) > position) fail(position + 1, 'missing', 'was removed: an anchor is behind it');
+    if (anchors.some((each) => each.position > position))
+      fail(position + 1, 'missing', 'was removed: an anchor is behind it');
     // A key that the last line only names has signed nothing: anyone can name it.
     if (keys.length > 0 && position === 0)
       fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
@@ -127,7 +129,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (problems.size > 0 || stray !== undefined) return;
     // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
     const unsigned = position - signed;
-    if (anchors.size > 0 && anchored < position) warnings.push(`${anchored} of ${position} events have an anchor`);
+    if (anchors.length > 0 && anchored < position) warnings.push(`${anchored} of ${position} events have an anchor`);
     if (signed > 0 && unsigned > 0)
       warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned} with an anchor`);
     if (keys.length > 0 && signedByOthers > 0)
@@ -160,6 +162,12 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   // What was removed moves those behind it.
   const strays = stray === undefined || (saysSo && problems.has('missing')) ? [] : [stray];
   return { events: last.position, signed, problems: [...problems.values(), ...strays], warnings };
+}
+
+function hashesByPosition(links: readonly Link[]): ReadonlyMap<number, ReadonlySet<string>> {
+  const hashes = new Map<number, Set<string>>();
+  for (const { position, hash } of links) hashes.set(position, (hashes.get(position) ?? new Set()).add(hash));
+  return hashes;
 }
 
 const disagree = 'is said to be different ones: the anchors disagree';

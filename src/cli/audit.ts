@@ -55,7 +55,7 @@ function list({ operations, unreadable, showList }: StoreSession, filter: EventF
 interface VerifyOptions {
   readonly trail?: string;
   readonly key?: readonly KeyObject[];
-  readonly anchor?: Anchors;
+  readonly anchor?: readonly Link[];
   readonly log?: readonly string[];
   readonly json?: true;
 }
@@ -75,10 +75,10 @@ function verifyFile(io: CliIo, options: VerifyOptions): Promise<void> | undefine
 async function verify(
   io: CliIo,
   lines: AsyncIterable<Line>,
-  { key: keys = [], anchor = new Map(), log = [], json }: VerifyOptions,
+  { key: keys = [], anchor = [], log = [], json }: VerifyOptions,
 ): Promise<void> {
-  let anchors = anchor;
-  for (const file of log) anchors = await readable(file, () => withLog(anchors, file));
+  const anchors = [...anchor];
+  for (const file of log) await readable(file, () => addLines(file, anchors));
   const report = await verifyTrail(lines, { keys, anchors });
   const { events, signed, problems, warnings } = report;
   for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
@@ -105,8 +105,6 @@ function addKey(file: string, keys: readonly KeyObject[] = []): readonly KeyObje
   throw new InvalidArgumentError('Expected the path of an Ed25519 public key in PEM.');
 }
 
-type Anchors = ReadonlyMap<number, readonly string[]>;
-
 function addLog(file: string, files: readonly string[] = []): readonly string[] {
   return [...files, file];
 }
@@ -122,23 +120,18 @@ function readAuditLine(text: string): Link | undefined {
   }
 }
 
-/** Anchors with those of a log. @throws CommandFailed if it has none: nothing would be compared */
-async function withLog(anchors: Anchors, file: string): Promise<Anchors> {
-  const all = new Map(anchors);
-  let found = 0;
+/** Adds the audit lines of a log. @throws CommandFailed if it has none: nothing would be compared */
+async function addLines(file: string, anchors: Link[]): Promise<void> {
+  const before = anchors.length;
   for await (const { bytes } of readLines(createReadStream(file))) {
     const event = readAuditLine(bytes.toString());
-    if (event === undefined) continue;
-    found += 1;
-    all.set(event.position, [...new Set(all.get(event.position)).add(event.hash)]);
+    if (event !== undefined) anchors.push(event);
   }
-  if (found === 0) throw new CommandFailed(`${file} has no audit line`);
-  return all;
+  if (anchors.length === before) throw new CommandFailed(`${file} has no audit line`);
 }
 
-function addAnchor(text: string, anchors: Anchors = new Map()): Anchors {
+function addAnchor(text: string, anchors: readonly Link[] = []): readonly Link[] {
   const [, position, hash] = /^([1-9][0-9]{0,14}):([0-9a-f]{64})$/.exec(text) ?? [];
-  if (position !== undefined && hash !== undefined)
-    return new Map([...anchors, [Number(position), [...(anchors.get(Number(position)) ?? []), hash]]]);
+  if (position !== undefined && hash !== undefined) return [...anchors, { position: Number(position), hash }];
   throw new InvalidArgumentError('Expected POSITION:HASH, the hash in lower-case hex.');
 }

@@ -74,9 +74,9 @@ export async function printError({ stderr }: Pick<CliIo, 'stderr'>, text: string
 }
 
 /** Runs `work`; an error names the file if it cannot be read. */
-export async function readable<T>(file: string, work: () => Promise<T>): Promise<T> {
+export async function readable(file: string, work: () => Promise<void>): Promise<void> {
   try {
-    return await work();
+    await work();
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException;
     if (path === file) throw new CommandFailed(`cannot read ${file}: ${code}`);

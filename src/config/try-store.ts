@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, unwrapSample } from '../accounts/postgres/inspect.ts';
 import { Vault } from '../accounts/vault.ts';
+import type { StoredAccount } from '../accounts/store.ts';
 import type { StoreSettings } from './config.ts';
 
 /** The number of accounts whose credentials are unwrapped. */
@@ -31,12 +32,11 @@ export async function tryStore(next: StoreSettings, running: StoreSettings): Pro
     if (inspection.isEmpty) return 'the database has no accounts';
     const after = new Vault(next.masterKeys);
     const { noneUnwraps, failures } = unwrapSample(inspection, after);
-    if (noneUnwraps) return failures[0];
+    if (noneUnwraps || failures.length === 0) return failures[0];
     const before = new Vault(running.masterKeys);
     for (const account of inspection.sample) {
-      const [failure] = unwrapSample({ sample: [account] }, after).failures;
-      if (failure !== undefined && unwrapSample({ sample: [account] }, before).failures.length === 0)
-        return `${failure}; it works now`;
+      const failure = failureOf(account, after);
+      if (failure !== undefined && failureOf(account, before) === undefined) return `${failure}; it works now`;
     }
     return undefined;
   } catch (error) {
@@ -45,4 +45,9 @@ export async function tryStore(next: StoreSettings, running: StoreSettings): Pro
   } finally {
     end.abort();
   }
+}
+
+/** Why the credentials of an account cannot be unwrapped; undefined if they can. */
+function failureOf(account: StoredAccount, vault: Vault): string | undefined {
+  return unwrapSample({ sample: [account], unreadable: [] }, vault).failures[0];
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './parse/body-reader.ts';
 import { HeldText } from './parse/held-text.ts';
-import { maxPerTurn, startReading, stopReading } from './reading.ts';
+import { maxPerTurn, maxSmallPieces, smallPiece, startReading, stopReading } from './reading.ts';
 import {
   toRequestFault,
   RequestReader,
@@ -49,13 +49,6 @@ const maxHeld = 16_384;
  * them.
  */
 export const maxLines = 2_000;
-
-/**
- * A piece below this many bytes costs as much as one of some kilobytes, and after so many a client is not read until its turn comes: a
- * socket delivers 2,900 TLS records of one byte at a time, every stranger may send them, and many of them would fill each turn.
- */
-const smallPiece = 64;
-const maxSmallPieces = 100;
 
 /** Bytes that are discarded of a connection that ends. */
 const maxDiscarded = 67_108_864;

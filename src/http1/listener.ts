@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import type { SecureContextOptions, Server as TlsServer, TlsOptions, TLSSocket } from 'node:tls';
+import { formatEndpoints } from '../connection-limit.ts';
 import { listen, type ListenAddress } from '../http.ts';
 import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
@@ -61,7 +62,7 @@ export class Listener implements ConnectionOwner {
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
   readonly #sweep: NodeJS.Timeout;
-  /** Connections whose TLS handshake is not complete, by the addresses of their ends. */
+  /** Connections whose TLS handshake is not complete, by both ends: a port may be connected to several addresses of this machine. */
   readonly #handshaking = new Map<string, ServerConnection>();
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
@@ -168,7 +169,7 @@ export class Listener implements ConnectionOwner {
   }
 
   #awaitHandshake(socket: Socket, connection: ServerConnection): void {
-    const ends = endsOf(socket);
+    const ends = formatEndpoints(socket);
     this.#handshaking.set(ends, connection);
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
@@ -178,7 +179,7 @@ export class Listener implements ConnectionOwner {
   }
 
   #secure(socket: TLSSocket): void {
-    const ends = endsOf(socket);
+    const ends = formatEndpoints(socket);
     const connection = this.#handshaking.get(ends);
     this.#handshaking.delete(ends);
     if (connection === undefined) {
@@ -205,7 +206,7 @@ export class Listener implements ConnectionOwner {
     for (const connection of this.#connections) {
       if (connection.deadline > now) continue;
       const { socket } = connection;
-      const isHandshaking = this.#handshaking.get(endsOf(socket)) === connection;
+      const isHandshaking = this.#handshaking.get(formatEndpoints(socket)) === connection;
       if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
       connection.expire();
     }
@@ -241,9 +242,4 @@ function onError(this: Socket): void {
 
 function onClose(this: ConnectedSocket): void {
   this[connectionKey]?.onSocketClose();
-}
-
-/** The addresses of both ends: from one of its ports, a client may connect to several addresses of this machine. */
-function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string {
-  return `${remoteAddress} ${remotePort} ${localAddress}`;
 }

@@ -25,6 +25,13 @@ export const readLength = 65_536;
  */
 export const maxPerTurn = 262_144;
 
+/**
+ * A piece below this many bytes costs as much as one of some kilobytes, and after so many a client is not read until its turn comes: a
+ * socket delivers 2,900 TLS records of one byte at a time, every stranger may send them, and many of them would fill each turn.
+ */
+export const smallPiece = 64;
+export const maxSmallPieces = 100;
+
 /** Receives the bytes of a socket. They are overwritten after the call. @returns false to read nothing more until Node asks for more */
 type Receive<S extends Socket> = (this: S, length: number, memory: Buffer) => boolean;
 

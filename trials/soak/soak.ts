@@ -35,11 +35,11 @@ const mebibyte = 1_024 ** 2;
 const megabytes = (bytes: number): string => `${(bytes / mebibyte).toFixed(1)} MiB`;
 
 const timeouts = {
-  connect: '2s',
+  // These two are long enough for a busy machine, and short enough for the clients that wait for them.
+  connect: '5s',
+  upstream: '5s',
   header: '10s',
   request: '60s',
-  // Long enough for a busy machine, and short enough for the clients that wait for them.
-  upstream: '5s',
   idle: '75s',
   drain: '25s',
 };

@@ -25,7 +25,7 @@ export interface Inspection {
 
 /** Unwraps the credentials of a sample. */
 export function unwrapSample(
-  { sample, unreadable = [] }: Pick<Inspection, 'sample'> & Partial<Inspection>,
+  { sample, unreadable }: Pick<Inspection, 'sample' | 'unreadable'>,
   vault: Vault,
 ): CredentialsSample {
   const errors = [...unreadable];
@@ -68,11 +68,13 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
         GROUP BY account_id ORDER BY random() LIMIT $1)`,
       [maxSample],
     );
-    const [some] = await query(pool, 'SELECT true FROM envelope_sidecar.accounts LIMIT 1');
     const unreadable: AccountsError[] = [];
     const report = (error: AccountsError): void => void unreadable.push(error);
     const sample = rows.map((row) => accountIfReadable(row, report)).filter((account) => account !== undefined);
-    return { missingRights: missing, isEmpty: some === undefined, sample, unreadable };
+    const hasOne = async (): Promise<boolean> =>
+      (await query(pool, 'SELECT true FROM envelope_sidecar.accounts LIMIT 1')).length > 0;
+    const isEmpty = rows.length === 0 && !(await hasOne());
+    return { missingRights: missing, isEmpty, sample, unreadable };
   } finally {
     await pool.end();
   }

@@ -41,7 +41,7 @@ test(
       const event = { at: 1, actor: 'user:ana', action: 'accounts_exported', account: undefined, details: {} } as const;
       return { accounts: [], events: [event], result: undefined };
     });
-    const report = await verifyTrail(store.trail(), { keys: [publicKey], anchors: new Map() });
+    const report = await verifyTrail(store.trail(), { keys: [publicKey], anchors: [] });
     expect(report.problems).toEqual([]);
     expect(report.signed).toBe(report.events);
     const recorded = new Set<string | undefined>();
