@@ -16,10 +16,10 @@ export interface ConnectionHandler {
    */
   onHeld(change: number): boolean;
   /**
-   * The client has sent many small pieces, each of which costs as much as a long one. It is not read until `resume` is called, in a
-   * later turn.
+   * The client has sent much, or many small pieces, each of which costs as much as a long one. It is not read until `resume` is called, in
+   * a later turn.
    */
-  onSmallPieces(resume: () => void): void;
+  onRest(resume: () => void, hasSmallPieces: boolean): void;
   /** The client has sent too much to the TLS below, and the connection closes. */
   onExcess(): void;
   onError(error: unknown): void;

@@ -84,8 +84,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     }
   }
 
-  onSmallPieces(resume: () => void): void {
-    this.handler?.onSmallPieces(resume);
+  onRest(resume: () => void, hasSmallPieces: boolean): void {
+    this.handler?.onRest(resume, hasSmallPieces);
   }
 
   onHeadBegins(): void {
@@ -225,9 +225,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     }
   }
 
-  onDrain(): void {
-    const exchange = this.#exchange;
-    if (exchange?.ended === false) this.#guard(() => exchange.handler.onDrain());
+  onRoom(exchange: ServerExchange): void {
+    if (!exchange.ended && !exchange.closed) this.#guard(() => exchange.handler.onDrain());
   }
 
   /** The client has closed its side. */

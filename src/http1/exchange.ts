@@ -3,12 +3,10 @@ import { isNamed, mayHaveBody, responseHead } from './parse/grammar.ts';
 import type { Incoming } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
 import type { BodySink, RequestFault, RequestHead } from './parse/request-reader.ts';
+import { maxSingleWrite, WriteRoom } from './writing.ts';
 import type { MonotonicMs } from '../times.ts';
 
-/**
- * How an exchange ended. `complete`: the kernel has the whole response. `client_left`: the client closed or reset the connection
- * before. `aborted`: this side did.
- */
+/** How an exchange ended: the kernel has the whole response, or the client closed or reset the connection before, or this side did. */
 export type ExchangeOutcome = 'complete' | 'client_left' | 'aborted';
 
 /** The owner of an exchange. None of its methods is called after `onClose`. */
@@ -17,10 +15,7 @@ export interface ExchangeHandler {
   onDrain(): void;
   /** The deadline has passed; it is unset. */
   onDeadline(): void;
-  /**
-   * Called exactly once: if `complete`, possibly within `end` or `send`; otherwise in a later turn. After `handOver`, when the
-   * socket has closed.
-   */
+  /** Called once: if `complete`, possibly within `end` or `send`, else in a later turn; after `handOver`, when the socket has closed. */
   onClose(outcome: ExchangeOutcome): void;
 }
 
@@ -37,11 +32,10 @@ export interface ExchangeConnection {
   /** All of the response is written to the socket. */
   endResponse(exchange: ServerExchange): void;
   abort(reset: boolean): void;
+  /** More of the response may be written. */
+  onRoom(exchange: ServerExchange): void;
   handOver(): Buffer;
 }
-
-/** Bodies up to this size go out in one write with their head, as one string, which costs less than a buffer. */
-const maxSingleWrite = 16_384;
 
 const withoutOwner: ExchangeHandler = { onDrain() {}, onDeadline() {}, onClose() {} };
 
@@ -79,6 +73,8 @@ export class ServerExchange {
   #framing: 'none' | 'sized' | 'chunked' | 'closing' = 'none';
   /** Bytes of a sized body that are not written. */
   #unwritten = 0;
+  /** Of a response that is not written at once. */
+  #room: WriteRoom | undefined;
 
   constructor(connection: ExchangeConnection, head?: RequestHead, body?: Buffer, fault?: RequestFault, faulty = '') {
     this.connection = connection;
@@ -263,18 +259,23 @@ export class ServerExchange {
     const before = isChunk ? `${this.#pending}${piece.length.toString(16)}\r\n` : this.#pending;
     const after = `${isChunk ? '\r\n' : ''}${isChunked && isLast ? '0\r\n\r\n' : ''}`;
     this.#pending = '';
-    const callback = isLast && isSecure ? onSent : undefined;
+    const room = isLast ? undefined : (this.#room ??= new WriteRoom(() => this.connection.onRoom(this)));
+    const callback = isLast && isSecure ? onSent : room?.done;
     if (typeof piece === 'string' || piece.length <= maxSingleWrite) {
       const text = typeof piece === 'string' ? piece : piece.toString('latin1');
-      return socket.write(before + text + after, 'latin1', callback);
+      const hasRoom = socket.write(before + text + after, 'latin1', callback);
+      return room?.count(hasRoom) ?? hasRoom;
     }
     const copy = owner.pieces.copy(piece);
     socket.cork();
     if (before !== '') socket.write(before, 'latin1');
-    let hasRoom = socket.write(copy, () => owner.pieces.release(copy));
-    if (after !== '' || callback !== undefined) hasRoom = socket.write(after, 'latin1', callback);
+    let hasRoom = socket.write(copy, (error) => {
+      owner.pieces.release(copy);
+      if (after === '') callback?.(error);
+    });
+    if (after !== '') hasRoom = socket.write(after, 'latin1', callback);
     socket.uncork();
-    return hasRoom;
+    return room?.count(hasRoom) ?? hasRoom;
   }
 
   /**

@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './parse/body-reader.ts';
 import { HeldText } from './parse/held-text.ts';
-import { maxPerTurn, maxSmallPieces, smallPiece, startReading, stopReading } from './reading.ts';
+import { ReadPace, type PaceOwner } from './read-pace.ts';
+import { startReading, stopReading } from './reading.ts';
 import {
   toRequestFault,
   RequestReader,
@@ -11,7 +12,7 @@ import {
 } from './parse/request-reader.ts';
 
 /** The connection that bytes come from. */
-export interface IncomingOwner {
+export interface IncomingOwner extends Pick<PaceOwner, 'onRest'> {
   readonly socket: Socket;
   readonly limits: HeadLimits;
   onHeadBegins(): void;
@@ -30,8 +31,6 @@ export interface IncomingOwner {
   onHeld(change: number): boolean;
   /** Too much is held or discarded. */
   destroy(): void;
-  /** The client has sent many small pieces. It is not read until `resume` is called, in a later turn. */
-  onSmallPieces(resume: () => void): void;
   /** One of the owner's methods has thrown in a later turn. */
   fail(error: unknown): void;
 }
@@ -82,7 +81,7 @@ function appended(held: Buffer, bytes: Buffer): Buffer {
 type State = 'head' | 'unread' | 'body' | 'next' | 'discarded';
 
 /** The bytes of one client. Behind a head only its body is read, if asked for, until `expectHead`: other bytes are held. */
-export class Incoming {
+export class Incoming implements PaceOwner {
   readonly #owner: IncomingOwner;
   readonly #text = new HeldText();
   readonly #reader = new RequestReader(this.#text);
@@ -92,12 +91,7 @@ export class Incoming {
   #paused = false;
   /** Whether the socket is not read. */
   #stopped = false;
-  /** Small pieces that came since it rested, and whether it rests. */
-  #smallPieces = 0;
-  #resting = false;
-  /** Bytes that were read since it left the rest of a turn to others, and whether it does. */
-  #sinceYield = 0;
-  #yields = false;
+  readonly #pace = new ReadPace(this);
   /** In memory of its own, of which half may be empty. */
   #held: Buffer = nothing;
   #charged = 0;
@@ -116,11 +110,11 @@ export class Incoming {
 
   /** @param bytes may be overwritten after the call: all that is kept is copied */
   receive(bytes: Buffer): void {
-    if (bytes.length < smallPiece && ++this.#smallPieces === maxSmallPieces) this.rest();
-    const at = this.#held.length > 0 ? 0 : this.#process(bytes);
+    this.#pace.count(bytes.length);
+    // Of many small pieces the rest becomes one.
+    const isHeld = this.#held.length > 0 || (this.#pace.merges && this.#state !== 'discarded');
+    const at = isHeld ? 0 : this.#process(bytes);
     if (at < bytes.length) this.#held = appended(this.#held, bytes.subarray(at));
-    this.#sinceYield += bytes.length;
-    if (this.#sinceYield >= maxPerTurn) this.#yield();
     this.#readOn();
     this.#charge();
   }
@@ -151,23 +145,15 @@ export class Incoming {
 
   /** Reads nothing until its turn comes. */
   rest(): void {
-    if (this.#resting) return;
-    this.#resting = true;
-    this.#owner.onSmallPieces(() => {
-      this.#smallPieces = 0;
-      this.#resting = false;
-      this.#readOn();
-    });
-    this.#readOn();
+    this.#pace.rest(true);
   }
 
-  #yield(): void {
-    this.#sinceYield = 0;
-    this.#yields = true;
-    setImmediate(() => {
-      this.#yields = false;
-      this.#readOn();
-    });
+  onRest(resume: () => void, hasSmallPieces: boolean): void {
+    this.#owner.onRest(resume, hasSmallPieces);
+  }
+
+  onPace(): void {
+    this.#readOn();
   }
 
   /** No byte has a meaning any more. */
@@ -184,8 +170,7 @@ export class Incoming {
   take(): Buffer {
     const held = this.#held;
     // Otherwise the end of a rest would start to read a socket that its new owner has stopped.
-    this.#resting = false;
-    this.#yields = false;
+    this.#pace.end();
     this.discard();
     return held;
   }
@@ -203,11 +188,11 @@ export class Incoming {
   /** Goes on with held bytes, in a later turn so that one client cannot occupy this one, and with the socket. */
   #readOn(): void {
     const isRead = this.#state === 'head' || (this.#state === 'body' && !this.#paused);
-    if (isRead && this.#held.length > 0 && !this.#deferred) {
+    if (isRead && this.#held.length > 0 && !this.#deferred && !this.#pace.merges) {
       this.#deferred = true;
       setImmediate(() => this.#readHeld());
     }
-    const stops = this.#paused || this.#resting || this.#yields || this.#held.length >= maxHeld;
+    const stops = this.#paused || this.#pace.rests || this.#held.length >= maxHeld;
     if (stops === this.#stopped) return;
     this.#stopped = stops;
     if (stops) stopReading(this.#owner.socket);
@@ -265,6 +250,7 @@ export class Incoming {
       else this.#expectBody(head);
     }
     this.#state = whole === undefined ? 'unread' : 'next';
+    this.#pace.forgive();
     this.#owner.onHead(head, whole, fault);
     return next;
   }

@@ -152,7 +152,7 @@ export class Listener implements ConnectionOwner {
 
   release({ socket }: ServerConnection): void {
     readAsStream(socket);
-    socket.off('data', onData).off('end', onEnd).off('drain', onDrain);
+    socket.off('data', onData).off('end', onEnd);
   }
 
   #open(socket: Socket): void {
@@ -194,7 +194,7 @@ export class Listener implements ConnectionOwner {
     (socket as ConnectedSocket)[connectionKey] = connection;
     // TLS gives its plaintext in buffers of its own.
     if (this.#tlsServer !== undefined || !readInto(socket, this.#memory, onRead)) socket.on('data', onData);
-    socket.on('end', onEnd).on('drain', onDrain).on('error', onError).on('close', onClose);
+    socket.on('end', onEnd).on('error', onError).on('close', onClose);
   }
 
   #expire(): void {
@@ -229,10 +229,6 @@ function onData(this: ConnectedSocket, bytes: Buffer): void {
 
 function onEnd(this: ConnectedSocket): void {
   this[connectionKey]?.onClientEnd();
-}
-
-function onDrain(this: ConnectedSocket): void {
-  this[connectionKey]?.onDrain();
 }
 
 /** Node reports a client that renegotiates too often, but leaves its connection open. */

@@ -11,6 +11,8 @@ import { Socket } from 'node:net';
  * The version of Node is pinned. Without the symbols or the method, sockets are read by 'data'.
  */
 interface Handle {
+  /** Whether Node wants it to be read. */
+  readonly reading: boolean;
   readStop(): void;
   readStart(): void;
   useUserBuffer?(memory: Uint8Array): void;
@@ -18,19 +20,6 @@ interface Handle {
 
 /** Bytes that a socket is read at once, at most. */
 export const readLength = 65_536;
-
-/**
- * Bytes after which a socket is not read for the rest of a turn of the event loop. libuv would read one on which more arrives 32 times in
- * a turn, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.
- */
-export const maxPerTurn = 262_144;
-
-/**
- * A piece below this many bytes costs as much as one of some kilobytes, and after so many a client is not read until its turn comes: a
- * socket delivers 2,900 TLS records of one byte at a time, every stranger may send them, and many of them would fill each turn.
- */
-export const smallPiece = 64;
-export const maxSmallPieces = 100;
 
 /** Receives the bytes of a socket. They are overwritten after the call. @returns false to read nothing more until Node asks for more */
 type Receive<S extends Socket> = (this: S, length: number, memory: Buffer) => boolean;
@@ -74,8 +63,13 @@ export function stopReading(socket: Socket): void {
   getHandle(socket)?.readStop();
 }
 
+/**
+ * Reads a socket again after `stopReading`. If Node has stopped it too, because nobody takes what was read, it is Node's to start: of a
+ * socket that is read already it destroys it.
+ */
 export function startReading(socket: Socket): void {
-  getHandle(socket)?.readStart();
+  const handle = getHandle(socket);
+  if (handle?.reading === true) handle.readStart();
 }
 
 /** Undefined once the socket has closed. */

@@ -100,8 +100,8 @@ export class ExchangeRunner {
         const { tier, turns } = reservation.claim;
         const isMerchant = tier === 'secret';
         // Bytes of an incomplete body would be held meanwhile: a merchant's connection is not closed for want of room.
-        if (turns.tryStart() || (isMerchant && !http.bodyComplete)) start();
-        else waitIn(turns, responder, start, isMerchant ? start : undefined);
+        if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start();
+        else waitIn(turns.requests, responder, start, isMerchant ? start : undefined);
       });
     });
     // Whatever waits from here on outlives what was read from the socket.

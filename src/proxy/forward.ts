@@ -5,6 +5,7 @@ import type { Admitted } from './admit/exchange.ts';
 import { PlainRelay, readResponseHead } from './respond/relay.ts';
 import type { Responder } from './respond/responder.ts';
 import type { MonotonicMs } from '../times.ts';
+import type { UpgradeRequest } from '../upstream/upgrade.ts';
 
 /**
  * The fields of a request to the upstream, a new flat list: the client's end-to-end fields that do not depend on the body,
@@ -72,7 +73,12 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
   const now = performance.now();
   responder.setDeadline('upstream_timeout', now);
   const headers = [...upstreamFields(exchange, responder, now), ...head.plainFields];
-  const handshake = { socket: http.connection.socket, target: head.target, headers };
+  const handshake: UpgradeRequest = {
+    socket: http.connection.socket,
+    target: head.target,
+    headers,
+    rest: (resume, hasSmallPieces) => client.rest(resume, hasSmallPieces),
+  };
   responder.call = environment.upstream.upgrade(handshake, new PlainRelay(responder), (switched) => {
     http.deadline = Infinity;
     responder.upgraded = true;

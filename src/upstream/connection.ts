@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
-import { maxPerTurn } from '../http1/reading.ts';
+import { maxPerTurn } from '../http1/read-pace.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
+import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
@@ -21,9 +22,6 @@ export interface ConnectionOwner {
 /** How many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
 const remembered = 32;
 
-/** Bodies up to this size go out in one write with their head, as one string. */
-const maxSingleWrite = 16_384;
-
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodyWriter {
   readonly socket: Socket;
@@ -38,6 +36,7 @@ export class Connection implements UpstreamCall, BodyWriter {
   #sent = 0;
   #call: Call | undefined;
   #bodySent = true;
+  readonly #room = new WriteRoom(() => this.#onRoom());
   #paused = false;
   /** Bytes that were read since it left the rest of a turn to others, and whether it does. */
   #sinceYield = 0;
@@ -52,7 +51,6 @@ export class Connection implements UpstreamCall, BodyWriter {
     // An upstream that has closed its side will not complete a response.
     socket.on('end', () => socket.destroy());
     socket.on('error', (error: Error & { code?: string }) => (this.#cause = error.code ?? error.name));
-    socket.on('drain', () => this.#onDrain());
     socket.on('close', () => this.#onClose());
   }
 
@@ -137,13 +135,17 @@ export class Connection implements UpstreamCall, BodyWriter {
   /** Sends a part of the streamed body. */
   write(chunk: Buffer, whenWritten?: () => void): boolean {
     const { socket } = this;
-    if (this.#call?.chunked !== true) return socket.write(chunk, whenWritten);
+    const isWritten = (error?: Error | null): void => {
+      whenWritten?.();
+      this.#room.done(error);
+    };
+    if (this.#call?.chunked !== true) return this.#room.count(socket.write(chunk, isWritten));
     socket.cork();
     socket.write(`${chunk.length.toString(16)}\r\n`, 'latin1');
-    socket.write(chunk, whenWritten);
+    socket.write(chunk, isWritten);
     const hasRoom = socket.write('\r\n', 'latin1');
     socket.uncork();
-    return hasRoom;
+    return this.#room.count(hasRoom);
   }
 
   /** The streamed body is complete. */
@@ -152,7 +154,7 @@ export class Connection implements UpstreamCall, BodyWriter {
     if (this.#call?.chunked === true) this.socket.write('0\r\n\r\n', 'latin1');
   }
 
-  #onDrain(): void {
+  #onRoom(): void {
     const body = this.#call?.body;
     if (!this.#bodySent && isStreamed(body)) this.#attempt(() => body.resume());
   }

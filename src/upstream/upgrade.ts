@@ -4,8 +4,9 @@ import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
+import type { PaceOwner } from '../http1/read-pace.ts';
 import { maxHeadSize, ResponseReader } from '../http1/parse/response-reader.ts';
-import { mergeSmallWrites } from './merge-small-writes.ts';
+import { paceCoupling } from './pace-coupling.ts';
 
 /**
  * Called if the upstream switches to WebSocket, just before the two sockets are coupled.
@@ -22,6 +23,8 @@ export interface UpgradeRequest {
   readonly target: string;
   /** Flat list of end-to-end headers, without those of the upgrade itself. */
   readonly headers: readonly string[];
+  /** Calls back when it is this client's turn among those that send much. */
+  readonly rest: PaceOwner['onRest'];
 }
 
 const require = createRequire(import.meta.url);
@@ -39,7 +42,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { socket, target: path, headers }: UpgradeRequest,
+  { socket, target: path, headers, rest }: UpgradeRequest,
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
@@ -52,6 +55,8 @@ export function upgrade(
     proxyRequest.path = path;
     call.outgoing = proxyRequest;
   });
+  // Emitted when it has piped the connections to each other.
+  proxy.on('open', (upstreamSocket) => paceCoupling(socket, upstreamSocket, rest));
   // Of a request it reads only these members.
   const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
   proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address), (error) => call.fail(error));
@@ -107,7 +112,6 @@ class UpgradeCall implements UpstreamCall {
         outgoing?.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
           isCoupled = true;
           upstreamSocket.off('data', this.#receive);
-          mergeSmallWrites(client, upstreamSocket);
           client.once('close', () => upstreamSocket.destroy());
           upstreamSocket.once('close', () => client.destroySoon());
           // http-proxy writes these to the client.

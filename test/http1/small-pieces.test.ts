@@ -4,7 +4,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { Incoming } from '../../src/http1/incoming.ts';
-import { maxPerTurn, startReading, stopReading } from '../../src/http1/reading.ts';
+import { maxPerTurn } from '../../src/http1/read-pace.ts';
+import { startReading, stopReading } from '../../src/http1/reading.ts';
 import { Listener } from '../../src/http1/listener.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -27,7 +28,7 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
         onExcess: () => expect.fail('too much'),
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
-        onSmallPieces: (resume) => void setImmediate(resume),
+        onRest: (resume) => void setImmediate(resume),
         onHeld: (change) => {
           held += change;
           return true;
@@ -69,6 +70,8 @@ async function openIncoming(): Promise<{
   readonly socket: Socket;
   readonly incoming: Incoming;
   readonly waiting: readonly (() => void)[];
+  /** The lengths of the pieces of bodies. */
+  readonly pieces: readonly number[];
 }> {
   const accepted = Promise.withResolvers<Socket>();
   const server = createServer(accepted.resolve).listen(0, '127.0.0.1');
@@ -80,29 +83,30 @@ async function openIncoming(): Promise<{
   });
   const socket = await accepted.promise;
   const waiting: (() => void)[] = [];
+  const pieces: number[] = [];
   const incoming = new Incoming({
     socket,
     limits,
-    onSmallPieces: (resume) => void waiting.push(resume),
+    onRest: (resume) => void waiting.push(resume),
     onHeadBegins: () => {},
     onHead: () => {},
     onFault: (fault) => expect.fail(fault),
-    onBody: () => {},
+    onBody: ({ length }) => void pieces.push(length),
     onBodyEnd: () => {},
     onHeld: () => true,
     destroy: () => expect.fail('it is destroyed'),
     fail: (error) => expect.fail(String(error)),
   });
   socket.on('data', (bytes: Buffer) => incoming.receive(bytes));
-  return { client, socket, incoming, waiting };
+  return { client, socket, incoming, waiting, pieces };
 }
 
 test('of a client that sends small pieces, no more are read until its turn comes', async () => {
   const { client, socket, incoming, waiting } = await openIncoming();
   const small = Buffer.alloc(1, 'x');
-  // This piece is small, too.
+  // This piece is small, too, and the next one that the client writes.
   incoming.receive(Buffer.from('GET / HTTP/1.1\r\nX: '));
-  for (let i = 0; i < 98; i += 1) incoming.receive(small);
+  for (let i = 0; i < 97; i += 1) incoming.receive(small);
   client.write('y'.repeat(100));
   await eventually('it is read', () => socket.bytesRead === 100);
   expect(waiting).toHaveLength(0);
@@ -113,6 +117,38 @@ test('of a client that sends small pieces, no more are read until its turn comes
   expect(socket.bytesRead).toBe(100);
   waiting[0]?.();
   await eventually('it is read again', () => socket.bytesRead === 200);
+});
+
+test.each([
+  [1_023, 1],
+  [1_024, 0],
+])('a body in pieces of %i bytes: what comes while its client rests becomes one piece', async (length, rests) => {
+  const { incoming, waiting, pieces } = await openIncoming();
+  incoming.receive(Buffer.from('POST / HTTP/1.1\r\nContent-Length: 999999\r\n\r\n'));
+  incoming.readBody();
+  for (let i = 0; i < 130; i += 1) incoming.receive(Buffer.alloc(length));
+  expect(waiting).toHaveLength(rests);
+  const now = rests === 1 ? 99 : 130;
+  expect(pieces).toEqual(Array.from({ length: now }, () => length));
+  for (let i = 0; i < 20; i += 1) await turn();
+  expect(pieces).toHaveLength(now);
+  waiting[0]?.();
+  for (let i = 0; i < 20; i += 1) await turn();
+  expect(pieces.slice(now)).toEqual(rests === 1 ? [31 * 1_023] : []);
+});
+
+test.each([
+  [8, 0],
+  [9, 1],
+])('of a client whose requests come in %i small pieces each, %i hundreds wait for a turn', async (count, rests) => {
+  const { incoming, waiting } = await openIncoming();
+  const head = Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  for (let requests = 0; requests < 100; requests += 1) {
+    for (let i = 1; i < count; i += 1) incoming.receive(head.subarray(i - 1, i));
+    incoming.receive(head.subarray(count - 1));
+    incoming.expectHead();
+  }
+  expect(waiting).toHaveLength(rests);
 });
 
 test.each(['rests', 'leaves the rest of a turn to others'])(

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { ServerConnection } from '../../src/http1/connection.ts';
-import { maxPerTurn } from '../../src/http1/reading.ts';
+import { maxPerTurn } from '../../src/http1/read-pace.ts';
 import { Connection as UpstreamConnection } from '../../src/upstream/connection.ts';
 import { ask, upstreamAt } from '../support/ask-upstream.ts';
 import { openConnection } from '../support/connection.ts';

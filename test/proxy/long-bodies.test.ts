@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { sliceLength } from '../../src/slices.ts';
 import { LongBodies } from '../../src/proxy/body/read.ts';
 import type { Budgets } from '../../src/proxy/capacity/budgets.ts';
-import { TickQueue, type Crowd } from '../../src/proxy/capacity/queues.ts';
+import { Turns, type Crowd } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { settle } from '../support/turns.ts';
 
@@ -10,7 +10,7 @@ const long = Buffer.alloc(sliceLength + 1);
 
 /** A request in progress of this crowd, as far as its body needs it. */
 function requestOf(crowd: Crowd): Reservation {
-  return new Reservation({} as Budgets, { tier: 'anonymous', crowd, turns: new TickQueue(1), parts: [] });
+  return new Reservation({} as Budgets, { tier: 'anonymous', crowd, turns: new Turns(), parts: [] });
 }
 
 /** Work that goes on until `finish` is called. */

@@ -40,9 +40,9 @@ function startResting() {
     client.idle();
     return client;
   };
-  const rest = (crowd: Crowd): ClientConnection => {
+  const rest = (crowd: Crowd, hasSmallPieces = true): ClientConnection => {
     const client = open(crowd);
-    client.rest(() => resumed.push(crowd));
+    client.rest(() => resumed.push(crowd), hasSmallPieces);
     return client;
   };
   return { open, rest, resumed };
@@ -58,6 +58,15 @@ test('of clients that send small pieces, one is read again in a turn; those who 
   expect(resumed).toEqual([...crowds, ...crowds]);
 });
 
+test('of clients that send much, four are read again in a turn', async () => {
+  const { rest, resumed } = startResting();
+  for (let i = 0; i < 5; i += 1) rest('live', false);
+  await nextTurn();
+  expect(resumed).toHaveLength(4);
+  await nextTurn();
+  expect(resumed).toHaveLength(5);
+});
+
 test('a client that leaves while it waits to be read again takes no turn', async () => {
   const { rest, resumed } = startResting();
   rest('anonymous').leave();
@@ -68,7 +77,7 @@ test('a client that leaves while it waits to be read again takes no turn', async
 
 test.each<[string, (client: ClientConnection) => void]>([
   ['has sent too much to TLS', (client) => client.onExcess()],
-  ['has sent many small pieces', (client) => client.onSmallPieces(() => {})],
+  ['has sent many small pieces', (client) => client.onRest(() => {}, true)],
 ])('if a client %s, others rest before the same turn reads theirs, but none with a secret key', (_, sends) => {
   const { open } = startResting();
   const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
@@ -78,13 +87,14 @@ test.each<[string, (client: ClientConnection) => void]>([
     // As a connection that rests does.
     vi.spyOn(client.http, 'rest').mockImplementation(() => {
       resting.push(crowd);
-      client.onSmallPieces(() => {});
+      client.onRest(() => {}, true);
     });
     return client;
   });
   sends(open('anonymous'));
   expect(resting.toSorted()).toEqual(['anonymous', 'livePublic', 'testPublic']);
-  clients.at(-1)?.onSmallPieces(() => {});
+  clients.at(-1)?.onRest(() => {}, true);
+  open('anonymous').onRest(() => {}, false);
   expect(resting).toHaveLength(3);
 });
 

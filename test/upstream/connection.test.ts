@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { StreamedBody } from '../../src/upstream/call.ts';
-
+import type { BodyWriter, StreamedBody } from '../../src/upstream/call.ts';
+import type { Connection } from '../../src/upstream/connection.ts';
 import { ask, ignored, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
 
@@ -27,6 +27,32 @@ test('a body of unknown length is sent in chunks that end with CRLF, and a last 
   expect(connections[0]?.received).toBe(
     'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n11\r\n0123456789abcdefg\r\n1\r\n!\r\n0\r\n\r\n',
   );
+});
+
+test('a body in small pieces waits for an upstream that does not read, although their bytes have room', async () => {
+  const { origin, connections } = await startByteUpstream((connection) => {
+    void vi
+      .waitFor(() => expect(connection.received).toMatch(/0\r\n\r\n$/))
+      .then(() => connection.socket.write(`${ok}{}`));
+  });
+  const written: boolean[] = [];
+  let writer: BodyWriter | undefined;
+  const body: StreamedBody = {
+    start: (to) => {
+      writer = to;
+      const { socket } = to as Connection;
+      socket.cork();
+      for (let i = 0; i < 200; i += 1) written.push(to.write(Buffer.from('x')));
+      setImmediate(() => {
+        while (socket.writableCorked > 0) socket.uncork();
+      });
+    },
+    resume: () => writer?.end(),
+    stop: () => {},
+  };
+  expect(await ask(upstreamAt(origin), 'POST', body).outcome).toBe(200);
+  expect(written.indexOf(false)).toBe(199);
+  expect(connections[0]?.received).toContain('1\r\nx\r\n'.repeat(200));
 });
 
 test('a call that is aborted at the head of its response gets no events of the body', async () => {

@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
-import { queuesByCrowd, startedInTurn, TickQueue, WaitQueue, type Crowd } from './queues.ts';
+import { queuesByCrowd, Turns, WaitQueue, type Crowd } from './queues.ts';
 
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
@@ -33,8 +33,8 @@ export class Part {
 export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
-  /** Where its requests wait for their turn. Those with secret keys wait only for others of their account. */
-  readonly turns: TickQueue;
+  /** Those with secret keys wait only for others of their account. */
+  readonly turns: Turns;
   /** All of them must have it. */
   readonly parts: readonly Part[];
 }
@@ -147,7 +147,7 @@ export class Budgets {
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
   /** The requests that wait for a place in flight; each must take it when it starts. Live ones do not wait behind test ones. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
-  readonly #turns = queuesByCrowd(() => new TickQueue(startedInTurn));
+  readonly #turns = queuesByCrowd(() => new Turns());
   #isStarting = false;
   readonly #sweep: NodeJS.Timeout;
 
@@ -231,7 +231,7 @@ export class Budgets {
         secret: {
           tier: 'secret',
           crowd: environment,
-          turns: new TickQueue(startedInTurn),
+          turns: new Turns(),
           parts: isTest ? [this.#total, this.#test, account] : [this.#total, account],
         },
       };

@@ -7,7 +7,6 @@ import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
-import { queuesByCrowd, TickQueue } from './queues.ts';
 import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -86,9 +85,9 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     this.#all.server.serve(exchange, this);
   }
 
-  onSmallPieces(resume: () => void): void {
-    this.rest(resume);
-    if (this.#claim.tier !== 'secret') this.#all.restStrangers();
+  onRest(resume: () => void, hasSmallPieces: boolean): void {
+    this.rest(resume, hasSmallPieces);
+    if (hasSmallPieces && this.#claim.tier !== 'secret') this.#all.restStrangers();
   }
 
   onError(error: unknown): void {
@@ -172,8 +171,9 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   }
 
   /** Waits until it may be read again. */
-  rest(resume: () => void): void {
-    this.#endRest = this.#all.resting[this.#claim.crowd].add(resume);
+  rest(resume: () => void, hasSmallPieces: boolean): void {
+    const { smallPieces, bytes } = this.#claim.turns;
+    this.#endRest = (hasSmallPieces ? smallPieces : bytes).add(resume);
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */
@@ -220,9 +220,6 @@ export class ClientConnections {
   readonly idlePublic = new LinkedList<ClientConnection>();
 
   #isResting = false;
-
-  /** Clients that have sent many small pieces. */
-  readonly resting = queuesByCrowd(() => new TickQueue(1));
 
   constructor(budgets: Budgets, closings: Closings, server: RequestServer) {
     this.budgets = budgets;

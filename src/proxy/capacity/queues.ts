@@ -135,6 +135,15 @@ export class TickQueue {
  */
 export const startedInTurn = 8;
 
+/** Where those who wait together wait for a turn of the event loop. */
+export class Turns {
+  /** Requests that start. */
+  readonly requests = new TickQueue(startedInTurn);
+  /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
+  readonly smallPieces = new TickQueue(1);
+  readonly bytes = new TickQueue(4);
+}
+
 /** Those who wait together: without a valid key, or with a public or a secret one of an environment. The first ones go first. */
 const crowds = ['live', 'livePublic', 'test', 'testPublic', 'anonymous'] as const;
 export type Crowd = (typeof crowds)[number];

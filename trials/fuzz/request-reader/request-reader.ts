@@ -67,7 +67,7 @@ async function read(parts: readonly string[]): Promise<Understood> {
   };
   const owner: IncomingOwner = {
     socket: withoutBackpressure,
-    onSmallPieces: (resume) => void setImmediate(resume),
+    onRest: (resume) => void setImmediate(resume),
     limits: { maxHeadSize: 4_096, maxFields: 100 },
     onHeadBegins: () => {},
     onHead: (head: RequestHead, whole: Buffer | undefined) => {
