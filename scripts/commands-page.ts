@@ -52,12 +52,17 @@ function leaves(group: Command, path = ''): (readonly [name: string, command: Co
 
 function sectionOf([name, command]: readonly [name: string, command: Command]): string {
   const usage = [name, ...command.registeredArguments.map(placeholder)].join(' ');
-  const options = command.options.filter(({ long, hidden }) => !hidden && !common.has(long ?? ''));
+  const options = command.options.filter(({ long, hidden }) => !hidden && !isCommon(name, long));
   const rows = [
     ...command.registeredArguments.map((argument) => row(placeholder(argument), argument)),
-    ...options.map((option) => row(option.flags, option)),
+    ...options.map((option) => row(option.flags, option, option.mandatory)),
   ];
   return `## ${name}\n\n\`sidecar ${usage}\`: ${command.description()}\n\n${rows.join('')}`;
+}
+
+/** `audit list --actor` filters: it is not the option of the same name that commands which change accounts have. */
+function isCommon(command: string, option = ''): boolean {
+  return common.has(option) && !(command === 'audit list' && option === '--actor');
 }
 
 function placeholder(argument: Argument): string {
@@ -67,6 +72,7 @@ function placeholder(argument: Argument): string {
 function row(
   shown: string,
   { description, argChoices, defaultValue, defaultValueDescription }: Argument | Option,
+  mandatory = false,
 ): string {
   const choices = argChoices === undefined ? [] : [`one of ${argChoices.map((choice) => `\`${choice}\``).join(', ')}`];
   const hasDefault = typeof defaultValue === 'string' || (typeof defaultValue === 'number' && defaultValue > 0);
@@ -75,5 +81,5 @@ function row(
     ...choices,
     ...(hasDefault ? [`default \`${defaultValueDescription ?? defaultValue}\``] : []),
   ];
-  return `- \`${shown}\`: ${facts.join('; ')}\n`;
+  return `- \`${shown}\`${mandatory ? ' (required)' : ''}: ${facts.join('; ')}\n`;
 }

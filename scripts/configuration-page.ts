@@ -84,8 +84,8 @@ ${memberLists(accounts)}
 
 - Ids of accounts, ids of keys and keys are unique in the file. Each key has either \`key\`, or \`sha256\` and \`prefix\`.
 - The test and live credentials of an account differ, previous and disabled ones included, or a leaked test key could open live traffic.
-- Wrapped values (\`sealed:v1:…\`) are unwrapped with the master key. If one cannot be, \`check\` fails. At a start, it is a warning if others can
-  be, and its account is refused as \`accounts_unavailable\`; a reload is refused if the account works.
+- Wrapped values (\`sealed:v1:…\`) are unwrapped with the master key. If one cannot be, \`check\` fails. At a start, it is only a warning if others
+  can be, and its account is refused as \`accounts_unavailable\`; a reload is refused if the account works.
 - Two accounts with the same AES key get a warning.
 
 ### Rotation

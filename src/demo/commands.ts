@@ -38,7 +38,7 @@ export function demoCommands(
   const links = operators.map(({ role, token }) => `  ${role.padEnd(10)}${urls.console}#/sign-in/${token}\n`).join('');
   return `
 The console: ${urls.console}
-Each link signs in with a role; what is behind its last slash is the token:
+Each link signs in with a role; the part after the last slash is the token:
 ${links}
 Paste these into another terminal.
 

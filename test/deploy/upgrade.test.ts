@@ -56,6 +56,10 @@ describeUnless(missingTools('kubectl'), 'the upgrade of the runbook', () => {
       });
       return { status, stderr };
     };
+    const overlay = join(folder, 'deploy/overlays/live-postgres/kustomization.yaml');
+    const image = 'name: envelope-sidecar, ';
+    const text = readFileSync(overlay, 'utf8');
+    writeFileSync(overlay, text.replace(image, `${image}newName: registry.example:5000/pay/envelope-sidecar, `));
     const good = { status: 0, stderr: '' };
     expect(upgradeTo('0.1.0')).toEqual(good);
     expect(upgradeTo('0.2.0')).toEqual(good);
@@ -64,6 +68,6 @@ describeUnless(missingTools('kubectl'), 'the upgrade of the runbook', () => {
     expect(calls.filter((call) => call.startsWith('apply'))).toHaveLength(3);
     expect(calls.at(-1)).toContain('rollout status');
     const job = readFileSync(join(folder, 'job.envelope-sidecar-migration-0.2.0.yaml'), 'utf8');
-    expect(job).toContain('image: envelope-sidecar:0.2.0\n');
+    expect(job).toContain('image: registry.example:5000/pay/envelope-sidecar:0.2.0\n');
   });
 });

@@ -34,7 +34,11 @@ const migrate = 'run "accounts migrate"';
 /** By the server's code or its first characters. The server's own messages may contain values from the statement. */
 const meanings: readonly (readonly [state: string, code: AccountsErrorCode, message: string])[] = [
   ['25006', 'store_read_only', 'the database is read-only at the moment'],
-  ['42501', 'store_read_only', 'the user of the database may not do this: grant the rights of docs/postgresql.md'],
+  [
+    '42501',
+    'store_read_only',
+    'the user of the database may not do this: grant its rights, or migrate as the owner of the tables (docs/postgresql.md)',
+  ],
   ['53100', 'disk_full', 'the disk of the database is full'],
   [lockNotAvailable, 'store_locked', 'another transaction is changing the accounts: try again'],
   ['42P01', 'store_invalid', `the database lacks a table of this version: ${migrate}`],
