@@ -77,7 +77,8 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
     socket: http.connection.socket,
     target: head.target,
     headers,
-    rest: (resume, hasSmallPieces) => client.rest(resume, hasSmallPieces),
+    rest: (resume, hasSmallPieces) => client.onRest(resume, hasSmallPieces),
+    onCoupled: (restReading) => (client.restReading = restReading),
   };
   responder.call = environment.upstream.upgrade(handshake, new PlainRelay(responder), (switched) => {
     http.deadline = Infinity;

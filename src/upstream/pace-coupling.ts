@@ -8,8 +8,9 @@ import { WriteRoom } from '../http1/writing.ts';
  * the upstream takes nothing. The pipe alone would keep each TLS record of one byte as a Buffer of its own, thousands in a turn.
  *
  * @param rest calls back when it is this client's turn among those that send much
+ * @returns has the client rest
  */
-export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['onRest']): void {
+export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['onRest']): () => void {
   const [write, end] = [upstream.write.bind(upstream), upstream.end.bind(upstream)];
   let small: Buffer[] = [];
   let isFull = false;
@@ -50,4 +51,5 @@ export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['
   const readUpstream = (): void => (upstreamPace.rests ? stopReading : startReading)(upstream);
   const upstreamPace = new ReadPace({ onRest: (resume) => void setImmediate(resume), onPace: readUpstream });
   upstream.on('data', ({ length }: Buffer) => upstreamPace.count(length));
+  return () => pace.rest(true);
 }

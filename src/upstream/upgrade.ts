@@ -25,6 +25,8 @@ export interface UpgradeRequest {
   readonly headers: readonly string[];
   /** Calls back when it is this client's turn among those that send much. */
   readonly rest: PaceOwner['onRest'];
+  /** Called when the connections are coupled. @param restReading has the client rest */
+  readonly onCoupled: (restReading: () => void) => void;
 }
 
 const require = createRequire(import.meta.url);
@@ -42,7 +44,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { socket, target: path, headers, rest }: UpgradeRequest,
+  { socket, target: path, headers, rest, onCoupled }: UpgradeRequest,
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
@@ -56,7 +58,7 @@ export function upgrade(
     call.outgoing = proxyRequest;
   });
   // Emitted when it has piped the connections to each other.
-  proxy.on('open', (upstreamSocket) => paceCoupling(socket, upstreamSocket, rest));
+  proxy.on('open', (upstreamSocket) => onCoupled(paceCoupling(socket, upstreamSocket, rest)));
   // Of a request it reads only these members.
   const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
   proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address), (error) => call.fail(error));

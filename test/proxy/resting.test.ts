@@ -50,7 +50,6 @@ function startResting() {
 
 test('of clients that send small pieces, one is read again in a turn; those who wait keep none with a better key waiting', async () => {
   const { rest, resumed } = startResting();
-  const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
   for (const crowd of crowds) for (let i = 0; i < 3; i += 1) rest(crowd);
   await nextTurn();
   expect(resumed).toEqual(crowds);
@@ -75,27 +74,50 @@ test('a client that leaves while it waits to be read again takes no turn', async
   expect(resumed).toEqual(['anonymous']);
 });
 
+const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
+
 test.each<[string, (client: ClientConnection) => void]>([
   ['has sent too much to TLS', (client) => client.onExcess()],
   ['has sent many small pieces', (client) => client.onRest(() => {}, true)],
-])('if a client %s, others rest before the same turn reads theirs, but none with a secret key', (_, sends) => {
+])('if a client %s, those who share its turns rest before the same turn reads them, and nobody else', (_, sends) => {
+  for (const sender of crowds) {
+    const { open } = startResting();
+    const resting: Crowd[] = [];
+    for (const crowd of crowds) {
+      const client = open(crowd);
+      // As a connection that rests does.
+      vi.spyOn(client.http, 'rest').mockImplementation(() => {
+        resting.push(crowd);
+        client.onRest(() => {}, true);
+      });
+    }
+    open(sender).onRest(() => {}, false);
+    expect(resting).toEqual([]);
+    sends(open(sender));
+    expect(resting).toEqual([sender]);
+  }
+});
+
+test('a client whose turn has come is read in it, whatever others send', async () => {
+  const { open, rest } = startResting();
+  const client = rest('anonymous');
+  const rests = vi.spyOn(client.http, 'rest');
+  await nextTurn();
+  open('anonymous').onRest(() => {}, true);
+  expect(rests).not.toHaveBeenCalled();
+  await nextTurn();
+  await nextTurn();
+  open('anonymous').onRest(() => {}, true);
+  expect(rests).toHaveBeenCalledOnce();
+});
+
+test('a client that has left rests no more', () => {
   const { open } = startResting();
-  const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
-  const resting: Crowd[] = [];
-  const clients = crowds.map((crowd) => {
-    const client = open(crowd);
-    // As a connection that rests does.
-    vi.spyOn(client.http, 'rest').mockImplementation(() => {
-      resting.push(crowd);
-      client.onRest(() => {}, true);
-    });
-    return client;
-  });
-  sends(open('anonymous'));
-  expect(resting.toSorted()).toEqual(['anonymous', 'livePublic', 'testPublic']);
-  clients.at(-1)?.onRest(() => {}, true);
-  open('anonymous').onRest(() => {}, false);
-  expect(resting).toHaveLength(3);
+  const client = open('anonymous');
+  const rests = vi.spyOn(client.http, 'rest');
+  client.leave();
+  open('anonymous').onRest(() => {}, true);
+  expect(rests).not.toHaveBeenCalled();
 });
 
 test('of clients that replace the keys of TLS again and again, one is read in a turn', async () => {

@@ -567,7 +567,7 @@ test.each([
   );
   const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
   const server = createServer().on('upgrade', ({ socket }) => {
-    const request = { socket, target: '/', headers: [], rest: setImmediate };
+    const request = { socket, target: '/', headers: [], rest: setImmediate, onCoupled: () => {} };
     upgrade(parseAddress(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
   });
   const client = await openConnection(await listen(server));

@@ -33,7 +33,7 @@ export class Part {
 export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
-  /** Those with secret keys wait only for others of their account. */
+  /** Requests with secret keys, and clients with any key, wait only for others of their account. */
   readonly turns: Turns;
   /** All of them must have it. */
   readonly parts: readonly Part[];
@@ -225,7 +225,8 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          turns: this.#turns[`${environment}Public`],
+          // Their requests take turns with those of all public keys, their reading only with the account's.
+          turns: new Turns(this.#turns[`${environment}Public`].requests),
           parts: [this.#total, ...publicParts, account, accountPublic],
         },
         secret: {

@@ -46,6 +46,9 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   #left = false;
   /** Withdraws it from where it rests. */
   #endRest: (() => void) | undefined;
+  #hasTurn = false;
+  /** Has it rest, whoever reads it. */
+  restReading = (): void => this.http.rest();
   readonly #all: ClientConnections;
 
   /** @param all its limits; it is counted there already */
@@ -55,6 +58,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     this.#all = all;
     this.#claim = all.budgets.anonymous.none;
     this.#heldClaim = this.#claim;
+    this.#claim.turns.readers.add(this);
     this.#moveTo(all.evictable);
   }
 
@@ -87,7 +91,12 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   onRest(resume: () => void, hasSmallPieces: boolean): void {
     this.rest(resume, hasSmallPieces);
-    if (hasSmallPieces && this.#claim.tier !== 'secret') this.#all.restStrangers();
+    if (hasSmallPieces) this.#claim.turns.holdUpOthers(this);
+  }
+
+  holdUp(): void {
+    // Its own turn has come, and it must be read in it.
+    if (!this.#hasTurn) this.restReading();
   }
 
   onError(error: unknown): void {
@@ -96,7 +105,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   onExcess(): void {
     this.endsFor('limit');
-    this.#all.restStrangers();
+    this.#claim.turns.holdUpOthers(this);
   }
 
   onClose(): void {
@@ -140,7 +149,11 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     const shortage = budgets.connections.move(1, this.#claim, claim, (short) => {
       return claim.tier === 'public' && this.#all.closeIdlePublic(short);
     });
-    if (shortage === undefined) this.#claim = claim;
+    if (shortage === undefined) {
+      this.#claim.turns.readers.delete(this);
+      this.#claim = claim;
+      claim.turns.readers.add(this);
+    }
     return shortage;
   }
 
@@ -173,7 +186,12 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   /** Waits until it may be read again. */
   rest(resume: () => void, hasSmallPieces: boolean): void {
     const { smallPieces, bytes } = this.#claim.turns;
-    this.#endRest = (hasSmallPieces ? smallPieces : bytes).add(resume);
+    this.#endRest = (hasSmallPieces ? smallPieces : bytes).add(() => {
+      this.#hasTurn = true;
+      // After the next poll.
+      setImmediate(() => (this.#hasTurn = false));
+      resume();
+    });
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */
@@ -202,6 +220,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     if (this.#left) return;
     this.#left = true;
     this.#endRest?.();
+    this.#claim.turns.readers.delete(this);
     this.#moveTo(undefined);
     this.#all.budgets.connections.give(1, this.#claim);
     this.#all.budgets.buffered.give(this.heldBytes, this.#heldClaim);
@@ -218,8 +237,6 @@ export class ClientConnections {
   readonly evictable = new LinkedList<ClientConnection>();
   /** The connections with public keys and without a request in progress, longest idle first. */
   readonly idlePublic = new LinkedList<ClientConnection>();
-
-  #isResting = false;
 
   constructor(budgets: Budgets, closings: Closings, server: RequestServer) {
     this.budgets = budgets;
@@ -253,18 +270,6 @@ export class ClientConnections {
       return true;
     }
     return false;
-  }
-
-  /**
-   * Has clients without a secret key rest: each of them may send as much to the TLS below, and what a hundred have sent would be processed
-   * in one turn.
-   */
-  restStrangers(): void {
-    // Each of them that rests calls this.
-    if (this.#isResting) return;
-    this.#isResting = true;
-    for (const list of [this.evictable, this.idlePublic]) for (const { http } of list) http.rest();
-    this.#isResting = false;
   }
 
   #longestIdle(): ClientConnection | undefined {

@@ -135,13 +135,38 @@ export class TickQueue {
  */
 export const startedInTurn = 8;
 
+/** A client, as far as it is read. */
+interface Reader {
+  /** Has it wait for its turn. */
+  holdUp(): void;
+}
+
 /** Where those who wait together wait for a turn of the event loop. */
 export class Turns {
   /** Requests that start. */
-  readonly requests = new TickQueue(startedInTurn);
+  readonly requests: TickQueue;
+  /** The clients that are read in turns. */
+  readonly readers = new Set<Reader>();
   /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
   readonly smallPieces = new TickQueue(1);
   readonly bytes = new TickQueue(4);
+  #isHoldingUp = false;
+
+  constructor(requests = new TickQueue(startedInTurn)) {
+    this.requests = requests;
+  }
+
+  /**
+   * Has all clients but one wait for their turn, because it has sent many small pieces: each may have sent as many, which would all be
+   * processed in this turn.
+   */
+  holdUpOthers(than: Reader): void {
+    // Each of those calls this.
+    if (this.#isHoldingUp) return;
+    this.#isHoldingUp = true;
+    for (const reader of this.readers) if (reader !== than) reader.holdUp();
+    this.#isHoldingUp = false;
+  }
 }
 
 /** Those who wait together: without a valid key, or with a public or a secret one of an environment. The first ones go first. */
