@@ -106,7 +106,9 @@ function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const { sidecar, accounts } = loaded;
   if (accounts?.ok !== true) return loaded;
   const working = new Set(running.accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
-  const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && working.has(id));
+  // What works in a database is not known here.
+  const mayWork = (id: string): boolean => running.store.type === 'postgres' || working.has(id);
+  const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && mayWork(id));
   if (broken.length === 0) return loaded;
   const store = sidecar?.ok === true ? sidecar.value.store : running.store;
   const problems = broken

@@ -18,12 +18,16 @@ describeWithPostgres('a reload that names', () => {
 
   /** A sidecar with an encrypting merchant in a database. */
   async function startEncrypting() {
-    const proxy = await postgres.proxy(await postgres.createDatabase());
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
     const upstream = await startUpstream();
-    const store = { postgres: { url: { file: 'url' }, masterKey: { file: 'master-key' } } };
     const routes = [{ path: '/api/s2s/*', envelope: true }];
+    const configure = (more: object, store: object = {}) => {
+      const accounts = { postgres: { url: { file: 'url' }, masterKey: { file: 'master-key' }, ...store } };
+      return { 'sidecar.yaml': sidecarFile(upstream.origin, { accounts, routes, ...more }) };
+    };
     const folder = new Folder({
-      'sidecar.yaml': sidecarFile(upstream.origin, { accounts: store, routes }),
+      ...configure({}),
       'master-key': `${masterKey}`,
       url: proxy.url,
     });
@@ -41,7 +45,7 @@ describeWithPostgres('a reload that names', () => {
       return (await send(sidecar, 'POST /api/s2s/charge', { key, body })).status;
     };
     expect(await charge()).toBe(200);
-    return { folder, sidecar, charge, run, proxy };
+    return { folder, sidecar, charge, run, proxy, url, configure };
   }
 
   test('a master key that does not open credentials which work now is refused, until they were replaced', async () => {
@@ -59,12 +63,58 @@ describeWithPostgres('a reload that names', () => {
     expect(reasons(sidecar)).toHaveLength(1);
   });
 
-  test('one more master key is applied although the database is away', async () => {
-    const { folder, sidecar, proxy } = await startEncrypting();
+  test.each([
+    ['one more master key', { 'master-key': `${masterKey}\n${otherKey}` }],
+    ['another size of the cache', { cache: 20_000 }],
+  ])('%s waits for the database while it is away, and keys in the cache work', async (_, change) => {
+    const { folder, sidecar, proxy, charge, configure } = await startEncrypting();
     proxy.cut();
-    folder.replace({ 'master-key': `${masterKey}\n${otherKey}` });
+    folder.replace('cache' in change ? configure({}, change) : change);
+    await sidecar.untilEntries(refusal);
+    expect(reasons(sidecar)).toEqual([expect.stringContaining('the database cannot be reached')]);
+    expect(await charge()).toBe(200);
+    proxy.mend();
+    await sidecar.untilEntries('configuration reloaded');
+    expect(await charge()).toBe(200);
+  });
+
+  test('the same store is applied although the database is away, and keys in the cache work', async () => {
+    const { folder, sidecar, proxy, charge, configure } = await startEncrypting();
+    proxy.cut();
+    folder.replace(configure({ log: { level: 'debug' } }));
     await sidecar.untilEntries('configuration reloaded');
     expect(reasons(sidecar)).toEqual([]);
+    expect(await charge()).toBe(200);
+  });
+
+  test('a file in which an account cannot be unwrapped is refused, and so is the database with it', async () => {
+    const { folder, sidecar, charge, configure, run, url } = await startEncrypting();
+    await run('accounts add other --name Other');
+    await run('encryption enable other --environment test');
+    const exported = async (): Promise<object> => {
+      const { stdout } = await runCommand(['accounts', 'export', '--config', folder.file('sidecar.yaml')]);
+      const lines = stdout.trim().split('\n');
+      return { 'accounts.yaml': { accounts: lines.map((line) => JSON.parse(line) as object) } };
+    };
+    const good = await exported();
+    await postgres.psql(
+      url,
+      `UPDATE envelope_sidecar.encryption SET key = regexp_replace(key, '.$', CASE right(key, 1) WHEN 'A' THEN 'B' ELSE 'A' END)
+        WHERE account_id = 'other'`,
+    );
+    const inFile = configure({ accounts: { file: 'accounts.yaml', masterKey: { file: 'master-key' } } });
+    folder.replace({ ...(await exported()), ...inFile });
+    await sidecar.untilEntries(refusal);
+    expect(reasons(sidecar)).toContainEqual(expect.stringContaining('account other'));
+    expect(await charge()).toBe(200);
+
+    folder.replace({ ...good, ...inFile });
+    await sidecar.untilEntries('configuration reloaded');
+    const before = reasons(sidecar).length;
+    folder.replace(configure({}));
+    await sidecar.untilEntries(refusal, before + 1);
+    expect(reasons(sidecar).at(-1)).toContain('account other');
+    expect(await charge()).toBe(200);
   });
 
   test('a database that cannot be used is refused until it can', async () => {

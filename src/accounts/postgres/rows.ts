@@ -177,7 +177,7 @@ function toKey(row: KeyJson, account: Owner): StoredKey {
     // Written by hand, in place of null.
     expiresAt: row.expires_at === 'Infinity' ? undefined : time(row.expires_at, 'expires_at'),
     revokedAt: time(row.revoked_at, 'revoked_at'),
-    lastUsedAt: time(row.used_at, 'used_at'),
+    lastUsedAt: readUse(row.used_at),
   };
 }
 
@@ -187,8 +187,7 @@ function toEncryption(row: EncryptionJson, account: Owner): StoredEncryption {
   const credentials = toCredentials(account, named('key'), row.key, row.iv, row.format);
   const until = account.time(row.previous_until, named('previous_until'));
   const before = toCredentials(account, named('previous_key'), row.previous_key, row.previous_iv, row.previous_format);
-  const lastUsedAt = account.time(row.used_at, named('used_at'));
-  const previous = until === undefined ? undefined : { credentials: before, until, lastUsedAt };
+  const previous = until === undefined ? undefined : { credentials: before, until, lastUsedAt: readUse(row.used_at) };
   const createdAt = account.time(row.created_at, named('created_at'));
   const current = credentials && { ...credentials, createdAt };
   if (!account.flag(row.enabled, named('enabled'))) return { enabled: false, encoding, credentials: current, previous };
@@ -210,6 +209,11 @@ function toCredentials(
 
 /** Times that a `Date` can hold. ECMA-262 §21.4.1.1. */
 const latest = 8.64e15;
+
+/** When something was used last, undefined if that is no time: every serving role may write it, and must not make an account unreadable. */
+function readUse(value: number | null): number | undefined {
+  return typeof value === 'number' && Math.abs(value) <= latest ? value : undefined;
+}
 
 /** Reads the values of an account's row. Refuses a bad value under the account's id, never with the value itself. */
 class Owner {

@@ -76,6 +76,23 @@ describeWithPostgres('an invalid row', () => {
     expect(monitor.failures).toEqual([refusal.message]);
   });
 
+  test.each(['infinity', '-infinity', '294276-12-31'])(
+    'is not one of a use at %s: every serving role may write it',
+    async (time) => {
+      const url = await databaseWith('UPDATE accounts SET active = true');
+      await postgres.psql(
+        url,
+        `SET search_path = envelope_sidecar; INSERT INTO key_uses SELECT key_id, '${time}' FROM api_keys;
+       INSERT INTO previous_uses SELECT account_id, environment, previous_until, '${time}' FROM encryption WHERE previous_until IS NOT NULL`,
+      );
+      const store = openStore(url);
+      const account = await store.read('odd');
+      expect(account?.keys[0]?.lastUsedAt).toBeUndefined();
+      expect(account?.encryption.test?.previous?.lastUsedAt).toBeUndefined();
+      await new Operations({ store, vault, clock, audit: () => {} }).setActive('odd', false, { actor: 'user:test' });
+    },
+  );
+
   test('is refused by an import that has the same account; the import adds the rest', async () => {
     const store = openStore(await databaseWith(`UPDATE api_keys SET created_at = 'infinity'`));
     const importer = new Importer({ store, vault, clock }, vault, 'user:test');
