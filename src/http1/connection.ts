@@ -18,6 +18,8 @@ export interface ConnectionOwner {
   readonly pieces: PieceBuffers;
   /** It has closed. */
   forget(connection: ServerConnection): void;
+  /** Has its handshake wait for its turn. */
+  restHandshake(connection: ServerConnection): void;
   /** Its socket belongs to another reader from now on. */
   release(connection: ServerConnection): void;
 }
@@ -180,9 +182,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   /**
-   * Closes the connection after its last response.
-   *
-   * @param lingers whether the client may still send: closing a socket with unread bytes resets the connection, and the reset can
+   * Closes the connection after its last response. @param lingers whether the client may still send: closing a socket with unread bytes resets the connection, and the reset can
    * overtake the response (RFC 9112 §9.6). So only this side is closed, and the bytes are discarded for a while.
    */
   #end(lingers: boolean): void {
@@ -267,7 +267,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   rest(): void {
-    if (this.#state !== 'handshake') this.incoming.rest();
+    if (this.#state === 'handshake') this.owner.restHandshake(this);
+    else this.incoming.rest();
   }
 
   /** Closes the connection at once. */

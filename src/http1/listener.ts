@@ -7,7 +7,8 @@ import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
-import { readAsStream, readInto, readLength } from './reading.ts';
+import type { Queue } from './incoming.ts';
+import { readAsStream, readInto, readLength, startReading, stopReading } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
 import type { EpochMs } from '../times.ts';
@@ -18,6 +19,8 @@ export interface ListenerOptions {
   readonly tls: TlsOptions | undefined;
   /** For `Date`. */
   readonly clock: () => EpochMs;
+  /** Where TLS handshakes wait before they begin; by default for the next turn of the event loop. */
+  readonly handshakes?: Queue;
   /** Called for each TLS handshake that fails by the client. */
   readonly onHandshakeFailure?: OnHandshakeFailure;
 }
@@ -64,15 +67,18 @@ export class Listener implements ConnectionOwner {
   readonly #sweep: NodeJS.Timeout;
   /** Connections whose TLS handshake is not complete, by both ends: a port may be connected to several addresses of this machine. */
   readonly #handshaking = new Map<string, ServerConnection>();
+  /** Those of them that wait for their turn. */
+  readonly #resting = new WeakSet<ServerConnection>();
+  readonly #handshakes: Queue;
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
     this.limits = options.limits;
     this.#accept = accept;
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
     this.#clock = options.clock;
+    this.#handshakes = options.handshakes ?? { add: setImmediate };
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
-    this.server = this.#tlsServer ?? createServer(socketOptions);
-    this.server.on('connection', (socket) => this.#open(socket));
+    this.server = createServer(socketOptions, (socket) => this.#open(socket));
     this.#others = Array.from({ length: sockets - 1 }, () => {
       return createServer(socketOptions, (socket) => void this.server.emit('connection', socket));
     });
@@ -150,6 +156,18 @@ export class Listener implements ConnectionOwner {
     this.#connections.remove(connection);
   }
 
+  restHandshake(connection: ServerConnection): void {
+    const { socket, handler } = connection;
+    if (handler === undefined || this.#resting.has(connection)) return;
+    this.#resting.add(connection);
+    // Small records may follow the end of the handshake at once.
+    stopReading(socket);
+    handler.onRest(() => {
+      this.#resting.delete(connection);
+      startReading(socket);
+    }, true);
+  }
+
   release({ socket }: ServerConnection): void {
     readAsStream(socket);
     socket.off('data', onData).off('end', onEnd);
@@ -168,9 +186,18 @@ export class Listener implements ConnectionOwner {
     else this.#attach(socket, connection);
   }
 
+  /** Has handshakes begin in turns: each takes milliseconds, and thousands of clients may send their first bytes at once. */
+  #beginHandshake(socket: Socket): void {
+    socket.once('readable', () => {
+      if (socket.readableLength === 0) socket.destroy();
+      else this.#handshakes.add(() => void (socket.destroyed || this.#tlsServer?.emit('connection', socket)));
+    });
+  }
+
   #awaitHandshake(socket: Socket, connection: ServerConnection): void {
     const ends = formatEndpoints(socket);
     this.#handshaking.set(ends, connection);
+    this.#beginHandshake(socket);
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
       if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);

@@ -4,7 +4,11 @@ import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
 import { listenerOptions, secureContext, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
+import { TickQueue } from './capacity/queues.ts';
 import type { EpochMs } from '../times.ts';
+
+/** TLS handshakes that begin in a turn of the event loop: each takes two milliseconds. */
+const handshakesInTurn = 2;
 
 /** The listener of merchants, as the configuration has it. */
 export class MerchantsListener extends Listener {
@@ -16,7 +20,9 @@ export class MerchantsListener extends Listener {
   constructor(config: Config, clock: () => EpochMs, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
-    super({ limits: limitsFrom(config), tls: tls && listenerOptions(tls), clock, onHandshakeFailure }, accept);
+    const limits = limitsFrom(config);
+    const handshakes = new TickQueue(handshakesInTurn);
+    super({ limits, tls: tls && listenerOptions(tls), clock, handshakes, onHandshakeFailure }, accept);
     this.#clientCa = tls?.clientCa;
     this.#detail = config.log.client;
   }

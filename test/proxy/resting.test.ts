@@ -120,7 +120,7 @@ test('a client that has left rests no more', () => {
   expect(rests).not.toHaveBeenCalled();
 });
 
-test('of clients that replace the keys of TLS again and again, one is read in a turn', async () => {
+test('of clients that replace the keys of TLS again and again, two are read in a turn', async () => {
   const { cert, key } = createAuthority().issue('DNS:localhost');
   const tls = { cert, key, clientCa: undefined };
   const { port } = await startSidecar(configOf('http://127.0.0.1:1', { listen: { host: '127.0.0.1', port: 0, tls } }));
@@ -133,8 +133,8 @@ test('of clients that replace the keys of TLS again and again, one is read in a 
     await nextTurn();
     turns.add(ended.size);
   }
-  // Two may be seen to close at once.
-  expect(turns.size).toBeGreaterThan(7);
+  // Those of two turns may be seen to close at once.
+  expect(turns.size).toBeGreaterThanOrEqual(4);
 });
 
 test('a request whose body comes in thousands of small pieces is served', async () => {

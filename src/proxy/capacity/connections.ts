@@ -47,6 +47,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   /** Withdraws it from where it rests. */
   #endRest: (() => void) | undefined;
   #hasTurn = false;
+  #isHeldUp = false;
   /** Has it rest, whoever reads it. */
   restReading = (): void => this.http.rest();
   readonly #all: ClientConnections;
@@ -96,7 +97,10 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   holdUp(): void {
     // Its own turn has come, and it must be read in it.
-    if (!this.#hasTurn) this.restReading();
+    if (this.#hasTurn) return;
+    this.#isHeldUp = true;
+    this.restReading();
+    this.#isHeldUp = false;
   }
 
   onError(error: unknown): void {
@@ -185,8 +189,9 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   /** Waits until it may be read again. */
   rest(resume: () => void, hasSmallPieces: boolean): void {
-    const { smallPieces, bytes } = this.#claim.turns;
-    this.#endRest = (hasSmallPieces ? smallPieces : bytes).add(() => {
+    const { smallPieces, bytes, heldUp } = this.#claim.turns;
+    const queue = this.#isHeldUp ? heldUp : hasSmallPieces ? smallPieces : bytes;
+    this.#endRest = queue.add(() => {
       this.#hasTurn = true;
       // After the next poll.
       setImmediate(() => (this.#hasTurn = false));

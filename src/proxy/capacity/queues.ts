@@ -150,6 +150,8 @@ export class Turns {
   /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
   readonly smallPieces = new TickQueue(1);
   readonly bytes = new TickQueue(4);
+  /** Clients that only wait because others have sent many small pieces. */
+  readonly heldUp = new TickQueue(2);
   #isHoldingUp = false;
 
   constructor(requests = new TickQueue(startedInTurn)) {
