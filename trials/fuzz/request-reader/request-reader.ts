@@ -49,12 +49,16 @@ interface Understood {
 
 const withoutBackpressure = {} as Socket;
 
+/** Until what came during a rest is read. */
+const turnsOfRest = 4;
+
 /** Reads the pieces of a connection whose requests are all served at once. */
 async function read(parts: readonly string[]): Promise<Understood> {
   const requests: ReadRequest[] = [];
   let ending: Understood['ending'] = 'waiting';
   let failure: unknown;
   let completed = 0;
+  let rests = false;
   const end = (request: ReadRequest): void => {
     request.complete = true;
     completed += 1;
@@ -67,7 +71,13 @@ async function read(parts: readonly string[]): Promise<Understood> {
   };
   const owner: IncomingOwner = {
     socket: withoutBackpressure,
-    onRest: (resume) => void setImmediate(resume),
+    onRest: (resume) => {
+      rests = true;
+      setImmediate(() => {
+        rests = false;
+        resume();
+      });
+    },
     limits: { maxHeadSize: 4_096, maxFields: 100 },
     onHeadBegins: () => {},
     onHead: (head: RequestHead, whole: Buffer | undefined) => {
@@ -105,8 +115,9 @@ async function read(parts: readonly string[]): Promise<Understood> {
     let before = completed;
     incoming.receive(bytes);
     bytes.fill(0xdb);
-    // Behind a request, the next head is read in a turn of its own.
-    while (before < completed) {
+    // Behind a request, the next head is read in a turn of its own, and after many small pieces all that comes.
+    for (let turns = rests ? turnsOfRest : 0; turns > 0 || before < completed; turns -= 1) {
+      if (rests) turns = turnsOfRest;
       before = completed;
       await turn();
     }
