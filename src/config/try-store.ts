@@ -18,11 +18,12 @@ const patience = 5_000;
  */
 export async function tryStore(next: StoreSettings, running: StoreSettings): Promise<string | undefined> {
   if (next.type !== 'postgres') return undefined;
+  // Then the running process keeps its store.
+  if (isDeepStrictEqual(next, running)) return undefined;
   const isSame = running.type === 'postgres' && running.url === next.url;
   const keepsKeys = running.masterKeys.every(({ kcv, environment }) =>
     next.masterKeys.some((key) => key.kcv === kcv && key.environment === environment),
   );
-  if (isSame && isUnchanged(next, running)) return undefined;
   const end = new AbortController();
   try {
     const overdue = delay(patience, undefined, { signal: end.signal }).then(() => {
@@ -48,24 +49,6 @@ export async function tryStore(next: StoreSettings, running: StoreSettings): Pro
   } finally {
     end.abort();
   }
-}
-
-function isUnchanged(next: StoreSettings, running: StoreSettings): boolean {
-  const { auditKeys: before } = running;
-  return (
-    isDeepStrictEqual(withoutKeys(next), withoutKeys(running)) &&
-    next.auditKeys.length === before.length &&
-    next.auditKeys.every((key, i) => before[i]?.equals(key))
-  );
-}
-
-/** Settings in which master keys are told apart by their check values: in another thread, equal keys are different objects. */
-function withoutKeys({ masterKeys, ...settings }: StoreSettings): object {
-  return {
-    ...settings,
-    auditKeys: undefined,
-    masterKeys: masterKeys.map(({ kcv, environment }) => ({ kcv, environment })),
-  };
 }
 
 /** Why the credentials of an account cannot be unwrapped; undefined if they can. */

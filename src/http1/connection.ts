@@ -182,8 +182,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   /**
-   * Closes the connection after its last response. @param lingers whether the client may still send: closing a socket with unread bytes resets the connection, and the reset can
-   * overtake the response (RFC 9112 §9.6). So only this side is closed, and the bytes are discarded for a while.
+   * Closes the connection after its last response. Closing a socket with unread bytes resets it, and the reset can overtake the response
+   * (RFC 9112 §9.6): if it `lingers`, as the client may still send, only this side is closed, and the bytes are discarded for a while.
    */
   #end(lingers: boolean): void {
     this.#state = 'ending';

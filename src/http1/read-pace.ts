@@ -31,8 +31,8 @@ export class ReadPace {
   /** What was read since the last rest. */
   #bytes = 0;
   #smallPieces = 0;
-  #rests = false;
-  #merges = false;
+  /** Why it rests. */
+  #rest: 'bytes' | 'small_pieces' | undefined;
 
   constructor(owner: PaceOwner) {
     this.#owner = owner;
@@ -40,12 +40,12 @@ export class ReadPace {
 
   /** Whether the socket should not be read now. */
   get rests(): boolean {
-    return this.#rests;
+    return this.#rest !== undefined;
   }
 
   /** Whether it rests because of small pieces, and more of them may have been read: what comes until its turn should be one piece. */
   get merges(): boolean {
-    return this.#merges;
+    return this.#rest === 'small_pieces';
   }
 
   /** @param length of a piece that was read, in bytes */
@@ -63,9 +63,8 @@ export class ReadPace {
 
   /** Has it wait for its turn. */
   rest(hasSmallPieces: boolean): void {
-    if (this.#rests) return;
-    this.#rests = true;
-    this.#merges = hasSmallPieces;
+    if (this.rests) return;
+    this.#rest = hasSmallPieces ? 'small_pieces' : 'bytes';
     this.#owner.onRest(() => {
       this.#bytes = 0;
       this.#smallPieces = 0;
@@ -77,7 +76,6 @@ export class ReadPace {
 
   /** It rests no more, for example because others read it from now on. */
   end(): void {
-    this.#rests = false;
-    this.#merges = false;
+    this.#rest = undefined;
   }
 }

@@ -78,7 +78,7 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
     target: head.target,
     headers,
     rest: (resume, hasSmallPieces) => client.onRest(resume, hasSmallPieces),
-    onCoupled: (restReading) => (client.restReading = restReading),
+    onCoupled: (restReading) => (client.restCoupled = restReading),
   };
   responder.call = environment.upstream.upgrade(handshake, new PlainRelay(responder), (switched) => {
     http.deadline = Infinity;

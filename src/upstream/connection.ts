@@ -135,14 +135,14 @@ export class Connection implements UpstreamCall, BodyWriter {
   /** Sends a part of the streamed body. */
   write(chunk: Buffer, whenWritten?: () => void): boolean {
     const { socket } = this;
-    const isWritten = (error?: Error | null): void => {
+    const onWritten = (error?: Error | null): void => {
       whenWritten?.();
       this.#room.done(error);
     };
-    if (this.#call?.chunked !== true) return this.#room.count(socket.write(chunk, isWritten));
+    if (this.#call?.chunked !== true) return this.#room.count(socket.write(chunk, onWritten));
     socket.cork();
     socket.write(`${chunk.length.toString(16)}\r\n`, 'latin1');
-    socket.write(chunk, isWritten);
+    socket.write(chunk, onWritten);
     const hasRoom = socket.write('\r\n', 'latin1');
     socket.uncork();
     return this.#room.count(hasRoom);

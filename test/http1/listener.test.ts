@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts';
 import { floodWhileBlocked } from '../support/flood.ts';
 import { freePort } from '../support/free-port.ts';
 import { openRaw13 } from '../support/key-updates.ts';
-import { echo, startServer, TestServer } from '../support/http1.ts';
+import { echo, keepIn, startServer, TestServer } from '../support/http1.ts';
 import { settle } from '../support/turns.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
@@ -160,12 +160,7 @@ describe('a client that leaves', () => {
     ['resets the connection', (socket: { end(): void; resetAndDestroy(): void }) => socket.resetAndDestroy()],
   ])('and %s ends its exchange once', async (_name, leave) => {
     const open: ServerExchange[] = [];
-    const server = await startServer({
-      serve: (exchange, server) => {
-        exchange.handler = server.outcomes();
-        open.push(exchange);
-      },
-    });
+    const server = await startServer({ serve: keepIn(open) });
     const client = await openConnection(server.port);
     client.send(get);
     await eventually('the request arrives', () => open[0]);

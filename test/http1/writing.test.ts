@@ -3,7 +3,7 @@ import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { WriteRoom } from '../../src/http1/writing.ts';
 import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
-import { startServer } from '../support/http1.ts';
+import { keepIn, startServer } from '../support/http1.ts';
 
 /** Writes of which none is sent before `send`, and how often there was room again. */
 function startWrites() {
@@ -46,12 +46,7 @@ test('nobody is asked to write to a socket that has failed', () => {
 
 test('a response in small pieces waits for a client that does not read, although their bytes have room', async () => {
   const open: ServerExchange[] = [];
-  const server = await startServer({
-    serve: (exchange, own) => {
-      exchange.handler = own.outcomes();
-      open.push(exchange);
-    },
-  });
+  const server = await startServer({ serve: keepIn(open) });
   const client = await openConnection(server.port);
   client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   const exchange = await eventually('the request arrives', () => open[0]);

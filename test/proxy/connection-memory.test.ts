@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { duplexPair } from 'node:stream';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
+import { residentMemory } from '../../bench/cpu-time.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { startServe } from '../support/command.ts';
 import { eventually } from '../support/eventually.ts';
@@ -109,10 +110,6 @@ const plainKinds: Kinds = {
       filled(`${cipherTest}${credentials}\r\n`, (i) => `X-${i}: ${'b'.repeat(160)}\r\n`),
     ),
 };
-
-function residentMemory(pid: number): number {
-  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * kib;
-}
 
 const guide = readFileSync('docs/operators/capacity.md', 'utf8');
 const [, bound = '', securedBound = ''] =

@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { residentMemory } from '../../bench/cpu-time.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { startServe } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
@@ -42,9 +43,6 @@ async function fill(port: number): Promise<void> {
   tls.on('drain', goOn);
   goOn();
 }
-
-const residentMemory = (pid: number): number =>
-  Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1_024;
 
 test('a WebSocket whose two sides do not read takes no more than docs/operators/capacity.md says', async () => {
   const { cert, key } = createAuthority().issue('IP:127.0.0.1');

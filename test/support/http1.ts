@@ -106,6 +106,14 @@ export const echo: Serve = (exchange, server) => {
   });
 };
 
+/** Keeps exchanges open, for the test to respond. */
+export function keepIn(open: ServerExchange[]): Serve {
+  return (exchange, server) => {
+    exchange.handler = server.outcomes();
+    open.push(exchange);
+  };
+}
+
 /** Starts a listener that is closed when the test is over. */
 export async function startServer(
   options: Options = {},

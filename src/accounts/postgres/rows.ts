@@ -212,7 +212,12 @@ const latest = 8.64e15;
 
 /** When something was used last, undefined if that is no time: every serving role may write it, and must not make an account unreadable. */
 function readUse(value: number | null): number | undefined {
-  return typeof value === 'number' && Math.abs(value) <= latest ? value : undefined;
+  return isTime(value) ? value : undefined;
+}
+
+/** 'infinity' is read as a text. */
+function isTime(value: number | null): value is number {
+  return typeof value === 'number' && Math.abs(value) <= latest;
 }
 
 /** Reads the values of an account's row. Refuses a bad value under the account's id, never with the value itself. */
@@ -227,10 +232,9 @@ class Owner {
     throw new AccountsError('store_invalid', `account ${this.#id}: the ${what} cannot be used`, undefined, this.#id);
   }
 
-  /** 'infinity' is read as a text. */
   time(value: number | null, what: string): number | undefined {
     if (value === null) return undefined;
-    return typeof value === 'number' && Math.abs(value) <= latest ? value : this.refuse(what);
+    return isTime(value) ? value : this.refuse(what);
   }
 
   flag(value: boolean, what: string): boolean {

@@ -48,8 +48,8 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   #endRest: (() => void) | undefined;
   #hasTurn = false;
   #isHeldUp = false;
-  /** Has it rest, whoever reads it. */
-  restReading = (): void => this.http.rest();
+  /** Has the client of a WebSocket rest; undefined before the switch. */
+  restCoupled: (() => void) | undefined;
   readonly #all: ClientConnections;
 
   /** @param all its limits; it is counted there already */
@@ -99,7 +99,8 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     // Its own turn has come, and it must be read in it.
     if (this.#hasTurn) return;
     this.#isHeldUp = true;
-    this.restReading();
+    if (this.restCoupled === undefined) this.http.rest();
+    else this.restCoupled();
     this.#isHeldUp = false;
   }
 
