@@ -19,7 +19,7 @@ export interface ConnectionOwner {
   onUnasked(): void;
 }
 
-/** How many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
+/** At least so many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
 const remembered = 32;
 
 /** One connection to the upstream, for one request at a time. */
@@ -29,11 +29,10 @@ export class Connection implements UpstreamCall, BodyWriter {
   idleSince = Infinity;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
-  readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
-  /** The ids of the last requests before the current one, in any order, and their accounts. */
-  readonly #earlier: string[] = [];
-  readonly #accounts: string[] = [];
-  #sent = 0;
+  readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlierAccount(id) !== undefined);
+  /** The accounts of requests before the current one, by the requests' ids: of the last few, and of as many before those. */
+  #last = new Map<string, string>();
+  #beforeLast: ReadonlyMap<string, string> = this.#last;
   #call: Call | undefined;
   #bodySent = true;
   readonly #room = new WriteRoom(() => this.#onRoom());
@@ -59,8 +58,8 @@ export class Connection implements UpstreamCall, BodyWriter {
    * response to this one.
    */
   isAmbiguousFor({ id, account }: Call): boolean {
-    const index = this.#earlier.indexOf(id);
-    return index !== -1 && this.#accounts[index] !== account;
+    const earlier = this.#earlierAccount(id);
+    return earlier !== undefined && earlier !== account;
   }
 
   /** @param bytes may be overwritten after the call */
@@ -181,11 +180,16 @@ export class Connection implements UpstreamCall, BodyWriter {
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 
+  #earlierAccount(id: string): string | undefined {
+    return this.#last.get(id) ?? this.#beforeLast.get(id);
+  }
+
   #remember({ id, account }: Call): void {
-    const known = this.#earlier.indexOf(id);
-    const index = known === -1 ? this.#sent++ % remembered : known;
-    this.#earlier[index] = id;
-    this.#accounts[index] = account;
+    if (this.#last.size >= remembered) {
+      this.#beforeLast = this.#last;
+      this.#last = new Map();
+    }
+    this.#last.set(id, account);
   }
 
   #onEnd(call: Call): void {
