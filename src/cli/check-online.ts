@@ -1,5 +1,6 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
+import { testNotifications } from '../accounts/postgres/notification-test.ts';
 import { describeMissing } from '../accounts/postgres/rights.ts';
 import { takeSample, type CredentialsSample } from '../accounts/accounts.ts';
 import { Vault } from '../accounts/vault.ts';
@@ -63,6 +64,7 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
   }
   try {
     const inspection = await inspect(store.url, sampleSize, operators !== undefined);
+    await testNotifications(store.url);
     const sample = unwrapSample(inspection, new Vault(store.masterKeys));
     const tried = counted(sample.tried, 'account');
     const of = sample.tried === sampleSize ? `a sample of ${tried}` : tried;

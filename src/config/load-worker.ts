@@ -31,14 +31,16 @@ async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> 
   };
 }
 
-/** Reads the files. Another database than the one in force is tried before. */
+/** Reads the files. Another store than the one in force is tried before. */
 async function loadForSidecar({ file, env, running, unwrapped }: WorkerTask): Promise<LoadedFiles> {
   const loaded = loadFiles(file, env, running, unwrapped);
-  const { sidecar } = loaded;
+  const { sidecar, accounts } = loaded;
   if (running === undefined || !sidecar.ok || lockedKeys(loaded) !== undefined) return loaded;
-  const refusal = await tryStore(sidecar.value.store, running);
+  const inFile = accounts?.ok === true ? accounts.value.length : 0;
+  const refusal = await tryStore(sidecar.value.store, running, inFile);
   if (refusal === undefined) return loaded;
-  return { ...loadFiles(file, env, running, unwrapped, undefined, refusal), mayBecomeValid: true };
+  const refused = loadFiles(file, env, running, unwrapped, undefined, refusal.reason);
+  return refusal.mayEnd ? { ...refused, mayBecomeValid: true } : refused;
 }
 
 /** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */

@@ -18,7 +18,7 @@ const maxSettleTime = 500;
  * How often files are compared with their last versions, in milliseconds. Watching fails without a word if a folder is replaced or a
  * link above it swapped.
  */
-const pollInterval = 10_000;
+export const pollInterval = 10_000;
 
 /** A watched folder. It may be replaced by another one of the same name. */
 interface WatchedPath {

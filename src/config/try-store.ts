@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { inspect, unwrapSample } from '../accounts/postgres/inspect.ts';
+import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
+import { testNotifications } from '../accounts/postgres/notification-test.ts';
 import { Vault } from '../accounts/vault.ts';
 import type { StoredAccount } from '../accounts/store.ts';
 import type { StoreSettings } from './config.ts';
@@ -12,14 +13,31 @@ const sampleSize = 1_000;
 /** Milliseconds. Nothing else is reloaded meanwhile, such as a key that is revoked in the file in force. */
 const patience = 5_000;
 
+/** Why a store cannot replace the one in force. */
+export interface Refusal {
+  readonly reason: string;
+  /** Whether to try it again without a change of the files. */
+  readonly mayEnd: boolean;
+}
+
 /**
- * Why the database that new settings name cannot replace the store in force; undefined if it can. Merchants must not be moved to a database
- * that cannot be read, lose the master key of credentials that work now, or, in an outage, the cache that a store with other settings begins anew.
+ * Why the store that new settings name cannot replace the one in force; undefined if it can. Merchants must not be moved to a store without
+ * accounts, to a database that cannot be read or tells of no changes, lose the master key of credentials that work now, or, in an outage, the
+ * cache that a store with other settings begins anew.
+ *
+ * @param inFile the number of accounts in the new file, if the accounts come from one
  */
-export async function tryStore(next: StoreSettings, running: StoreSettings): Promise<string | undefined> {
-  if (next.type !== 'postgres') return undefined;
+export async function tryStore(
+  next: StoreSettings,
+  running: StoreSettings,
+  inFile: number,
+): Promise<Refusal | undefined> {
   // Then the running process keeps its store.
   if (isDeepStrictEqual(next, running)) return undefined;
+  if (next.type === 'file') {
+    const isSame = running.type === 'file' && running.file === next.file;
+    return isSame || inFile > 0 ? undefined : isEmpty('file');
+  }
   const isSame = running.type === 'postgres' && running.url === next.url;
   const keepsKeys = running.masterKeys.every(({ kcv, environment }) =>
     next.masterKeys.some((key) => key.kcv === kcv && key.environment === environment),
@@ -29,26 +47,41 @@ export async function tryStore(next: StoreSettings, running: StoreSettings): Pro
     const overdue = delay(patience, undefined, { signal: end.signal }).then(() => {
       throw new AccountsError('store_unavailable', `the database does not respond within ${patience / 1_000} seconds`);
     });
-    const inspection = await Promise.race([inspect(next.url, sampleSize), overdue]);
+    const inspection = await Promise.race([inspectForUse(next.url), overdue]);
     if (isSame && keepsKeys) return undefined;
-    // Nobody's key would work.
-    if (inspection.isEmpty) return 'the database has no accounts';
-    const after = new Vault(next.masterKeys);
-    const { noneUnwraps, failures } = unwrapSample(inspection, after);
-    // What works in a file is not known here.
-    if (noneUnwraps || failures.length === 0 || running.type === 'file') return failures[0];
-    const before = new Vault(running.masterKeys);
-    for (const account of inspection.sample) {
-      const failure = failureOf(account, after);
-      if (failure !== undefined && failureOf(account, before) === undefined) return `${failure}; it works now`;
-    }
-    return undefined;
+    if (inspection.isEmpty) return isEmpty('database');
+    const reason = credentialsFailure(inspection, next, running);
+    return reason === undefined ? undefined : { reason, mayEnd: true };
   } catch (error) {
-    if (error instanceof AccountsError) return error.message;
+    if (error instanceof AccountsError) return { reason: error.message, mayEnd: true };
     throw error;
   } finally {
     end.abort();
   }
+}
+
+/** Nobody's key would work. The first accounts may be part of a copy in progress: whoever makes it tells when it is complete. */
+function isEmpty(store: string): Refusal {
+  return { reason: `the ${store} has no accounts: reload when it has`, mayEnd: false };
+}
+
+async function inspectForUse(url: string): Promise<Inspection> {
+  const inspection = await inspect(url, sampleSize);
+  await testNotifications(url);
+  return inspection;
+}
+
+function credentialsFailure(inspection: Inspection, next: StoreSettings, running: StoreSettings): string | undefined {
+  const after = new Vault(next.masterKeys);
+  const { noneUnwraps, failures } = unwrapSample(inspection, after);
+  // What works in a file is not known here.
+  if (noneUnwraps || failures.length === 0 || running.type === 'file') return failures[0];
+  const before = new Vault(running.masterKeys);
+  for (const account of inspection.sample) {
+    const failure = failureOf(account, after);
+    if (failure !== undefined && failureOf(account, before) === undefined) return `${failure}; it works now`;
+  }
+  return undefined;
 }
 
 /** Why the credentials of an account cannot be unwrapped; undefined if they can. */

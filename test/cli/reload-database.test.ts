@@ -1,4 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { pollInterval } from '../../src/config/reload.ts';
 import { runCommand } from '../support/cli.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
@@ -125,14 +127,53 @@ describeWithPostgres('a reload that names', () => {
     await sidecar.untilEntries(refusal);
     expect(reasons(sidecar)).toEqual([expect.stringContaining('schema is at 0, needs ')]);
     expect(await charge()).toBe(200);
+    await postgres.psql(next, "INSERT INTO away.accounts VALUES ('globex', 'Globex', true)");
     await postgres.psql(next, 'ALTER SCHEMA away RENAME TO envelope_sidecar');
-    await sidecar.untilEntries(refusal, 2);
-    expect(reasons(sidecar).at(-1)).toContain('the database has no accounts');
-    expect(await charge()).toBe(200);
-    await postgres.psql(next, "INSERT INTO envelope_sidecar.accounts VALUES ('globex', 'Globex', true)");
     await sidecar.untilEntries('configuration reloaded');
     expect(await charge()).toBe(401);
-    expect(reasons(sidecar)).toHaveLength(2);
+    expect(reasons(sidecar)).toHaveLength(1);
+  });
+
+  test('a database without accounts is refused, also when a copy in progress has added the first ones', async () => {
+    const { folder, sidecar, charge } = await startEncrypting();
+    const next = await postgres.createDatabase();
+    folder.replace({ url: next });
+    await sidecar.untilEntries(refusal);
+    expect(reasons(sidecar)).toEqual([expect.stringContaining('the database has no accounts: reload when it has')]);
+    await postgres.psql(next, "INSERT INTO envelope_sidecar.accounts VALUES ('globex', 'Globex', true)");
+    // Longer than until the next poll.
+    await delay(pollInterval + 2_000);
+    expect(await charge()).toBe(200);
+    expect(sidecar.entries('configuration reloaded')).toEqual([]);
+    sidecar.signal('SIGHUP');
+    await sidecar.untilEntries('configuration reloaded');
+    expect(await charge()).toBe(401);
+  });
+
+  test('a file without accounts is refused', async () => {
+    const { folder, sidecar, charge, configure } = await startEncrypting();
+    const accounts = { file: 'accounts.yaml', masterKey: { file: 'master-key' } };
+    folder.replace({ 'accounts.yaml': { accounts: [] }, ...configure({ accounts }) });
+    await sidecar.untilEntries(refusal);
+    expect(reasons(sidecar)).toEqual([expect.stringContaining('the file has no accounts: reload when it has')]);
+    expect(await charge()).toBe(200);
+  });
+
+  test('a database whose notifications do not arrive is refused, and `check --online` says so', async () => {
+    const { folder, sidecar, charge, url } = await startEncrypting();
+    const pooler = await postgres.proxy(url);
+    pooler.swallowNotifications();
+    folder.replace({ url: pooler.url });
+    await sidecar.untilEntries(refusal);
+    const reason = 'notifications of the database do not arrive';
+    expect(reasons(sidecar)).toEqual([expect.stringContaining(reason)]);
+    expect(await charge()).toBe(200);
+    const checked = await runCommand(['check', '--online', '--config', folder.file('sidecar.yaml')]);
+    expect(checked.code).toBe(1);
+    expect(checked.stdout).toContain(reason);
+    pooler.mend();
+    await sidecar.untilEntries('configuration reloaded');
+    expect(await charge()).toBe(200);
   });
 
   test('a database that does not respond keeps the accounts of the file, in which a key is revoked', async () => {

@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
+import { AccountsError } from '../accounts-error.ts';
 import type { DirectoryState } from '../key-directory.ts';
 import type { AccountsDatabase, Accounts, CredentialsSample, DailyUses } from '../accounts.ts';
 import type { MasterKey } from '../master-key.ts';
@@ -112,7 +113,10 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   take(_accounts: readonly Account[]): void {}
 
   async sampleCredentials(): Promise<CredentialsSample> {
-    return unwrapSample(await inspect(this.#url, sampleSize), this.vault);
+    const inspection = await inspect(this.#url, sampleSize);
+    // Other connections may work without it, as through a transaction pooler or on a standby. Without it no key is looked up.
+    if (!this.state.connected) throw new AccountsError('store_unavailable', 'the connection for look-ups is not open');
+    return unwrapSample(inspection, this.vault);
   }
 
   dailyUses(keys: readonly string[], now: EpochMs): Promise<DailyUses> {

@@ -10,11 +10,8 @@ import type { LookupOutcome, Monitor } from './monitor.ts';
 import { toAccount, selectHolders, type HolderRow } from './rows.ts';
 import type { MonotonicMs } from '../../times.ts';
 
-/** The interval of heartbeats if there are no other queries. Milliseconds. */
+/** The interval of heartbeats. Milliseconds. */
 const heartbeat = 1_000;
-
-/** The number of the last change is read this often, in heartbeats, besides after each notification. */
-const beatsBetweenNumbers = 10;
 
 /** A hash that no key has. A heartbeat looks it up. */
 const noHash = '';
@@ -42,10 +39,10 @@ export class PostgresDirectory implements KeyDirectory {
   #changes = 0;
   /** Notifications that are not handled yet. */
   readonly #heard = new Set<string>();
-  /** The number of the last change that was seen, and whether to read it with the next query. */
+  /** The numbers of the last change that was seen, and of the last one without a notification; whether to read them with the next query. */
   #lastChange = 0;
-  #numberDue = false;
-  #beats = 0;
+  #lastUnannounced = 0;
+  #numbersDue = false;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;
@@ -68,7 +65,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   /** Connects; resolves when the first attempt has succeeded or failed. From then on a lost connection is reopened. */
   async open(): Promise<void> {
-    this.#heartbeat = setInterval(() => this.#listen(), heartbeat);
+    this.#heartbeat = setInterval(() => this.#beat(), heartbeat);
     await this.#connection.open();
   }
 
@@ -143,26 +140,35 @@ export class PostgresDirectory implements KeyDirectory {
     if (span === this.#cache.span && changes === this.#changes) {
       for (const hash of hashes) this.#keep(hash, entries.get(hash), read);
     }
-    if (this.#numberDue) await this.#readNumber();
+    if (this.#numbersDue) await this.#readNumbers();
     return entries;
   }
 
-  /** Reads the number of the last change: a lower one than before means that changes were lost. */
-  async #readNumber(): Promise<void> {
-    this.#numberDue = false;
+  /**
+   * Reads the numbers of the last changes: a lower one than before means that changes were lost, a higher one of those without a
+   * notification that any account may have changed.
+   */
+  async #readNumbers(): Promise<void> {
+    this.#numbersDue = false;
     const [row] = await this.#connection
-      .query<{ number: string }>({ name: 'last-change', text: 'SELECT envelope_sidecar.last_change() AS number' })
+      .query<{ last: string; unannounced: string }>({
+        name: 'last-changes',
+        text: 'SELECT envelope_sidecar.last_change() AS last, envelope_sidecar.last_unannounced() AS unannounced',
+      })
       .catch((error: unknown) => {
-        this.#numberDue = true;
+        this.#numbersDue = true;
         return this.#failed(error);
       });
-    const number = Number(row?.number);
-    if (number < this.#lastChange) {
-      this.#monitor.lost(this.#lastChange - number);
+    const last = Number(row?.last);
+    const unannounced = Number(row?.unannounced);
+    if (last < this.#lastChange) {
+      this.#monitor.lost(this.#lastChange - last);
       // The connection may have lived on.
       this.#cache.beginSpan();
     }
-    this.#lastChange = number;
+    if (unannounced > this.#lastUnannounced) this.#changed('*');
+    this.#lastChange = last;
+    this.#lastUnannounced = unannounced;
   }
 
   #toEntry(row: HolderRow, read: Reading): Entry {
@@ -188,7 +194,7 @@ export class PostgresDirectory implements KeyDirectory {
     // Notifications since the last connection may have been missed.
     this.#cache.beginSpan();
     this.#unconnected = false;
-    this.#numberDue = true;
+    this.#numbersDue = true;
     this.#monitor.connected();
     this.#announce(undefined);
   }
@@ -201,7 +207,7 @@ export class PostgresDirectory implements KeyDirectory {
 
   #changed(accounts: string): void {
     this.#changes += 1;
-    this.#numberDue = true;
+    this.#numbersDue = true;
     this.#loader.invalidate();
     // All notifications of one socket read are handled together: any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
@@ -227,12 +233,10 @@ export class PostgresDirectory implements KeyDirectory {
     throw error;
   }
 
-  /** Sends a heartbeat if the database has been silent for a while. Without a response the connection counts as lost. */
-  #listen(): void {
-    const { span } = this.#cache;
-    if (span === undefined) return;
-    this.#beats += 1;
-    if (this.#beats % beatsBetweenNumbers === 0) this.#numberDue = true;
-    if (this.#numberDue || this.#monotonic() - span.heardAt >= heartbeat) this.#refresh(noHash);
+  /** Sends a heartbeat, which also finds changes without a notification. Without a response the connection counts as lost. */
+  #beat(): void {
+    if (this.#cache.span === undefined) return;
+    this.#numbersDue = true;
+    this.#refresh(noHash);
   }
 }

@@ -29,6 +29,11 @@ export function isLocked(error: unknown): boolean {
 
 const lockNotAvailable = '55P03';
 
+/** Whether PostgreSQL's queue of notifications is full: the only limit of a program that a commit can meet. */
+export function isQueueFull(error: unknown): boolean {
+  return sqlState(error) === '54000';
+}
+
 const migrate = 'run "accounts migrate"';
 
 /** By the server's code or its first characters. The server's own messages may contain values from the statement. */

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool, QueryResultRow } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
 import { lockTimeout } from './clients.ts';
-import { accountsError, contended, isConnectionLost, isLocked, isLostRace } from './failures.ts';
+import { accountsError, contended, isConnectionLost, isLocked, isLostRace, isQueueFull } from './failures.ts';
 
 /** Carries out one statement and returns its rows. */
 export type Query = <R extends QueryResultRow>(text: string, values?: readonly unknown[]) => Promise<R[]>;
@@ -50,13 +50,15 @@ interface Work<T> {
  * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
 export async function transaction<T>(pool: Pool, work: Work<T>): Promise<T> {
+  let announced = true;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await once(pool, work);
+      return await once(pool, work, announced);
     } catch (error) {
       if (error instanceof LostRace) {
         if (attempt >= attempts) throw contended(error);
       } else if (!(error instanceof Failure)) throw error;
+      else if (announced && isUnannounceable(error)) announced = false;
       else if (isLocked(error.cause) && attempt < lockAttempts) await delay(lockPause);
       else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
     }
@@ -72,13 +74,24 @@ export class LostRace extends Error {
 
 /** An error of the database or its connection, as opposed to one that `work` throws. */
 class Failure extends Error {
-  constructor(cause: unknown) {
+  readonly atCommit: boolean;
+
+  constructor(cause: unknown, atCommit = false) {
     super('the database failed', { cause });
+    this.atCommit = atCommit;
   }
 }
 
 function fail(error: unknown): never {
   throw new Failure(error);
+}
+
+/**
+ * Whether the notification of a change has failed: any role may fill PostgreSQL's queue of them, or hold its lock for as long as it writes
+ * to it. The triggers have the meaning of a change without one.
+ */
+function isUnannounceable({ cause, atCommit }: Failure): boolean {
+  return atCommit && (isQueueFull(cause) || isLocked(cause));
 }
 
 /** A commit that was sent, of the transaction with this id. */
@@ -87,7 +100,7 @@ interface Commit<T> {
   readonly result: T;
 }
 
-async function once<T>(pool: Pool, work: Work<T>): Promise<T> {
+async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T> {
   const client = await pool.connect().catch(fail);
   // Without a listener, losing the connection between two statements would end the process.
   client.on('error', ignore);
@@ -98,6 +111,7 @@ async function once<T>(pool: Pool, work: Work<T>): Promise<T> {
   let lost = false;
   try {
     await run('BEGIN');
+    if (!announced) await run(`SET LOCAL envelope_sidecar.unannounced = 'on'`);
     const made = await work.run(run);
     // Null if nothing was written, so that a lost response does not matter. From here on it waits for commits, one of which notifies at a
     // time: to give up would be to do all again.
@@ -107,7 +121,9 @@ async function once<T>(pool: Pool, work: Work<T>): Promise<T> {
     );
     const result = (await work.finish?.(run, made)) ?? made;
     if (id !== null) commit = { id, result };
-    await run('COMMIT');
+    await client.query('COMMIT').catch((error: unknown) => {
+      throw new Failure(error, true);
+    });
     return result;
   } catch (error) {
     failure = error;

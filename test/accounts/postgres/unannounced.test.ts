@@ -1,0 +1,122 @@
+import { Client } from 'pg';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
+import { Operations } from '../../../src/accounts/operations.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { keyNamed, openDirectory, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
+
+const request = { actor: 'user:test' };
+const keyId = storedKey(keyNamed('acme')).id;
+
+/** How long a change without a notification may take to be seen: a heartbeat, and its query. */
+const soon = { timeout: 2_500, interval: 5 };
+
+describeWithPostgres('a change that cannot be announced', () => {
+  const postgres = usePostgres();
+
+  /** A database in which PostgreSQL reports its queue of notifications as full to this degree. */
+  async function createBusyDatabase(usage: number): Promise<string> {
+    const url = await postgres.createDatabase();
+    await postgres.psql(
+      url,
+      `SET allow_system_table_mods = on;
+        CREATE OR REPLACE FUNCTION pg_catalog.pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT ${usage}::float8'`,
+    );
+    return url;
+  }
+
+  /** A directory in which the key is cached. */
+  async function openCached(url: string) {
+    await put(openStore(url), storedAccount('acme'));
+    const { directory } = await openDirectory(url);
+    const hash = sha256Hex(keyNamed('acme'));
+    const find = async (): Promise<unknown> => directory.find(hash);
+    // A directory that begins takes the last change without a notification for a new one.
+    await vi.waitFor(async () => {
+      await find();
+      expect(directory.holds(hash)).toBe(true);
+    }, soon);
+    return { find };
+  }
+
+  const notifications = async (url: string): Promise<{ readonly heard: string[] }> => {
+    const client = new Client({ connectionString: url });
+    await client.connect();
+    onTestFinished(() => client.end());
+    const heard: string[] = [];
+    client.on('notification', ({ payload }) => heard.push(String(payload)));
+    await client.query('LISTEN envelope_sidecar_accounts');
+    return { heard };
+  };
+
+  test('is made if the queue of notifications is half full, and seen by sidecars', async () => {
+    const url = await createBusyDatabase(0.5);
+    const { find } = await openCached(url);
+    const { heard } = await notifications(url);
+    await postgres.psql(url, 'UPDATE envelope_sidecar.api_keys SET revoked_at = to_timestamp(9)');
+    await vi.waitFor(async () => expect(await find()).toMatchObject({ key: { revokedAt: 9_000 } }), soon);
+    expect(heard).toEqual([]);
+  });
+
+  test('is notified if less of the queue is full', async () => {
+    const url = await createBusyDatabase(0.49);
+    const { heard } = await notifications(url);
+    await put(openStore(url), storedAccount('acme'));
+    await vi.waitFor(() => expect(heard).toContain('acme'), soon);
+    const unannounced = await postgres.psql(url, 'SELECT envelope_sidecar.last_unannounced()');
+    expect(unannounced).toBe('0');
+  });
+
+  test('is found also after a thousand announced ones', async () => {
+    const url = await createBusyDatabase(0.5);
+    await put(openStore(url), storedAccount('acme'));
+    await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = false');
+    const unannounced = await postgres.psql(url, 'SELECT envelope_sidecar.last_unannounced()');
+    await postgres.psql(
+      url,
+      `SET allow_system_table_mods = on;
+        CREATE OR REPLACE FUNCTION pg_catalog.pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 0::float8'`,
+    );
+    await postgres.psql(
+      url,
+      `DO $$ BEGIN FOR i IN 1..2500 LOOP UPDATE envelope_sidecar.accounts SET active = (i % 2 = 0); END LOOP; END $$`,
+    );
+    expect(Number(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.changes'))).toBeLessThan(2_100);
+    expect(await postgres.psql(url, 'SELECT envelope_sidecar.last_unannounced()')).toBe(unannounced);
+  });
+
+  test('is made, and seen, while another transaction holds the lock of the queue', async () => {
+    const url = await postgres.createDatabase();
+    const { find } = await openCached(url);
+    const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
+    const database = new URL(url).pathname.slice(1);
+    // A commit that waits for a standby that there is not holds the locks of its transaction.
+    await postgres.psql(url, `ALTER DATABASE ${database} SET synchronous_commit = local`);
+    await postgres.psql(url, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`);
+    await postgres.psql(url, 'SELECT pg_reload_conf()');
+    onTestFinished(async () => {
+      await postgres.psql(url, 'ALTER SYSTEM RESET synchronous_standby_names');
+      await postgres.psql(url, 'SELECT pg_reload_conf()');
+    });
+    const holder = new Client({ connectionString: url });
+    await holder.connect();
+    await holder.query('SET synchronous_commit = on');
+    await holder.query('BEGIN');
+    await holder.query('CREATE TABLE held ()');
+    await holder.query('NOTIFY others');
+    let isCommitted = false;
+    const commit = holder.query('COMMIT').then(() => (isCommitted = true));
+    const isHeld = `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+    await expect.poll(() => postgres.psql(url, isHeld), soon).toBe('1');
+
+    await operations.revokeKey('acme', keyId, request);
+    await vi.waitFor(
+      async () => expect(await find()).toMatchObject({ key: { revokedAt: expect.any(Number) as number } }),
+      soon,
+    );
+    expect(isCommitted).toBe(false);
+    await postgres.psql(url, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`);
+    await commit;
+    await holder.end();
+  }, 20_000);
+});
