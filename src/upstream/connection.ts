@@ -19,7 +19,7 @@ export interface ConnectionOwner {
   onUnasked(): void;
 }
 
-/** At least so many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
+/** How many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
 const remembered = 32;
 
 /** One connection to the upstream, for one request at a time. */
@@ -29,10 +29,11 @@ export class Connection implements UpstreamCall, BodyWriter {
   idleSince = Infinity;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
-  readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlierAccount(id) !== undefined);
-  /** The accounts of requests before the current one, by the requests' ids: of the last few, and of as many before those. */
-  #last = new Map<string, string>();
-  #beforeLast: ReadonlyMap<string, string> = this.#last;
+  readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
+  /** The ids of the last requests before the current one, in any order, and their accounts. */
+  readonly #earlier: string[] = [];
+  readonly #accounts: string[] = [];
+  #sent = 0;
   #call: Call | undefined;
   #bodySent = true;
   readonly #room = new WriteRoom(() => this.#onRoom());
@@ -57,9 +58,8 @@ export class Connection implements UpstreamCall, BodyWriter {
    * Whether an earlier request of another account had the same id. Clients choose ids: a late response to that one would pass for the
    * response to this one.
    */
-  isAmbiguousFor({ id, account }: Call): boolean {
-    const earlier = this.#earlierAccount(id);
-    return earlier !== undefined && earlier !== account;
+  isAmbiguousFor({ id, idIsNew, account }: Call): boolean {
+    return !idIsNew && this.#earlier.some((earlier, i) => earlier === id && this.#accounts[i] !== account);
   }
 
   /** @param bytes may be overwritten after the call */
@@ -180,16 +180,10 @@ export class Connection implements UpstreamCall, BodyWriter {
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 
-  #earlierAccount(id: string): string | undefined {
-    return this.#last.get(id) ?? this.#beforeLast.get(id);
-  }
-
   #remember({ id, account }: Call): void {
-    if (this.#last.size >= remembered) {
-      this.#beforeLast = this.#last;
-      this.#last = new Map();
-    }
-    this.#last.set(id, account);
+    const index = this.#sent++ % remembered;
+    this.#earlier[index] = id;
+    this.#accounts[index] = account;
   }
 
   #onEnd(call: Call): void {
