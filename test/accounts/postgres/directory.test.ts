@@ -315,7 +315,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const before = monitor.queries;
     const begin = performance.now();
     let guesses = 0;
-    while (performance.now() - begin < 300) {
+    while (guesses < 3_000) {
       await Promise.all(
         Array.from({ length: 100 }, async () => directory.find(sha256Hex(keyNamed(`guess-${(guesses += 1)}`)))),
       );
@@ -323,7 +323,6 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const known = await directory.find(sha256Hex(keyNamed('acme')));
     const seconds = (performance.now() - begin) / 1_000;
     expect(known).toMatchObject({ account: { id: 'acme' } });
-    expect(guesses).toBeGreaterThan(1_000);
     expect(monitor.queries - before).toBeLessThanOrEqual(seconds * 200 + 2);
     expect(directory.state.unknown).toBeLessThanOrEqual(100);
   });
