@@ -48,7 +48,7 @@ ARG NODE_DIRECTORY=/usr/local/bin
 ARG REVISION
 LABEL org.opencontainers.image.title="envelope-sidecar" \
       org.opencontainers.image.description="An encryption sidecar for payment APIs" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="MIT"
 # `sidecar` and `node` are enough in hooks and by hand. One malloc arena: more of them keep the memory of large bodies.
