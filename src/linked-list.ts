@@ -23,6 +23,15 @@ export class LinkedList<T extends Linked<T>> {
     this.size += 1;
   }
 
+  /** Puts a member that is in no list before all others. */
+  addFirst(member: T): void {
+    member.next = this.first;
+    if (this.first === undefined) this.#last = member;
+    else this.first.previous = member;
+    this.first = member;
+    this.size += 1;
+  }
+
   /** Removes a member; without effect if it is not in this list. */
   remove(member: T): void {
     if (member.previous !== undefined) member.previous.next = member.next;

@@ -37,8 +37,17 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onRest'> {
 
 /** Calls back later. */
 export interface Queue {
-  add(start: () => void): unknown;
+  /** @returns withdraws it */
+  add(start: () => void): () => void;
 }
+
+/** Calls back in the next turn of the event loop. */
+export const nextTurn: Queue = {
+  add: (start) => {
+    const immediate = setImmediate(start);
+    return () => clearImmediate(immediate);
+  },
+};
 
 /** Bytes that are held while an exchange is open. Beyond, nothing is read, and TCP holds the client up. */
 const maxHeld = 16_384;

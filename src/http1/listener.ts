@@ -7,7 +7,8 @@ import { LinkedList } from '../linked-list.ts';
 import { onHandshakeFailures, tls, type OnHandshakeFailure } from '../tls.ts';
 import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
 import { ServerConnection, type ConnectionOwner } from './connection.ts';
-import type { Queue } from './incoming.ts';
+import { whenHelloArrives } from './hello.ts';
+import { nextTurn, type Queue } from './incoming.ts';
 import { readAsStream, readInto, readLength, startReading, stopReading } from './reading.ts';
 import { PieceBuffers } from './piece-buffers.ts';
 import { limitTlsWork, maxHandshakeSize } from './tls-work.ts';
@@ -67,7 +68,8 @@ export class Listener implements ConnectionOwner {
   readonly #sweep: NodeJS.Timeout;
   /** Connections whose TLS handshake is not complete, by both ends: a port may be connected to several addresses of this machine. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  /** Those of them that wait for their turn. */
+  /** Those of them whose handshake has begun, and those that wait for their turn in it. */
+  readonly #begun = new WeakSet<ServerConnection>();
   readonly #resting = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
 
@@ -76,7 +78,7 @@ export class Listener implements ConnectionOwner {
     this.#accept = accept;
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
     this.#clock = options.clock;
-    this.#handshakes = options.handshakes ?? { add: setImmediate };
+    this.#handshakes = options.handshakes ?? nextTurn;
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
     this.server = createServer(socketOptions, (socket) => this.#open(socket));
     this.#others = Array.from({ length: sockets - 1 }, () => {
@@ -158,7 +160,8 @@ export class Listener implements ConnectionOwner {
 
   restHandshake(connection: ServerConnection): void {
     const { socket, handler } = connection;
-    if (handler === undefined || this.#resting.has(connection)) return;
+    // Before it begins, only a turn of its own has anything read.
+    if (handler === undefined || !this.#begun.has(connection) || this.#resting.has(connection)) return;
     this.#resting.add(connection);
     // Small records may follow the end of the handshake at once.
     stopReading(socket);
@@ -187,17 +190,29 @@ export class Listener implements ConnectionOwner {
   }
 
   /** Has handshakes begin in turns: each takes milliseconds, and thousands of clients may send their first bytes at once. */
-  #beginHandshake(socket: Socket): void {
-    socket.once('readable', () => {
-      if (socket.readableLength === 0) socket.destroy();
-      else this.#handshakes.add(() => void (socket.destroyed || this.#tlsServer?.emit('connection', socket)));
+  #beginHandshake(socket: Socket, connection: ServerConnection): void {
+    whenHelloArrives(socket, (isTls) => {
+      if (!isTls) {
+        this.#handshakeFailed('not_tls', socket.remoteAddress);
+        socket.destroy();
+        return;
+      }
+      const withdraw = this.#handshakes.add(() => {
+        this.#begun.add(connection);
+        this.#tlsServer?.emit('connection', socket);
+      });
+      socket.once('close', withdraw);
     });
+    const onLeave = (): void => {
+      if (!this.#begun.has(connection) && socket.bytesRead > 0) this.#handshakeFailed('client_left', socket.remoteAddress);
+    };
+    socket.once('end', onLeave).once('error', onLeave);
   }
 
   #awaitHandshake(socket: Socket, connection: ServerConnection): void {
     const ends = formatEndpoints(socket);
     this.#handshaking.set(ends, connection);
-    this.#beginHandshake(socket);
+    this.#beginHandshake(socket, connection);
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
       if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);

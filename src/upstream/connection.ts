@@ -1,11 +1,14 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
+import type { Queue } from '../http1/incoming.ts';
 import { maxPerTurn } from '../http1/read-pace.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
 import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
+  /** Where a connection that has sent much waits before it is read on. */
+  readonly reading: Queue;
   /**
    * The connection may carry another request.
    *
@@ -18,6 +21,9 @@ export interface ConnectionOwner {
   /** The upstream has sent bytes that nobody asked for. */
   onUnasked(): void;
 }
+
+/** The bytes that take as long to read as a line of a chunk does. */
+const bytesOfLine = 128;
 
 /** How many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
 const remembered = 32;
@@ -38,9 +44,9 @@ export class Connection implements UpstreamCall, BodyWriter {
   #bodySent = true;
   readonly #room = new WriteRoom(() => this.#onRoom());
   #paused = false;
-  /** Bytes that were read since it left the rest of a turn to others, and whether it does. */
+  /** Bytes that were read since it waited for its turn, and what withdraws it from there. */
   #sinceYield = 0;
-  #yields = false;
+  #endYield: (() => void) | undefined;
   #cause = 'ECONNCLOSED';
 
   /** @param socket connected */
@@ -72,8 +78,9 @@ export class Connection implements UpstreamCall, BodyWriter {
     } else if (outcome !== 'more') {
       this.#cause = outcome;
       this.socket.destroy();
-    } else if ((this.#sinceYield += bytes.length) >= maxPerTurn) {
-      this.#yield();
+    } else {
+      this.#sinceYield += bytes.length + bytesOfLine * this.#reader.lines;
+      if (this.#sinceYield >= maxPerTurn && this.#endYield === undefined) this.#yield();
     }
   }
 
@@ -111,15 +118,14 @@ export class Connection implements UpstreamCall, BodyWriter {
 
   resume(): void {
     this.#paused = false;
-    if (!this.#yields) this.socket.resume();
+    if (this.#endYield === undefined) this.socket.resume();
   }
 
   #yield(): void {
     this.#sinceYield = 0;
-    this.#yields = true;
     this.socket.pause();
-    setImmediate(() => {
-      this.#yields = false;
+    this.#endYield = this.#owner.reading.add(() => {
+      this.#endYield = undefined;
       if (!this.#paused) this.socket.resume();
     });
   }
@@ -171,6 +177,7 @@ export class Connection implements UpstreamCall, BodyWriter {
   }
 
   #onClose(): void {
+    this.#endYield?.();
     this.#owner.onClosed(this);
     const call = this.#call;
     this.#call = undefined;

@@ -1,5 +1,6 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Settings, UpstreamTarget } from '../config/config.ts';
+import { nextTurn, type Queue } from '../http1/incoming.ts';
 import { readLength } from '../http1/reading.ts';
 import { Call, type ResponseHandler, type UpstreamCall, type UpstreamRequest } from './call.ts';
 import { parseAddress, connect, type UpstreamAddress } from './connect.ts';
@@ -25,6 +26,7 @@ type OnUnasked = (isNew: boolean) => void;
 
 /** The payment core of one environment, over HTTP/1.1 on keep-alive connections, one request at a time on each. */
 export class Upstream implements ConnectionOwner {
+  readonly reading: Queue;
   readonly #address: UpstreamAddress;
   readonly #connectTimeout: number;
   readonly #onUnasked: OnUnasked;
@@ -40,8 +42,12 @@ export class Upstream implements ConnectionOwner {
   readonly #sweep: NodeJS.Timeout;
   #closed = false;
 
-  /** @param connectTimeout milliseconds for TCP and TLS together */
-  constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked) {
+  /**
+   * @param connectTimeout milliseconds for TCP and TLS together
+   * @param reading where connections that have sent much wait before they are read on
+   */
+  constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked, reading: Queue = nextTurn) {
+    this.reading = reading;
     this.#onUnasked = onUnasked;
     this.#address = parseAddress(target);
     this.#connectTimeout = connectTimeout;
@@ -177,10 +183,17 @@ export class Upstream implements ConnectionOwner {
 /** The upstreams in use. One with unchanged settings keeps its connections. */
 export class Upstreams {
   readonly #onUnasked: (environment: EnvironmentName, isNew: boolean) => void;
+  /** As of `Upstream`: an environment's keep each other waiting, not those of the other one. */
+  readonly #createQueue: () => Queue;
+  readonly #reading = new Map<EnvironmentName, Queue>();
   #inUse: ReadonlyMap<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }> = new Map();
 
-  constructor(onUnasked: (environment: EnvironmentName, isNew: boolean) => void) {
+  constructor(
+    onUnasked: (environment: EnvironmentName, isNew: boolean) => void,
+    createQueue: () => Queue = () => nextTurn,
+  ) {
     this.#onUnasked = onUnasked;
+    this.#createQueue = createQueue;
   }
 
   /** Uses the upstreams of a configuration. The previous ones are not closed, because requests in flight may still use them. */
@@ -191,7 +204,9 @@ export class Upstreams {
         const before = this.#inUse.get(name);
         if (before?.settings === settings) return [name, before];
         const onUnasked: OnUnasked = (isNew) => this.#onUnasked(name, isNew);
-        return [name, { settings, upstream: new Upstream(target, timeouts.connect, onUnasked) }];
+        const reading = this.#reading.get(name) ?? this.#createQueue();
+        this.#reading.set(name, reading);
+        return [name, { settings, upstream: new Upstream(target, timeouts.connect, onUnasked, reading) }];
       }),
     );
     return new Map([...this.#inUse].map(([name, { upstream }]) => [name, upstream]));

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { connect as connectPlain, type AddressInfo } from 'node:net';
+import { connect as connectPlain, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import { Listener } from '../../src/http1/listener.ts';
+import type { HandshakeFault } from '../../src/tls.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -14,6 +15,7 @@ async function start() {
   const limits = { maxHeadSize: 16_384, maxFields: 100 };
   const times = { headTimeout: 60_000, idleTimeout: 60_000, lingerTimeout: 60_000 };
   const handshakes: (() => void)[] = [];
+  const failures: HandshakeFault[] = [];
   const resting: (() => void)[] = [];
   const connections: ServerConnection[] = [];
   const { server } = new Listener(
@@ -21,7 +23,13 @@ async function start() {
       limits: { ...limits, ...times },
       tls: { cert, key },
       clock: Date.now,
-      handshakes: { add: (begin) => handshakes.push(begin) },
+      handshakes: {
+        add: (begin) => {
+          handshakes.push(begin);
+          return () => void handshakes.splice(handshakes.indexOf(begin), 1);
+        },
+      },
+      onHandshakeFailure: (fault) => void failures.push(fault),
     },
     (connection) => {
       connections.push(connection);
@@ -44,7 +52,28 @@ async function start() {
     onTestFinished(() => void client.destroy());
     return client;
   };
-  return { port, open, handshakes, resting, connections };
+  return { port, open, handshakes, failures, resting, connections };
+}
+
+async function connectRaw(port: number): Promise<Socket> {
+  const client = connectPlain(port, '127.0.0.1').on('error', () => {});
+  onTestFinished(() => void client.destroy());
+  await once(client, 'connect');
+  return client;
+}
+
+/** The first record of a client. */
+async function recordHello(): Promise<Buffer> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const accepted = once(server, 'connection') as Promise<[Socket]>;
+  const client = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' }).on('error', () => {});
+  onTestFinished(() => void client.destroy());
+  const [socket] = await accepted;
+  const [hello] = (await once(socket, 'data')) as [Buffer];
+  socket.destroy();
+  return hello;
 }
 
 async function turns(): Promise<void> {
@@ -65,20 +94,75 @@ test('a handshake begins in its turn, whatever has arrived before', async () => 
 });
 
 test('a client that leaves before its first byte, or its turn, begins none', async () => {
-  const { port, open, handshakes, connections } = await start();
+  const { port, handshakes, failures, connections } = await start();
   const silent = connectPlain(port, '127.0.0.1');
   await once(silent, 'connect');
   await eventually('it is accepted', () => connections.length === 1);
   silent.end();
   await eventually('it is closed', () => connections[0]?.socket.destroyed === true);
   expect(handshakes).toEqual([]);
-  const leaving = open();
+  const leaving = await connectRaw(port);
+  leaving.write(await recordHello());
   await eventually('it waits', () => handshakes.length === 1);
-  leaving.destroy();
-  connections[1]?.destroy();
-  handshakes[0]?.();
-  await turns();
+  leaving.resetAndDestroy();
+  await eventually('it waits no more', () => handshakes.length === 0);
   expect(connections[1]?.socket.destroyed).toBe(true);
+  expect(failures).toEqual(['client_left']);
+});
+
+test('a handshake takes no turn before its first record is complete, however it arrives', async () => {
+  const { port, handshakes, connections } = await start();
+  const client = await connectRaw(port);
+  const received: Buffer[] = [];
+  client.on('data', (bytes: Buffer) => received.push(bytes));
+  const hello = await recordHello();
+  for (const byte of hello.subarray(0, -1)) {
+    client.write(Buffer.of(byte));
+    await nextTurn();
+  }
+  await eventually('all of it was read', () => connections[0]?.socket.bytesRead === hello.length - 1);
+  await turns();
+  expect(handshakes).toHaveLength(0);
+  client.write(hello.subarray(-1));
+  await eventually('it waits', () => handshakes.length === 1);
+  handshakes[0]?.();
+  // A record of a handshake: the server's hello.
+  await eventually('it is answered', () => Buffer.concat(received)[0] === 22);
+});
+
+test.each([
+  ['plain HTTP', Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n')],
+  ['another type of record', Buffer.of(23, 3, 1, 0, 5)],
+  ['another major version', Buffer.of(22, 2, 1, 0, 5)],
+  ['a record that is too long', Buffer.of(22, 3, 1, 0x40, 1)],
+])('%s is no TLS, and takes no turn', async (_, bytes) => {
+  const { port, handshakes, failures } = await start();
+  const client = await connectRaw(port);
+  const closed = once(client, 'close');
+  client.resume().write(bytes);
+  await closed;
+  expect(failures).toEqual(['not_tls']);
+  expect(handshakes).toEqual([]);
+});
+
+test('a client that leaves within the header of its first record is closed', async () => {
+  const { port, handshakes, failures, connections } = await start();
+  const client = await connectRaw(port);
+  client.end(Buffer.of(22, 3, 1));
+  await eventually('it is closed', () => connections[0]?.socket.destroyed === true);
+  expect(handshakes).toEqual([]);
+  expect(failures).toEqual(['client_left']);
+});
+
+test('a client whose handshake has not begun does not rest', async () => {
+  const { open, handshakes, resting, connections } = await start();
+  const client = open();
+  await eventually('it waits', () => handshakes.length === 1);
+  connections[0]?.rest();
+  expect(resting).toEqual([]);
+  handshakes[0]?.();
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  expect(String((await once(client, 'data'))[0])).toContain('served');
 });
 
 test('a client that rests in its handshake is read when its turn has come', async () => {

@@ -32,6 +32,8 @@ export class BodyReader {
   piece: Buffer | undefined;
   /** The position behind the bytes that the last read has taken. */
   next = 0;
+  /** The lines of chunks that the last read has taken; a long one counts as many. */
+  lines = 0;
 
   /** @param text holds nothing whenever a body begins */
   constructor(text: HeldText) {
@@ -57,15 +59,15 @@ export class BodyReader {
   read(bytes: Buffer, at: number, lines = Infinity): 'more' | 'end' | BodyFault {
     this.piece = undefined;
     this.next = at;
-    let left = lines;
+    this.lines = 0;
     let fault: BodyFault | undefined;
-    while (fault === undefined && this.#state !== 'end' && this.next < bytes.length && left > 0) {
+    while (fault === undefined && this.#state !== 'end' && this.next < bytes.length && this.lines < lines) {
       if (this.#state === 'data') {
         this.#readData(bytes);
       } else if (this.#readShortLine(bytes)) {
-        left -= 1;
+        this.lines += 1;
       } else {
-        left -= longLine;
+        this.lines += longLine;
         fault = this.#readLine(bytes);
       }
     }

@@ -64,6 +64,11 @@ export class ResponseReader {
     this.keepAlive = undefined;
   }
 
+  /** The lines of chunks that were read last, as `BodyReader` counts them. */
+  get lines(): number {
+    return this.#body.lines;
+  }
+
   /** Reports nothing more of this response. */
   stop(): void {
     this.#events = undefined;

@@ -46,7 +46,9 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   #left = false;
   /** Withdraws it from where it rests. */
   #endRest: (() => void) | undefined;
-  #hasTurn = false;
+  /** Whether its turn has come, and lasts until it was read: of its own, or as one of those held up. */
+  #turn: 'own' | 'batch' | undefined;
+  #endTurn: NodeJS.Immediate | undefined;
   #isHeldUp = false;
   /** Has the client of a WebSocket rest; undefined before the switch. */
   restCoupled: (() => void) | undefined;
@@ -95,9 +97,13 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     if (hasSmallPieces) this.#claim.turns.holdUpOthers(this);
   }
 
-  holdUp(): void {
-    // Its own turn has come, and it must be read in it.
-    if (this.#hasTurn) return;
+  get isInBatch(): boolean {
+    return this.#turn === 'batch';
+  }
+
+  holdUp(isBatchBroken: boolean): void {
+    // Its turn has come, and it must be read in it.
+    if (this.#turn === 'own' || (this.#turn === 'batch' && !isBatchBroken)) return;
     this.#isHeldUp = true;
     if (this.restCoupled === undefined) this.http.rest();
     else this.restCoupled();
@@ -191,13 +197,18 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   /** Waits until it may be read again. */
   rest(resume: () => void, hasSmallPieces: boolean): void {
     const { smallPieces, bytes, heldUp } = this.#claim.turns;
-    const queue = this.#isHeldUp ? heldUp : hasSmallPieces ? smallPieces : bytes;
-    this.#endRest = queue.add(() => {
-      this.#hasTurn = true;
-      // After the next poll.
-      setImmediate(() => (this.#hasTurn = false));
-      resume();
-    });
+    const isHeldUp = this.#isHeldUp;
+    const queue = isHeldUp ? heldUp : hasSmallPieces ? smallPieces : bytes;
+    this.#endRest = queue.add(
+      () => {
+        this.#turn = isHeldUp ? 'batch' : 'own';
+        clearImmediate(this.#endTurn);
+        // After the next poll.
+        this.#endTurn = setImmediate(() => (this.#turn = undefined));
+        resume();
+      },
+      isHeldUp && this.isInBatch,
+    );
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */

@@ -19,10 +19,15 @@ export class WaitQueue {
     return this.#waiting.size;
   }
 
-  /** @param start must not throw. @returns a function that withdraws the work */
-  add(start: () => void): () => void {
+  /**
+   * @param start must not throw
+   * @param isFirst whether it goes before what waits
+   * @returns a function that withdraws the work
+   */
+  add(start: () => void, isFirst = false): () => void {
     const work = new WaitingWork(start);
-    this.#waiting.add(work);
+    if (isFirst) this.#waiting.addFirst(work);
+    else this.#waiting.add(work);
     return () => this.#waiting.remove(work);
   }
 
@@ -91,9 +96,9 @@ export class TickQueue {
   }
 
   /** Runs a piece of work in a later turn. @see WaitQueue.add */
-  add(start: () => void): () => void {
+  add(start: () => void, isFirst = false): () => void {
     this.#schedule();
-    return this.#waiting.add(start);
+    return this.#waiting.add(start, isFirst);
   }
 
   /**
@@ -136,10 +141,15 @@ export class TickQueue {
  */
 export const startedInTurn = 8;
 
+/** Connections to an upstream that are read on in a turn, because they have sent much: half a megabyte, or 4,000 chunks. */
+export const readOnInTurn = 2;
+
 /** A client, as far as it is read. */
 interface Reader {
-  /** Has it wait for its turn. */
-  holdUp(): void;
+  /** Whether it is one of those held up whose turn has come. */
+  readonly isInBatch: boolean;
+  /** Has it wait for its turn. @param isBatchBroken whether also if it is in the batch: then it goes first in the next turn */
+  holdUp(isBatchBroken: boolean): void;
 }
 
 /** Where those who wait together wait for a turn of the event loop. */
@@ -151,8 +161,11 @@ export class Turns {
   /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
   readonly smallPieces = new TickQueue(1);
   readonly bytes = new TickQueue(4);
-  /** Clients that only wait because others have sent many small pieces. */
-  readonly heldUp = new TickQueue(2);
+  /**
+   * Clients that only wait because others have sent many small pieces. Most have sent nothing and cost nothing. Of those that have, the first
+   * one with many small pieces has the rest of its batch wait again.
+   */
+  readonly heldUp = new TickQueue(64);
   #isHoldingUp = false;
 
   constructor(requests = new TickQueue(startedInTurn)) {
@@ -167,7 +180,8 @@ export class Turns {
     // Each of those calls this.
     if (this.#isHoldingUp) return;
     this.#isHoldingUp = true;
-    for (const reader of this.readers) if (reader !== than) reader.holdUp();
+    const { isInBatch } = than;
+    for (const reader of this.readers) if (reader !== than) reader.holdUp(isInBatch);
     this.#isHoldingUp = false;
   }
 }
