@@ -204,7 +204,8 @@ export class Listener implements ConnectionOwner {
       socket.once('close', withdraw);
     });
     const onLeave = (): void => {
-      if (!this.#begun.has(connection) && socket.bytesRead > 0) this.#handshakeFailed('client_left', socket.remoteAddress);
+      if (!this.#begun.has(connection) && socket.bytesRead > 0)
+        this.#handshakeFailed('client_left', socket.remoteAddress);
     };
     socket.once('end', onLeave).once('error', onLeave);
   }

@@ -39,9 +39,9 @@ export class PostgresDirectory implements KeyDirectory {
   #changes = 0;
   /** Notifications that are not handled yet. */
   readonly #heard = new Set<string>();
-  /** The numbers of the last change that was seen, and of the last one without a notification; whether to read them with the next query. */
+  /** The number of the last change that was seen, and which ones were without a notification; whether to read both with the next query. */
   #lastChange = 0;
-  #lastUnannounced = 0;
+  #unannounced = '';
   #numbersDue = false;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
@@ -145,30 +145,29 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   /**
-   * Reads the numbers of the last changes: a lower one than before means that changes were lost, a higher one of those without a
-   * notification that any account may have changed.
+   * Reads the number of the last change: a lower one than before means that changes were lost. If others were without a notification than
+   * before, any account may have changed.
    */
   async #readNumbers(): Promise<void> {
     this.#numbersDue = false;
     const [row] = await this.#connection
       .query<{ last: string; unannounced: string }>({
         name: 'last-changes',
-        text: 'SELECT envelope_sidecar.last_change() AS last, envelope_sidecar.last_unannounced() AS unannounced',
+        text: 'SELECT envelope_sidecar.last_change() AS last, envelope_sidecar.unannounced_changes() AS unannounced',
       })
       .catch((error: unknown) => {
         this.#numbersDue = true;
         return this.#failed(error);
       });
     const last = Number(row?.last);
-    const unannounced = Number(row?.unannounced);
     if (last < this.#lastChange) {
       this.#monitor.lost(this.#lastChange - last);
       // The connection may have lived on.
       this.#cache.beginSpan();
     }
-    if (unannounced > this.#lastUnannounced) this.#changed('*');
+    if (row?.unannounced !== this.#unannounced) this.#changed('*');
     this.#lastChange = last;
-    this.#lastUnannounced = unannounced;
+    this.#unannounced = row?.unannounced ?? '';
   }
 
   #toEntry(row: HolderRow, read: Reading): Entry {

@@ -27,7 +27,7 @@ import { pages } from './pages.ts';
 import { olderWriters } from './rights.ts';
 import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersions, type AccountRow } from './rows.ts';
 import { chainOlder, isRecorded, olderLines, record, trailLines } from './trail.ts';
-import { query, transaction, type Query } from './transaction.ts';
+import { Announcing, query, transaction, type Query, type Work } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 import type { EpochMs } from '../../times.ts';
 
@@ -52,6 +52,7 @@ export class PostgresStore implements Store {
   readonly changedAtOnce = 50;
   readonly #url: string;
   readonly #trail: TrailOptions;
+  readonly #announcing = new Announcing();
   readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
 
   /** @param url `postgres://…`; connections are opened on demand */
@@ -122,12 +123,13 @@ export class PostgresStore implements Store {
       }
       return { outcome: 'changed', result: decision.result, appended: [], events: decision.events };
     };
-    const { events: _, ...changed } = await transaction(await this.#connections(purpose), {
+    const work: Work<Awaited<ReturnType<typeof make>>> = {
       run: make,
       finish: async (run, made) =>
         made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
       isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
-    });
+    };
+    const { events: _, ...changed } = await this.#transaction(purpose, work);
     return changed;
   }
 
@@ -143,7 +145,7 @@ export class PostgresStore implements Store {
       }
     }
     const total = { ...event, details: { ...event.details, accounts } };
-    const appended = await transaction(await this.#connections('bulk'), {
+    const appended = await this.#transaction('bulk', {
       run: (run) => record(run, [total], this.#trail),
       isStored: isRecorded,
     });
@@ -175,7 +177,7 @@ export class PostgresStore implements Store {
 
   /** Rewrites a few accounts as they are now. Returns the number of changed ones. */
   async #rewrite(ids: readonly string[], rewrite: (account: StoredAccount) => StoredAccount): Promise<number> {
-    return transaction(await this.#connections('bulk'), {
+    return this.#transaction('bulk', {
       run: async (run) => {
         const { existing, versions } = await lockAccounts(run, ids);
         const before = [...existing.values()];
@@ -188,6 +190,10 @@ export class PostgresStore implements Store {
         return ![...existing.values()].some((account) => isChangedBy(rewrite, account));
       },
     });
+  }
+
+  async #transaction<T>(purpose: Purpose, work: Work<T>): Promise<T> {
+    return transaction(await this.#connections(purpose), work, this.#announcing);
   }
 
   #query(purpose: Purpose): Query {

@@ -17,6 +17,26 @@ const attempts = 5;
 const lockAttempts = 10;
 const lockPause = 400;
 
+/**
+ * How long a commit waits for PostgreSQL's lock of the notifications, which another commit holds for milliseconds, and how long after that no
+ * change is announced: it would wait as long, and all others behind it.
+ */
+const announcePatience = '300ms';
+const unannouncedTime = 10_000;
+
+/** Whether changes are announced. Shared by all that are made in the same database. */
+export class Announcing {
+  #pausedUntil = -Infinity;
+
+  get isOn(): boolean {
+    return performance.now() >= this.#pausedUntil;
+  }
+
+  pause(): void {
+    this.#pausedUntil = performance.now() + unannouncedTime;
+  }
+}
+
 /** How often the outcome of a commit is queried after its response was lost, and the milliseconds between queries. */
 const inquiries = 50;
 const inquiryInterval = 100;
@@ -35,7 +55,7 @@ export async function query<R extends QueryResultRow>(
 }
 
 /** What a transaction does. */
-interface Work<T> {
+export interface Work<T> {
   run(query: Query): Promise<T>;
   /** Called immediately before the commit with what `run` has returned. */
   finish?(query: Query, result: T): Promise<T>;
@@ -49,16 +69,15 @@ interface Work<T> {
  *
  * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
-export async function transaction<T>(pool: Pool, work: Work<T>): Promise<T> {
-  let announced = true;
+export async function transaction<T>(pool: Pool, work: Work<T>, announcing = new Announcing()): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await once(pool, work, announced);
+      return await once(pool, work, announcing.isOn);
     } catch (error) {
       if (error instanceof LostRace) {
         if (attempt >= attempts) throw contended(error);
       } else if (!(error instanceof Failure)) throw error;
-      else if (announced && isUnannounceable(error)) announced = false;
+      else if (isUnannounceable(error) && attempt < attempts) announcing.pause();
       else if (isLocked(error.cause) && attempt < lockAttempts) await delay(lockPause);
       else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
     }
@@ -121,7 +140,8 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
     );
     const result = (await work.finish?.(run, made)) ?? made;
     if (id !== null) commit = { id, result };
-    await client.query('COMMIT').catch((error: unknown) => {
+    const patience = announced ? `SET LOCAL lock_timeout = '${announcePatience}'; ` : '';
+    await client.query(`${patience}COMMIT`).catch((error: unknown) => {
       throw new Failure(error, true);
     });
     return result;

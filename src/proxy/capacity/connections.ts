@@ -199,16 +199,13 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     const { smallPieces, bytes, heldUp } = this.#claim.turns;
     const isHeldUp = this.#isHeldUp;
     const queue = isHeldUp ? heldUp : hasSmallPieces ? smallPieces : bytes;
-    this.#endRest = queue.add(
-      () => {
-        this.#turn = isHeldUp ? 'batch' : 'own';
-        clearImmediate(this.#endTurn);
-        // After the next poll.
-        this.#endTurn = setImmediate(() => (this.#turn = undefined));
-        resume();
-      },
-      isHeldUp && this.isInBatch,
-    );
+    this.#endRest = queue.add(() => {
+      this.#turn = isHeldUp ? 'batch' : 'own';
+      clearImmediate(this.#endTurn);
+      // After the next poll.
+      this.#endTurn = setImmediate(() => (this.#turn = undefined));
+      resume();
+    }, isHeldUp && this.isInBatch);
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */

@@ -141,7 +141,7 @@ export class TickQueue {
  */
 export const startedInTurn = 8;
 
-/** Connections to an upstream that are read on in a turn, because they have sent much: half a megabyte, or 4,000 chunks. */
+/** Connections to an upstream that are read on in a turn, because they have sent much: half a megabyte, or two thousand chunks. */
 export const readOnInTurn = 2;
 
 /** A client, as far as it is read. */

@@ -1,0 +1,60 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { Upstream } from '../../src/upstream/upstream.ts';
+import { ask } from '../support/ask-upstream.ts';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { eventually } from '../support/eventually.ts';
+import { targetOf } from '../support/sidecar.ts';
+
+const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+/** Two lines, of its head and of its end. */
+const tinyChunk = '1\r\na\r\n';
+
+/** An upstream that answers with a body in chunks, and what waits there to be read on. */
+async function start(body: string) {
+  const core = await startByteUpstream(({ socket }) => void socket.write(`${head}${body}`));
+  const waiting: (() => void)[] = [];
+  const reading = {
+    add: (readOn: () => void) => {
+      waiting.push(readOn);
+      return () => void waiting.splice(waiting.indexOf(readOn), 1);
+    },
+  };
+  const upstream = new Upstream(targetOf(core.origin), 1_000, () => {}, reading);
+  onTestFinished(() => upstream.close());
+  return { core, upstream, waiting };
+}
+
+test('a connection that has sent many chunks, or much, is not read on before its turn', async () => {
+  for (const body of [tinyChunk.repeat(20_000), `80000\r\n${'a'.repeat(0x80000)}\r\n`]) {
+    const { upstream, waiting } = await start(`${body}0\r\n\r\n`);
+    const { outcome } = ask(upstream);
+    let turns = 0;
+    let isComplete = false;
+    void outcome.then(() => (isComplete = true));
+    while (!isComplete) {
+      await eventually('it waits, or is complete', () => isComplete || waiting.length > 0);
+      for (let i = 0; i < 20; i += 1) await nextTurn();
+      expect(waiting.length).toBeLessThanOrEqual(1);
+      if (waiting.length > 0) turns += 1;
+      waiting.shift()?.();
+    }
+    expect(await outcome).toBe(200);
+    expect(turns).toBeGreaterThanOrEqual(1);
+  }
+});
+
+test('a connection that has sent a few chunks does not wait', async () => {
+  const { upstream, waiting } = await start(`${tinyChunk.repeat(900)}0\r\n\r\n`);
+  expect(await ask(upstream).outcome).toBe(200);
+  expect(waiting).toEqual([]);
+});
+
+test('a connection that is closed while it waits does not take a turn from others', async () => {
+  const { upstream, waiting, core } = await start(tinyChunk.repeat(20_000));
+  const { call } = ask(upstream);
+  await eventually('it waits', () => waiting.length === 1);
+  call.abort();
+  await eventually('it waits no more', () => waiting.length === 0);
+  await eventually('it is closed', () => core.connections[0]?.closed === true);
+});
