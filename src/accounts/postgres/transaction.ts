@@ -26,14 +26,15 @@ const unannouncedTime = 10_000;
 
 /** Whether changes are announced. Shared by all that are made in the same database. */
 export class Announcing {
-  #pausedUntil = -Infinity;
+  #pause: NodeJS.Timeout | undefined;
 
   get isOn(): boolean {
-    return performance.now() >= this.#pausedUntil;
+    return this.#pause === undefined;
   }
 
   pause(): void {
-    this.#pausedUntil = performance.now() + unannouncedTime;
+    clearTimeout(this.#pause);
+    this.#pause = setTimeout(() => (this.#pause = undefined), unannouncedTime).unref();
   }
 }
 

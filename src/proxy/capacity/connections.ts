@@ -6,6 +6,7 @@ import type { ServerExchange } from '../../http1/exchange.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
+import { ReadTurn } from './read-turn.ts';
 import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
 import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
@@ -44,11 +45,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   #heldClaim: Claim;
   #counted = false;
   #left = false;
-  /** Withdraws it from where it rests. */
-  #endRest: (() => void) | undefined;
-  /** Whether its turn has come, and lasts until it was read: of its own, or as one of those held up. */
-  #turn: 'own' | 'batch' | undefined;
-  #endTurn: NodeJS.Immediate | undefined;
+  readonly #turn = new ReadTurn();
   #isHeldUp = false;
   /** Has the client of a WebSocket rest; undefined before the switch. */
   restCoupled: (() => void) | undefined;
@@ -98,12 +95,11 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   }
 
   get isInBatch(): boolean {
-    return this.#turn === 'batch';
+    return this.#turn.isInBatch;
   }
 
   holdUp(isBatchBroken: boolean): void {
-    // Its turn has come, and it must be read in it.
-    if (this.#turn === 'own' || (this.#turn === 'batch' && !isBatchBroken)) return;
+    if (this.#turn.protects(isBatchBroken)) return;
     this.#isHeldUp = true;
     if (this.restCoupled === undefined) this.http.rest();
     else this.restCoupled();
@@ -196,16 +192,8 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   /** Waits until it may be read again. */
   rest(resume: () => void, hasSmallPieces: boolean): void {
-    const { smallPieces, bytes, heldUp } = this.#claim.turns;
-    const isHeldUp = this.#isHeldUp;
-    const queue = isHeldUp ? heldUp : hasSmallPieces ? smallPieces : bytes;
-    this.#endRest = queue.add(() => {
-      this.#turn = isHeldUp ? 'batch' : 'own';
-      clearImmediate(this.#endTurn);
-      // After the next poll.
-      this.#endTurn = setImmediate(() => (this.#turn = undefined));
-      resume();
-    }, isHeldUp && this.isInBatch);
+    const why = this.#isHeldUp ? 'heldUp' : hasSmallPieces ? 'smallPieces' : 'bytes';
+    this.#turn.await(this.#claim.turns, why, resume);
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */
@@ -233,7 +221,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   leave(): void {
     if (this.#left) return;
     this.#left = true;
-    this.#endRest?.();
+    this.#turn.withdraw();
     this.#claim.turns.readers.delete(this);
     this.#moveTo(undefined);
     this.#all.budgets.connections.give(1, this.#claim);

@@ -1,0 +1,95 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Turns } from '../../src/proxy/capacity/queues.ts';
+import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
+
+/** Clients that take turns, and the order in which they are read. */
+function start(count: number) {
+  const turns = new Turns();
+  const read: number[] = [];
+  const clients = Array.from({ length: count }, (_, number) => {
+    const turn = new ReadTurn();
+    let waits = false;
+    const resume = (): void => {
+      waits = false;
+      read.push(number);
+    };
+    return {
+      get isInBatch() {
+        return turn.isInBatch;
+      },
+      holdUp: (isBatchBroken: boolean): void => {
+        if (waits || turn.protects(isBatchBroken)) return;
+        waits = true;
+        turn.await(turns, 'heldUp', resume);
+      },
+      /** It has sent many small pieces. */
+      offend(): void {
+        waits = true;
+        turn.await(turns, 'smallPieces', resume);
+        turns.holdUpOthers(this);
+      },
+      leave: () => turn.withdraw(),
+    };
+  });
+  for (const client of clients) turns.readers.add(client);
+  const at = (index: number) => {
+    const client = clients[index];
+    if (client === undefined) throw new Error('no such client');
+    return client;
+  };
+  /** Those that are read in a turn of the event loop. */
+  const readNow = async (): Promise<number[]> => {
+    await nextTurn();
+    return read.splice(0).toSorted((a, b) => a - b);
+  };
+  return { at, readNow };
+}
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
+
+test('of those held up 64 are read in a turn, in order, beside one that has sent many small pieces', async () => {
+  const { at, readNow } = start(130);
+  at(0).offend();
+  expect(await readNow()).toEqual(range(0, 65));
+  expect(await readNow()).toEqual(range(65, 129));
+  expect(await readNow()).toEqual([129]);
+});
+
+test('if one of them has sent many small pieces, too, the rest of its batch goes first in the next turn', async () => {
+  const { at, readNow } = start(200);
+  at(0).offend();
+  await readNow();
+  at(10).offend();
+  const next = await readNow();
+  // 10 in its own turn, 0 held up meanwhile, and the last one of the next batch in place of 10.
+  expect(next).toEqual([...range(1, 10), 10, ...range(11, 65), 65]);
+});
+
+test('one that has many small pieces again in its own turn keeps the batch from nothing', async () => {
+  const { at, readNow } = start(200);
+  at(0).offend();
+  expect(await readNow()).toEqual(range(0, 65));
+  at(0).offend();
+  expect(await readNow()).toEqual([0, ...range(65, 129)]);
+});
+
+test('all are read, however many offend', async () => {
+  const { at, readNow } = start(300);
+  at(0).offend();
+  const seen = new Set<number>();
+  for (let turn = 0; turn < 100 && seen.size < 300; turn += 1) {
+    const read = await readNow();
+    for (const number of read) seen.add(number);
+    const offender = read.find((number) => number < 50);
+    if (offender !== undefined) at(offender).offend();
+  }
+  expect(seen.size).toBe(300);
+});
+
+test('one that leaves is not read', async () => {
+  const { at, readNow } = start(3);
+  at(0).offend();
+  at(1).leave();
+  expect(await readNow()).toEqual([0, 2]);
+});
