@@ -62,7 +62,8 @@ export class FileStates {
     for (const file of configFiles) {
       const content = loaded[file];
       if (content?.ok === true) valid.push({ file, warnings: content.warnings });
-      if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem), loaded.mayBecomeValid);
+      if (content?.ok === false)
+        this.#failed(file, content.problems.map(formatFileProblem), loaded.refusedFor !== undefined);
     }
     if (valid.length === 0) return {};
     try {

@@ -32,15 +32,17 @@ async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> 
 }
 
 /** Reads the files. Another store than the one in force is tried before. */
-async function loadForSidecar({ file, env, running, unwrapped }: WorkerTask): Promise<LoadedFiles> {
+async function loadForSidecar({ file, env, running, unwrapped, refused }: WorkerTask): Promise<LoadedFiles> {
   const loaded = loadFiles(file, env, running, unwrapped);
-  const { sidecar, accounts } = loaded;
+  const { sidecar, accounts, digests } = loaded;
   if (running === undefined || !sidecar.ok || lockedKeys(loaded) !== undefined) return loaded;
   const inFile = accounts?.ok === true ? accounts.value.length : 0;
-  const refusal = await tryStore(sidecar.value.store, running, inFile);
+  const isKnown = refused !== undefined && refused.digest === digests.sidecar;
+  const refusal = isKnown ? { ...refused, mayEnd: true } : await tryStore(sidecar.value.store, running, inFile);
   if (refusal === undefined) return loaded;
-  const refused = loadFiles(file, env, running, unwrapped, undefined, refusal.reason);
-  return refusal.mayEnd ? { ...refused, mayBecomeValid: true } : refused;
+  const { reason, mayEnd } = refusal;
+  const kept = loadFiles(file, env, running, unwrapped, undefined, reason);
+  return mayEnd ? { ...kept, refusedFor: reason } : kept;
 }
 
 /** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */

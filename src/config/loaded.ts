@@ -23,8 +23,15 @@ export interface LoadedFiles {
   readonly accounts: FileContent<readonly Account[]> | undefined;
   /** Absolute paths of all files read or tried, for watching. */
   readonly files: readonly string[];
-  /** Whether the same files may be valid later: the settings were refused for a database. */
-  readonly mayBecomeValid?: true;
+  /** Why the settings were refused for a database, with which they may be valid later. */
+  readonly refusedFor?: string;
+}
+
+/** Settings that were refused for a database. */
+export interface RefusedSettings {
+  /** Of the sidecar's file. */
+  readonly digest: string | undefined;
+  readonly reason: string;
 }
 
 /** What a reload applies. Undefined settings stay as they are until a KMS has unwrapped the master keys of the new ones. */

@@ -5,7 +5,7 @@ import type { Env } from '../yaml/values.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
-import { lockedKeys, type LockedKeys, type ReloadedFiles } from './loaded.ts';
+import { lockedKeys, type LockedKeys, type RefusedSettings, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
 
 /** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
@@ -19,6 +19,9 @@ const maxSettleTime = 500;
  * link above it swapped.
  */
 export const pollInterval = 10_000;
+
+/** A database that does not respond is tried again after so many times as long: all other changes wait for each attempt. */
+const retryPauseFactor = 10;
 
 /** A watched folder. It may be replaced by another one of the same name. */
 interface WatchedPath {
@@ -58,8 +61,8 @@ export class Reloader {
   #unlocking: Promise<void> | undefined;
   /** The answer of the KMS, for the next load. */
   #unwrapped: readonly MasterKey[] = [];
-  /** Whether the same files are read again at the next poll. */
-  #mayBecomeValid = false;
+  /** Settings that were refused for a database, and when it is tried again. */
+  #refused: (RefusedSettings & { readonly retryAt: EpochMs }) | undefined;
   #stopped = false;
 
   constructor(options: ReloaderOptions) {
@@ -97,16 +100,21 @@ export class Reloader {
     if (this.#loading) return;
     this.#watchFolders();
     const isChanged = [...this.#files].some(([file, version]) => readVersion(file) !== version);
-    if (isChanged || this.#mayBecomeValid) this.#changed();
+    if (isChanged) this.#changed();
+    else if (this.#refused !== undefined && this.#options.clock() >= this.#refused.retryAt) void this.reload();
   }
 
-  /** Loads now, or once more after the load in progress. Resolves when what was loaded was applied or reported. */
-  reload(): Promise<void> {
+  /**
+   * Loads now, or once more after the load in progress. Resolves when what was loaded was applied or reported.
+   *
+   * @param refused settings whose database is not tried again
+   */
+  reload(refused?: RefusedSettings): Promise<void> {
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
     this.#settlingAtMost = undefined;
-    if (this.#loading) return (this.#next ??= this.#load.then(() => this.reload()));
-    if (!this.#stopped) this.#load = this.#loadAndApply();
+    if (this.#loading) return (this.#next ??= this.#load.then(() => this.reload(refused)));
+    if (!this.#stopped) this.#load = this.#loadAndApply(refused);
     return this.#load.then(() => this.#unlocking);
   }
 
@@ -120,7 +128,7 @@ export class Reloader {
     this.#watched.clear();
   }
 
-  async #loadAndApply(): Promise<void> {
+  async #loadAndApply(refused: RefusedSettings | undefined): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
     const { file, env, clock, running, apply } = this.#options;
@@ -129,9 +137,16 @@ export class Reloader {
     this.#unwrapped = [];
     // Before the files are read, so that a change in between is noticed.
     this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
-    const loaded = await loadInThread({ file, env, running: running(), unwrapped }, [...this.#files.keys()]);
+    const task = { file, env, running: running(), unwrapped, refused };
+    const loaded = await loadInThread(task, [...this.#files.keys()]);
     this.#loading = false;
-    this.#mayBecomeValid = loaded.mayBecomeValid === true;
+    const { refusedFor: reason, digests } = loaded;
+    const digest = digests.sidecar;
+    if (reason === undefined) this.#refused = undefined;
+    else if (refused?.digest !== digest) {
+      const pause = Math.max(pollInterval, retryPauseFactor * (clock() - readSince));
+      this.#refused = { digest, reason, retryAt: clock() + pause };
+    }
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
     const locked = lockedKeys(loaded);
@@ -182,7 +197,7 @@ export class Reloader {
 
   #changed(): void {
     clearTimeout(this.#settling);
-    const reload = (): void => void this.reload();
+    const reload = (): void => void this.reload(this.#refused);
     this.#settling = setTimeout(reload, settleTime).unref();
     this.#settlingAtMost ??= setTimeout(reload, maxSettleTime).unref();
   }

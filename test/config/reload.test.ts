@@ -144,13 +144,13 @@ describe('the configuration is loaded again after', () => {
   });
 
   test('a file is written that an earlier change has named', async () => {
-    const other = new Folder({ 'accounts.yaml': accountsFile() });
+    const other = new Folder({ 'accounts.yaml': withKeys(keys.globex) });
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     folder.write({ 'sidecar.yaml': sidecarFile(upstream, { accounts: { file: other.file('accounts.yaml') } }) });
     await followed.until((last) => last.files.includes(other.file('accounts.yaml')));
-    other.write({ 'accounts.yaml': withKeys(keys.globex) });
-    await followed.until(hasKeys(1));
+    other.write({ 'accounts.yaml': withKeys(keys.globex, keys.globexPublic) });
+    await followed.until(hasKeys(2));
   });
 
   test('a file is changed between the first loading and the start of watching', async () => {
