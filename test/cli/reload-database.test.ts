@@ -172,6 +172,7 @@ describeWithPostgres('a reload that names', () => {
     expect(checked.code).toBe(1);
     expect(checked.stdout).toContain(reason);
     pooler.mend();
+    sidecar.signal('SIGHUP');
     await sidecar.untilEntries('configuration reloaded');
     expect(await charge()).toBe(200);
   });
