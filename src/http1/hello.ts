@@ -1,4 +1,6 @@
 import type { Socket } from 'node:net';
+import type { Queue } from './incoming.ts';
+import { startReading, stopReading } from './reading.ts';
 
 /** Bytes before the content of a TLS record (RFC 8446, 5.1): its type, its version and the length of its content. */
 const headerLength = 5;
@@ -7,23 +9,49 @@ const majorVersion = 3;
 const maxContent = 16_384;
 
 /**
- * Calls back when the first TLS record of a client is complete, and still to be read from the socket, or with false when it can be none. A
- * client that sends less waits for nothing but more of it. Destroys the socket of a client that leaves before.
+ * Calls back when the first TLS record of a client is complete, and still to be read from the socket, or with false when it can be none.
+ * Destroys the socket of a client that leaves before.
+ *
+ * @param parts where a client waits that has sent a part of it: thousands may send a byte at a time
  */
-export function whenHelloArrives(socket: Socket, callback: (isTls: boolean) => void): void {
-  let header: Buffer | null = null;
+export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls: boolean) => void): void {
+  let bytes: Buffer = Buffer.alloc(0);
+  let withdraw: (() => void) | undefined;
+  const readOn = (): void => {
+    withdraw = undefined;
+    startReading(socket);
+  };
   const onReadable = (): void => {
-    header ??= socket.read(headerLength) as Buffer | null;
-    // Fewer bytes are left only at the end, which follows.
-    if (header === null || header.length < headerLength) return;
-    const [type, version] = header;
-    const length = header.readUInt16BE(3);
-    const isTls = type === handshakeType && version === majorVersion && length <= maxContent;
-    if (isTls && socket.readableLength < length) return;
+    const part = socket.read() as Buffer | null;
+    if (part === null) return;
+    bytes = bytes.length === 0 ? part : Buffer.concat([bytes, part]);
+    const isTls = isHello(bytes);
+    if (isTls === undefined) {
+      if (withdraw !== undefined) return;
+      stopReading(socket);
+      withdraw = parts.add(readOn);
+      return;
+    }
     socket.off('readable', onReadable).off('end', onEnd);
-    socket.unshift(header);
+    if (withdraw !== undefined) {
+      withdraw();
+      readOn();
+    }
+    socket.unshift(bytes);
     callback(isTls);
   };
   const onEnd = (): void => void socket.destroy();
-  socket.on('readable', onReadable).on('end', onEnd);
+  socket
+    .on('readable', onReadable)
+    .on('end', onEnd)
+    .once('close', () => withdraw?.());
+}
+
+/** Undefined if more bytes decide. */
+function isHello(bytes: Buffer): boolean | undefined {
+  if (bytes.length < headerLength) return undefined;
+  const [type, version] = bytes;
+  const length = bytes.readUInt16BE(3);
+  if (type !== handshakeType || version !== majorVersion || length > maxContent) return false;
+  return bytes.length >= headerLength + length ? true : undefined;
 }

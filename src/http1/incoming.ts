@@ -71,7 +71,7 @@ function remainder(bytes: Buffer, at: number): Buffer {
 }
 
 /** Appends to `held`, in its memory if there is room: each byte is copied a few times at most, however the bytes are split. */
-function appended(held: Buffer, bytes: Buffer): Buffer {
+export function appended(held: Buffer, bytes: Buffer): Buffer {
   const length = held.length + bytes.length;
   const room = held.buffer.byteLength - held.byteOffset;
   const both =

@@ -22,6 +22,8 @@ export interface ListenerOptions {
   readonly clock: () => EpochMs;
   /** Where TLS handshakes wait before they begin; by default for the next turn of the event loop. */
   readonly handshakes?: Queue;
+  /** Where clients wait that have sent a part of their first TLS record; by default for the next turn. */
+  readonly hellos?: Queue;
   /** Called for each TLS handshake that fails by the client. */
   readonly onHandshakeFailure?: OnHandshakeFailure;
 }
@@ -72,6 +74,7 @@ export class Listener implements ConnectionOwner {
   readonly #begun = new WeakSet<ServerConnection>();
   readonly #resting = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
+  readonly #hellos: Queue;
 
   constructor(options: ListenerOptions, accept: AcceptConnection) {
     this.limits = options.limits;
@@ -79,6 +82,7 @@ export class Listener implements ConnectionOwner {
     this.#handshakeFailed = options.onHandshakeFailure ?? (() => {});
     this.#clock = options.clock;
     this.#handshakes = options.handshakes ?? nextTurn;
+    this.#hellos = options.hellos ?? nextTurn;
     this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
     this.server = createServer(socketOptions, (socket) => this.#open(socket));
     this.#others = Array.from({ length: sockets - 1 }, () => {
@@ -191,7 +195,7 @@ export class Listener implements ConnectionOwner {
 
   /** Has handshakes begin in turns: each takes milliseconds, and thousands of clients may send their first bytes at once. */
   #beginHandshake(socket: Socket, connection: ServerConnection): void {
-    whenHelloArrives(socket, (isTls) => {
+    whenHelloArrives(socket, this.#hellos, (isTls) => {
       if (!isTls) {
         this.#handshakeFailed('not_tls', socket.remoteAddress);
         socket.destroy();

@@ -48,9 +48,12 @@ export class ReadPace {
     return this.#rest === 'small_pieces';
   }
 
-  /** @param length of a piece that was read, in bytes */
-  count(length: number): void {
-    this.#bytes += length;
+  /**
+   * @param length of a piece that was read, in bytes
+   * @param more bytes that would take as long as what else there was to do with it
+   */
+  count(length: number, more = 0): void {
+    this.#bytes += length + more;
     if (length < smallPiece) this.#smallPieces += 1;
     if (this.#smallPieces >= maxSmallPieces) this.rest(true);
     else if (this.#bytes >= maxPerTurn) this.rest(false);

@@ -10,6 +10,9 @@ import type { EpochMs } from '../times.ts';
 /** TLS handshakes that begin in a turn of the event loop: each takes two milliseconds. */
 const handshakesInTurn = 2;
 
+/** Clients that are read on in a turn of the event loop, because they have sent a part of their first TLS record. */
+const hellosInTurn = 64;
+
 /** The listener of merchants, as the configuration has it. */
 export class MerchantsListener extends Listener {
   /** The CA of merchants' certificates; undefined if none are demanded. */
@@ -21,8 +24,8 @@ export class MerchantsListener extends Listener {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
     const limits = limitsFrom(config);
-    const handshakes = new TickQueue(handshakesInTurn);
-    super({ limits, tls: tls && listenerOptions(tls), clock, handshakes, onHandshakeFailure }, accept);
+    const queues = { handshakes: new TickQueue(handshakesInTurn), hellos: new TickQueue(hellosInTurn) };
+    super({ limits, tls: tls && listenerOptions(tls), clock, ...queues, onHandshakeFailure }, accept);
     this.#clientCa = tls?.clientCa;
     this.#detail = config.log.client;
   }

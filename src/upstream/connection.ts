@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
-import type { Queue } from '../http1/incoming.ts';
-import { maxPerTurn } from '../http1/read-pace.ts';
+import { appended, type Queue } from '../http1/incoming.ts';
+import { ReadPace, type PaceOwner } from '../http1/read-pace.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
 import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
@@ -22,6 +22,8 @@ export interface ConnectionOwner {
   onUnasked(): void;
 }
 
+const nothing: Buffer = Buffer.alloc(0);
+
 /** The bytes that take as long to read as a line of a chunk does. */
 const bytesOfLine = 128;
 
@@ -29,7 +31,7 @@ const bytesOfLine = 128;
 const remembered = 32;
 
 /** One connection to the upstream, for one request at a time. */
-export class Connection implements UpstreamCall, BodyWriter {
+export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   readonly socket: Socket;
   /** When it became idle last, and when it is closed if it is still idle; on `performance.now()`'s scale. */
   idleSince = Infinity;
@@ -44,9 +46,10 @@ export class Connection implements UpstreamCall, BodyWriter {
   #bodySent = true;
   readonly #room = new WriteRoom(() => this.#onRoom());
   #paused = false;
-  /** Bytes that were read since it waited for its turn, and what withdraws it from there. */
-  #sinceYield = 0;
-  #endYield: (() => void) | undefined;
+  readonly #pace = new ReadPace(this);
+  /** What has arrived since it rests. */
+  #held = nothing;
+  #endRest: (() => void) | undefined;
   #cause = 'ECONNCLOSED';
 
   /** @param socket connected */
@@ -70,6 +73,12 @@ export class Connection implements UpstreamCall, BodyWriter {
 
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
+    // On TLS the records that were read already are still received. Of many small ones the rest becomes one.
+    if (this.#pace.rests) this.#held = appended(this.#held, bytes);
+    else this.#process(bytes);
+  }
+
+  #process(bytes: Buffer): void {
     const outcome = this.#attempt(() => this.#reader.push(bytes));
     if (outcome === undefined) return;
     if (outcome === 'UNEXPECTED_DATA' || outcome === 'EARLIER_RESPONSE' || this.#reader.excess) this.#owner.onUnasked();
@@ -79,15 +88,21 @@ export class Connection implements UpstreamCall, BodyWriter {
       this.#cause = outcome;
       this.socket.destroy();
     } else {
-      this.#sinceYield += bytes.length + bytesOfLine * this.#reader.lines;
-      if (this.#sinceYield >= maxPerTurn && this.#endYield === undefined) this.#yield();
+      this.#pace.count(bytes.length, bytesOfLine * this.#reader.lines);
     }
+  }
+
+  #processHeld(): void {
+    const held = this.#held;
+    this.#held = nothing;
+    if (held.length > 0) this.#process(held);
   }
 
   /** Sends a request; the connection must be idle. Never throws: in a socket's event that would end the process. */
   send(call: Call): void {
     this.#call = call;
     call.connection = this;
+    this.#pace.forgive();
     this.#attempt(() => this.#write(call));
   }
 
@@ -113,26 +128,32 @@ export class Connection implements UpstreamCall, BodyWriter {
 
   pause(): void {
     this.#paused = true;
-    this.socket.pause();
+    this.onPace();
   }
 
   resume(): void {
     this.#paused = false;
-    if (this.#endYield === undefined) this.socket.resume();
+    this.onPace();
   }
 
-  #yield(): void {
-    this.#sinceYield = 0;
-    this.socket.pause();
-    this.#endYield = this.#owner.reading.add(() => {
-      this.#endYield = undefined;
-      if (!this.#paused) this.socket.resume();
-    });
+  onRest(resume: () => void): void {
+    this.#endRest = this.#owner.reading.add(resume);
+  }
+
+  onPace(): void {
+    if (!this.#stops) this.#processHeld();
+    if (this.#stops) this.socket.pause();
+    else this.socket.resume();
+  }
+
+  get #stops(): boolean {
+    return this.#paused || this.#pace.rests;
   }
 
   /** Closes the connection; the handler is not called any more. */
   abort(): void {
     this.#call = undefined;
+    this.#held = nothing;
     this.#reader.stop();
     this.socket.destroy();
   }
@@ -177,7 +198,9 @@ export class Connection implements UpstreamCall, BodyWriter {
   }
 
   #onClose(): void {
-    this.#endYield?.();
+    this.#endRest?.();
+    this.#pace.end();
+    this.#processHeld();
     this.#owner.onClosed(this);
     const call = this.#call;
     this.#call = undefined;

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { Queue } from '../http1/incoming.ts';
 import { ReadPace, smallPiece, type PaceOwner } from '../http1/read-pace.ts';
 import { startReading, stopReading } from '../http1/reading.ts';
 import { WriteRoom } from '../http1/writing.ts';
@@ -8,9 +9,10 @@ import { WriteRoom } from '../http1/writing.ts';
  * the upstream takes nothing. The pipe alone would keep each TLS record of one byte as a Buffer of its own, thousands in a turn.
  *
  * @param rest calls back when it is this client's turn among those that send much
+ * @param reading where the upstream waits for its turn
  * @returns has the client rest
  */
-export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['onRest']): () => void {
+export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['onRest'], reading: Queue): () => void {
   const [write, end] = [upstream.write.bind(upstream), upstream.end.bind(upstream)];
   let small: Buffer[] = [];
   let isFull = false;
@@ -49,7 +51,7 @@ export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['
     },
   });
   const readUpstream = (): void => (upstreamPace.rests ? stopReading : startReading)(upstream);
-  const upstreamPace = new ReadPace({ onRest: (resume) => void setImmediate(resume), onPace: readUpstream });
+  const upstreamPace = new ReadPace({ onRest: (resume) => void reading.add(resume), onPace: readUpstream });
   upstream.on('data', ({ length }: Buffer) => upstreamPace.count(length));
   return () => pace.rest(true);
 }

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
+import type { ConnectionOwner } from './connection.ts';
 import type { PaceOwner } from '../http1/read-pace.ts';
 import { maxHeadSize, ResponseReader } from '../http1/parse/response-reader.ts';
 import { paceCoupling } from './pace-coupling.ts';
@@ -44,7 +45,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { socket, target: path, headers, rest, onCoupled }: UpgradeRequest,
+  { socket, target: path, headers, rest, reading, onCoupled }: UpgradeRequest & Pick<ConnectionOwner, 'reading'>,
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
@@ -58,7 +59,7 @@ export function upgrade(
     call.outgoing = proxyRequest;
   });
   // Emitted when it has piped the connections to each other.
-  proxy.on('open', (upstreamSocket) => onCoupled(paceCoupling(socket, upstreamSocket, rest)));
+  proxy.on('open', (upstreamSocket) => onCoupled(paceCoupling(socket, upstreamSocket, rest, reading)));
   // Of a request it reads only these members.
   const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
   proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address), (error) => call.fail(error));

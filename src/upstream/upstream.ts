@@ -63,7 +63,7 @@ export class Upstream implements ConnectionOwner {
 
   /** Sends a WebSocket handshake; see `upgrade`. */
   upgrade(request: UpgradeRequest, handler: ResponseHandler, onSwitch: SwitchHandler): UpstreamCall {
-    return upgrade(this.#address, this.#connectTimeout, request, handler, onSwitch);
+    return upgrade(this.#address, this.#connectTimeout, { ...request, reading: this.reading }, handler, onSwitch);
   }
 
   /** Ends idle connections at once and busy ones after their response. */

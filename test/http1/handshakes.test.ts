@@ -3,6 +3,7 @@ import { connect as connectPlain, createServer, type AddressInfo, type Socket } 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
+import type { Queue } from '../../src/http1/incoming.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
 import { Listener } from '../../src/http1/listener.ts';
 import type { HandshakeFault } from '../../src/tls.ts';
@@ -10,7 +11,7 @@ import { createAuthority } from '../support/certificates.ts';
 import { eventually } from '../support/eventually.ts';
 
 /** A listener with TLS, what waits for a turn there, and a way to connect. */
-async function start() {
+async function start(hellos?: Queue) {
   const { cert, key } = createAuthority().issue('DNS:localhost');
   const limits = { maxHeadSize: 16_384, maxFields: 100 };
   const times = { headTimeout: 60_000, idleTimeout: 60_000, lingerTimeout: 60_000 };
@@ -29,6 +30,7 @@ async function start() {
           return () => void handshakes.splice(handshakes.indexOf(begin), 1);
         },
       },
+      ...(hellos && { hellos }),
       onHandshakeFailure: (fault) => void failures.push(fault),
     },
     (connection) => {
@@ -128,6 +130,30 @@ test('a handshake takes no turn before its first record is complete, however it 
   handshakes[0]?.();
   // A record of a handshake: the server's hello.
   await eventually('it is answered', () => Buffer.concat(received)[0] === 22);
+});
+
+test('a client that has sent a part of its first record is read on in its turn', async () => {
+  const waiting: (() => void)[] = [];
+  const { port, handshakes, connections } = await start({
+    add: (readOn) => {
+      waiting.push(readOn);
+      return () => void waiting.splice(waiting.indexOf(readOn), 1);
+    },
+  });
+  const hello = await recordHello();
+  const client = await connectRaw(port);
+  client.write(hello.subarray(0, 10));
+  await eventually('it waits', () => waiting.length === 1);
+  client.write(hello.subarray(10));
+  await turns();
+  expect(connections[0]?.socket.bytesRead).toBe(10);
+  waiting.shift()?.();
+  await eventually('its handshake waits', () => handshakes.length === 1);
+  const other = await connectRaw(port);
+  other.write(hello.subarray(0, 10));
+  await eventually('it waits', () => waiting.length === 1);
+  connections[1]?.destroy();
+  await eventually('it waits no more', () => waiting.length === 0);
 });
 
 test.each([

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { nextTurn as soon } from '../../src/http1/incoming.ts';
 import { paceCoupling } from '../../src/upstream/pace-coupling.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -33,7 +34,7 @@ async function start(rest = (resume: () => void): void => void setImmediate(resu
     },
   });
   client.pipe(to).pipe(client);
-  paceCoupling(client, to, rest);
+  paceCoupling(client, to, rest, soon);
   let received = '';
   core.on('data', (bytes: Buffer) => (received += bytes.toString('latin1')));
   return { sender, client, to, core, writes: () => writes, received: () => received };

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
+import { nextTurn } from '../../src/http1/incoming.ts';
 import type { Account } from '../../src/accounts/account.ts';
 import { findRefusal } from '../../src/errors.ts';
 import { parseAddress } from '../../src/upstream/connect.ts';
@@ -567,7 +568,14 @@ test.each([
   );
   const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
   const server = createServer().on('upgrade', ({ socket }) => {
-    const request = { socket, target: '/', headers: [], rest: setImmediate, onCoupled: () => {} };
+    const request = {
+      socket,
+      target: '/',
+      headers: [],
+      rest: setImmediate,
+      reading: nextTurn,
+      onCoupled: () => {},
+    };
     upgrade(parseAddress(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
   });
   const client = await openConnection(await listen(server));

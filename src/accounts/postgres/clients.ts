@@ -21,6 +21,9 @@ const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 
 /** How long a change waits for the commits of others. Milliseconds. */
 export const lockTimeout = 5_000;
 
+/** How long a migration waits for a lock, behind which all changes of the table wait. Milliseconds. */
+const migrationLockTimeout = 500;
+
 /** How long it waits for another one to the same accounts before it is tried again, so that its connection serves others meanwhile. Milliseconds. */
 export const shortLockTimeout = 100;
 
@@ -51,7 +54,7 @@ export async function migrationClient(url: string): Promise<Client> {
     connectionString: url,
     application_name: applicationName,
     connectionTimeoutMillis: connect,
-    lock_timeout: lockTimeout,
+    lock_timeout: migrationLockTimeout,
   });
 }
 

@@ -1,12 +1,17 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { migrationClient } from './clients.ts';
-import { accountsError } from './failures.ts';
+import { accountsError, isLocked } from './failures.ts';
 
 /** The schema of all tables. */
 const schema = 'envelope_sidecar';
 
 /** The folder of the migrations, one SQL file each. */
 export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.url));
+
+/** Attempts at the locks of tables, and the milliseconds between them, in which changes of others are made. */
+const attempts = 20;
+const pause = 2_000;
 
 /**
  * Applies the missing migrations, in one transaction and under a lock. Returns their names. Migrations only add tables
@@ -16,6 +21,18 @@ export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.
  * @throws AccountsError nothing was changed then
  */
 export async function migrate(url: string): Promise<string[]> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await migrateOnce(url);
+    } catch (error) {
+      if (attempt >= attempts || !isLocked(error)) throw accountsError(error);
+      await delay(pause);
+    }
+  }
+}
+
+/** @throws the database's error */
+async function migrateOnce(url: string): Promise<string[]> {
   const { runner } = await import('node-pg-migrate');
   const client = await migrationClient(url);
   // A lost connection fails the current statement. Without a listener it would also end the process.
@@ -34,8 +51,6 @@ export async function migrate(url: string): Promise<string[]> {
       log: () => {},
     });
     return done.map(({ name }) => name);
-  } catch (error) {
-    throw accountsError(error);
   } finally {
     await client.end();
   }

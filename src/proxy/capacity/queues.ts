@@ -141,8 +141,8 @@ export class TickQueue {
  */
 export const startedInTurn = 8;
 
-/** Connections to an upstream that are read on in a turn, because they have sent much: half a megabyte, or two thousand chunks. */
-export const readOnInTurn = 2;
+/** Connections to an upstream that are read on in a turn, because they have sent much, or many small pieces or chunks. */
+export const readOnInTurn = 1;
 
 /** A client, as far as it is read. */
 interface Reader {

@@ -1,5 +1,6 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { runner } from 'node-pg-migrate';
+import { Client } from 'pg';
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { inspect } from '../../../src/accounts/postgres/inspect.ts';
@@ -51,6 +52,29 @@ describeWithPostgres('migrations', () => {
     await put(openStore(url), storedAccount('acme'));
     expect(await migrate(url)).toEqual([]);
     expect(await openStore(url).read('acme')).toEqual(storedAccount('acme'));
+  });
+
+  test('that wait for a reader, such as a backup, let changes be made meanwhile', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const [first] = all.slice(-1);
+    await postgres.psql(url, `DELETE FROM envelope_sidecar.migrations WHERE name = '${first}'`);
+    await postgres.psql(
+      url,
+      `ALTER TABLE envelope_sidecar.changes DROP COLUMN announced; DROP FUNCTION envelope_sidecar.unannounced_changes`,
+    );
+    const reader = new Client({ connectionString: url });
+    await reader.connect();
+    await reader.query('BEGIN');
+    await reader.query('LOCK TABLE envelope_sidecar.changes IN ACCESS SHARE MODE');
+    let isMigrated = false;
+    const migrated = migrate(url).finally(() => (isMigrated = true));
+    const waits = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%alter table changes%'`;
+    await expect.poll(() => postgres.psql(url, waits), { timeout: 10_000, interval: 20 }).toBe('1');
+    await postgres.psql(url, `SELECT pg_sleep(0.05); INSERT INTO envelope_sidecar.changes DEFAULT VALUES`);
+    expect(isMigrated).toBe(false);
+    await reader.end();
+    expect(await migrated).toEqual([first]);
   });
 
   test('run once if several processes start them at the same time', async () => {
