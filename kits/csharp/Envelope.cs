@@ -6,7 +6,7 @@ using System.Text.RegularExpressions;
 
 /// <summary>
 /// Envelopes of envelope-sidecar: AES-256-CBC with PKCS#7 padding, in hex or base64.
-/// The core of the kit: one file that needs only .NET and may be copied. Version 0.1.0, MIT licence.
+/// The core of the kit: one file that needs only .NET and may be copied. Version 0.2.0, MIT licence.
 /// </summary>
 namespace EnvelopeSidecar
 {

@@ -1,6 +1,6 @@
 // Package envelope seals and opens the envelopes of envelope-sidecar: AES-256-CBC with PKCS#7 padding, in hex or base64.
 //
-// This file is the core of the kit: it needs only the standard library and may be copied. Version 0.1.0, MIT licence.
+// This file is the core of the kit: it needs only the standard library and may be copied. Version 0.2.0, MIT licence.
 package envelope
 
 import (

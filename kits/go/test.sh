@@ -10,7 +10,7 @@ if [ -n "$BASE" ]; then
   example=../../node_modules/.cache/kits/go-readme
   mkdir -p "$example"
   sed -n '/^```go run$/,/^```$/p' README.md | sed '1d;$d' >"$example/main.go"
-  printf 'module readme\n\ngo 1.19\n\nrequire envelope-sidecar/kits/go v0.1.0\n\nreplace envelope-sidecar/kits/go => %s\n' "$PWD" >"$example/go.mod"
+  printf 'module readme\n\ngo 1.19\n\nrequire envelope-sidecar/kits/go v0.2.0\n\nreplace envelope-sidecar/kits/go => %s\n' "$PWD" >"$example/go.mod"
   (cd "$example" && GOFLAGS=-mod=mod GOPROXY=off go build -o readme .)
   example() {
     "$example/readme"

@@ -20,7 +20,7 @@ import javax.crypto.spec.SecretKeySpec;
  * Envelopes of envelope-sidecar: AES-256-CBC with PKCS#7 padding, in hex or base64. Has the credentials of one account in
  * one environment, and shows them neither when printed nor when serialised. Takes and gives JSON as text. Thread-safe.
  *
- * <p>The core of the kit: one file that needs only the JDK and may be copied. Version 0.1.0, MIT licence.
+ * <p>The core of the kit: one file that needs only the JDK and may be copied. Version 0.2.0, MIT licence.
  */
 public final class Envelope {
     /** How the strings of key and IV are read: as they are, or decoded from base64. */

@@ -2,7 +2,7 @@
 
 Gem::Specification.new do |gem|
   gem.name = 'envelope-sidecar-kit'
-  gem.version = '0.1.0'
+  gem.version = '0.2.0'
   gem.summary = 'Seals requests to a payment API behind envelope-sidecar, and opens its responses.'
   gem.authors = ['The authors of envelope-sidecar']
   gem.license = 'MIT'

@@ -2,7 +2,7 @@
 
 # Envelopes of envelope-sidecar: AES-256-CBC with PKCS#7 padding, in hex or base64.
 #
-# The core of the kit: one file that needs only Ruby's openssl and may be copied. Version 0.1.0, MIT licence.
+# The core of the kit: one file that needs only Ruby's openssl and may be copied. Version 0.2.0, MIT licence.
 
 require 'digest'
 require 'json'
