@@ -20,8 +20,9 @@ const maxSettleTime = 500;
  */
 export const pollInterval = 10_000;
 
-/** A database that does not respond is tried again after so many times as long: all other changes wait for each attempt. */
-const retryPauseFactor = 10;
+/** A database that does not respond, so that an attempt takes seconds, is tried less often: all other changes wait for it. Milliseconds. */
+const longAttempt = 5_000;
+const retryInterval = 60_000;
 
 /** A watched folder. It may be replaced by another one of the same name. */
 interface WatchedPath {
@@ -144,8 +145,8 @@ export class Reloader {
     const digest = digests.sidecar;
     if (reason === undefined) this.#refused = undefined;
     else if (refused?.digest !== digest) {
-      const pause = Math.max(pollInterval, retryPauseFactor * (clock() - readSince));
-      this.#refused = { digest, reason, retryAt: clock() + pause };
+      const isLong = clock() - readSince >= longAttempt;
+      this.#refused = { digest, reason, retryAt: clock() + (isLong ? retryInterval : 0) };
     }
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);

@@ -13,6 +13,9 @@ import type { MonotonicMs } from '../../times.ts';
 /** The interval of heartbeats. Milliseconds. */
 const heartbeat = 1_000;
 
+/** What the database says if each change was announced. */
+const noneUnannounced = '0 0';
+
 /** A hash that no key has. A heartbeat looks it up. */
 const noHash = '';
 
@@ -41,7 +44,7 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #heard = new Set<string>();
   /** The number of the last change that was seen, and which ones were without a notification; whether to read both with the next query. */
   #lastChange = 0;
-  #unannounced = '';
+  #unannounced = noneUnannounced;
   #numbersDue = false;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
@@ -167,7 +170,7 @@ export class PostgresDirectory implements KeyDirectory {
     }
     if (row?.unannounced !== this.#unannounced) this.#changed('*');
     this.#lastChange = last;
-    this.#unannounced = row?.unannounced ?? '';
+    this.#unannounced = row?.unannounced ?? noneUnannounced;
   }
 
   #toEntry(row: HolderRow, read: Reading): Entry {

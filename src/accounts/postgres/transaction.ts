@@ -141,8 +141,8 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
     );
     const result = (await work.finish?.(run, made)) ?? made;
     if (id !== null) commit = { id, result };
-    const patience = announced ? `SET LOCAL lock_timeout = '${announcePatience}'; ` : '';
-    await client.query(`${patience}COMMIT`).catch((error: unknown) => {
+    if (announced) await run(`SET LOCAL lock_timeout = '${announcePatience}'`);
+    await client.query('COMMIT').catch((error: unknown) => {
       throw new Failure(error, true);
     });
     return result;

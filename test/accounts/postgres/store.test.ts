@@ -484,7 +484,8 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const changes = ['a', 'b'].map((id) =>
       store.change([id], () => ({ accounts: [storedAccount(id)], events: [], result: 'done' })),
     );
-    const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND state = 'active'`;
+    // The second one is tried again without a notification, because the first holds the lock of those.
+    const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'SyncRep'`;
     await expect.poll(() => postgres.psql(url, committing), { timeout: 10_000 }).toBe(`${changes.length}`);
     proxy.cut();
     await configure(url, `synchronous_standby_names = ''`);
