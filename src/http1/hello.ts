@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Queue } from './incoming.ts';
+import { appended, nothing, type Queue } from './incoming.ts';
 import { startReading, stopReading } from './reading.ts';
 
 /** Bytes before the content of a TLS record (RFC 8446, 5.1): its type, its version and the length of its content. */
@@ -15,7 +15,7 @@ const maxContent = 16_384;
  * @param parts where a client waits that has sent a part of it: thousands may send a byte at a time
  */
 export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls: boolean) => void): void {
-  let bytes: Buffer = Buffer.alloc(0);
+  let bytes = nothing;
   let withdraw: (() => void) | undefined;
   const readOn = (): void => {
     withdraw = undefined;
@@ -24,7 +24,7 @@ export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls:
   const onReadable = (): void => {
     const part = socket.read() as Buffer | null;
     if (part === null) return;
-    bytes = bytes.length === 0 ? part : Buffer.concat([bytes, part]);
+    bytes = appended(bytes, part);
     const isTls = isHello(bytes);
     if (isTls === undefined) {
       if (withdraw !== undefined) return;

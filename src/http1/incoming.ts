@@ -61,7 +61,7 @@ export const maxLines = 2_000;
 /** Bytes that are discarded of a connection that ends. */
 const maxDiscarded = 67_108_864;
 
-const nothing = Buffer.alloc(0);
+export const nothing: Buffer = Buffer.alloc(0);
 
 /** The bytes from `at` on, copied if they would keep much more memory than they need. */
 function remainder(bytes: Buffer, at: number): Buffer {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
-import { appended, type Queue } from '../http1/incoming.ts';
+import { appended, nothing, type Queue } from '../http1/incoming.ts';
 import { ReadPace, type PaceOwner } from '../http1/read-pace.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
 import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
@@ -21,8 +21,6 @@ export interface ConnectionOwner {
   /** The upstream has sent bytes that nobody asked for. */
   onUnasked(): void;
 }
-
-const nothing: Buffer = Buffer.alloc(0);
 
 /** The bytes that take as long to read as a line of a chunk does. */
 const bytesOfLine = 128;
@@ -67,8 +65,9 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
    * Whether an earlier request of another account had the same id. Clients choose ids: a late response to that one would pass for the
    * response to this one.
    */
-  isAmbiguousFor({ id, idIsNew, account }: Call): boolean {
-    return !idIsNew && this.#earlier.some((earlier, i) => earlier === id && this.#accounts[i] !== account);
+  isAmbiguousFor({ id, account }: Call): boolean {
+    const index = this.#earlier.indexOf(id);
+    return index !== -1 && this.#accounts[index] !== account;
   }
 
   /** @param bytes may be overwritten after the call */
@@ -211,7 +210,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   #remember({ id, account }: Call): void {
-    const index = this.#sent++ % remembered;
+    const known = this.#earlier.indexOf(id);
+    const index = known === -1 ? this.#sent++ % remembered : known;
     this.#earlier[index] = id;
     this.#accounts[index] = account;
   }

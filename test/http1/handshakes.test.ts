@@ -9,13 +9,14 @@ import { Listener } from '../../src/http1/listener.ts';
 import type { HandshakeFault } from '../../src/tls.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { eventually } from '../support/eventually.ts';
+import { manualQueue } from '../support/manual-queue.ts';
 
 /** A listener with TLS, what waits for a turn there, and a way to connect. */
 async function start(hellos?: Queue) {
   const { cert, key } = createAuthority().issue('DNS:localhost');
   const limits = { maxHeadSize: 16_384, maxFields: 100 };
   const times = { headTimeout: 60_000, idleTimeout: 60_000, lingerTimeout: 60_000 };
-  const handshakes: (() => void)[] = [];
+  const { queue, waiting: handshakes } = manualQueue();
   const failures: HandshakeFault[] = [];
   const resting: (() => void)[] = [];
   const connections: ServerConnection[] = [];
@@ -24,12 +25,7 @@ async function start(hellos?: Queue) {
       limits: { ...limits, ...times },
       tls: { cert, key },
       clock: Date.now,
-      handshakes: {
-        add: (begin) => {
-          handshakes.push(begin);
-          return () => void handshakes.splice(handshakes.indexOf(begin), 1);
-        },
-      },
+      handshakes: queue,
       ...(hellos && { hellos }),
       onHandshakeFailure: (fault) => void failures.push(fault),
     },
@@ -133,13 +129,8 @@ test('a handshake takes no turn before its first record is complete, however it 
 });
 
 test('a client that has sent a part of its first record is read on in its turn', async () => {
-  const waiting: (() => void)[] = [];
-  const { port, handshakes, connections } = await start({
-    add: (readOn) => {
-      waiting.push(readOn);
-      return () => void waiting.splice(waiting.indexOf(readOn), 1);
-    },
-  });
+  const { queue, waiting } = manualQueue();
+  const { port, handshakes, connections } = await start(queue);
   const hello = await recordHello();
   const client = await connectRaw(port);
   client.write(hello.subarray(0, 10));

@@ -4,6 +4,7 @@ import { Upstream } from '../../src/upstream/upstream.ts';
 import { ask } from '../support/ask-upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { eventually } from '../support/eventually.ts';
+import { manualQueue } from '../support/manual-queue.ts';
 import { targetOf } from '../support/sidecar.ts';
 
 const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
@@ -13,13 +14,7 @@ const tinyChunk = '1\r\na\r\n';
 /** An upstream that answers with a body in chunks, and what waits there to be read on. */
 async function start(body: string) {
   const core = await startByteUpstream(({ socket }) => void socket.write(`${head}${body}`));
-  const waiting: (() => void)[] = [];
-  const reading = {
-    add: (readOn: () => void) => {
-      waiting.push(readOn);
-      return () => void waiting.splice(waiting.indexOf(readOn), 1);
-    },
-  };
+  const { queue: reading, waiting } = manualQueue();
   const upstream = new Upstream(targetOf(core.origin), 1_000, () => {}, reading);
   onTestFinished(() => upstream.close());
   return { core, upstream, waiting };

@@ -5,6 +5,7 @@ import { Call } from '../../src/upstream/call.ts';
 import { Connection } from '../../src/upstream/connection.ts';
 import { ignored } from '../support/ask-upstream.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
+import { manualQueue } from '../support/manual-queue.ts';
 
 /** A connection that awaits a response of `length` bytes, what was heard of it, and what waits there to be read on. */
 async function start(length: number) {
@@ -12,15 +13,10 @@ async function start(length: number) {
   const socket = connect(port, '127.0.0.1');
   await once(socket, 'connect');
   onTestFinished(() => void socket.destroy());
-  const waiting: (() => void)[] = [];
+  const { queue: reading, waiting } = manualQueue();
   const heard: string[] = [];
   const connection = new Connection(socket, {
-    reading: {
-      add: (readOn) => {
-        waiting.push(readOn);
-        return () => void waiting.splice(waiting.indexOf(readOn), 1);
-      },
-    },
+    reading,
     onIdle: () => heard.push('idle'),
     onUnasked: () => heard.push('unasked'),
     onClosed: () => heard.push('closed'),

@@ -44,6 +44,24 @@ export async function lookUpClient(url: string): Promise<Client> {
 }
 
 /**
+ * Works with a connection for look-ups of its own. It is ended, but that is not waited for: a peer that has become silent would hold the
+ * caller up.
+ *
+ * @throws what `work` throws, or the database's error
+ */
+export async function withLookUpClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+  const client = await lookUpClient(url);
+  // Without a listener, losing the connection would end the process. It fails the statement in any case.
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return await work(client);
+  } finally {
+    void client.end().catch(() => {});
+  }
+}
+
+/**
  * A single connection for migrations, not connected yet. They have no time limit, but must not block other statements
  * for long.
  */

@@ -1,11 +1,11 @@
 import { readdirSync } from 'node:fs';
-import type { Client, Pool } from 'pg';
+import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
 import { unwrapAccount } from '../unwrap-account.ts';
 import type { CredentialsSample } from '../accounts.ts';
 import type { StoredAccount } from '../store.ts';
 import type { Vault } from '../vault.ts';
-import { changePool, lookUpClient } from './clients.ts';
+import { changePool, withLookUpClient } from './clients.ts';
 import { accountsError } from './failures.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
@@ -82,21 +82,12 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
 
 /** The number of accounts. @throws AccountsError also if the database does not tell within seconds */
 export async function countAccounts(url: string): Promise<number> {
-  let client: Client | undefined;
+  const text = 'SELECT count(*)::float8 AS count FROM envelope_sidecar.accounts';
   try {
-    client = await lookUpClient(url);
-    // Without a listener, losing the connection would end the process.
-    client.on('error', () => {});
-    await client.connect();
-    const { rows } = await client.query<{ count: number }>(
-      'SELECT count(*)::float8 AS count FROM envelope_sidecar.accounts',
-    );
+    const { rows } = await withLookUpClient(url, (client) => client.query<{ count: number }>(text));
     return rows[0]?.count ?? 0;
   } catch (error) {
     throw accountsError(error);
-  } finally {
-    // What does not answer is not waited for.
-    void client?.end().catch(() => {});
   }
 }
 

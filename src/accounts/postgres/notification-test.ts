@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Client } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import { lookUpClient } from './clients.ts';
+import { withLookUpClient } from './clients.ts';
 import { accountsError, isLocked, isQueueFull } from './failures.ts';
 
 /** How long a notification may take to arrive. Milliseconds. */
@@ -42,29 +42,14 @@ export async function expectNotifications(client: Client, url: string): Promise<
 
 /** Tests a database that is not in use yet. @throws AccountsError it does not take a listener, or its notifications do not arrive */
 export async function testNotifications(url: string): Promise<void> {
-  let client: Client | undefined;
   try {
-    client = await lookUpClient(url);
-    // Without a listener, losing the connection would end the process.
-    client.on('error', () => {});
-    await client.connect();
-    await expectNotifications(client, url);
+    await withLookUpClient(url, (client) => expectNotifications(client, url));
   } catch (error) {
     throw accountsError(error);
-  } finally {
-    void client?.end().catch(() => {});
   }
 }
 
+/** If the connection is lost, the notification does not arrive and the test fails. */
 async function notify(url: string, channel: string): Promise<void> {
-  const sender = await lookUpClient(url);
-  // If this connection is lost, the notification does not arrive and the test fails.
-  sender.on('error', () => {});
-  try {
-    await sender.connect();
-    await sender.query(`SET lock_timeout = '500ms'; NOTIFY ${channel}`);
-  } finally {
-    // Not awaited: a peer that has become silent would hold up all look-ups.
-    void sender.end().catch(() => {});
-  }
+  await withLookUpClient(url, (sender) => sender.query(`SET lock_timeout = '500ms'; NOTIFY ${channel}`));
 }

@@ -70,7 +70,7 @@ export interface Work<T> {
  *
  * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
-export async function transaction<T>(pool: Pool, work: Work<T>, announcing = new Announcing()): Promise<T> {
+export async function transaction<T>(pool: Pool, work: Work<T>, announcing: Announcing): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await once(pool, work, announcing.isOn);

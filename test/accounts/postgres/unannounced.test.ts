@@ -14,14 +14,18 @@ const soon = { timeout: 2_500, interval: 5 };
 describeWithPostgres('a change that cannot be announced', () => {
   const postgres = usePostgres();
 
-  /** A database in which PostgreSQL reports its queue of notifications as full to this degree. */
-  async function createBusyDatabase(usage: number): Promise<string> {
-    const url = await postgres.createDatabase();
+  /** Has PostgreSQL report its queue of notifications as full to this degree. */
+  async function setUsage(url: string, usage: number): Promise<void> {
     await postgres.psql(
       url,
       `SET allow_system_table_mods = on;
         CREATE OR REPLACE FUNCTION pg_catalog.pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT ${usage}::float8'`,
     );
+  }
+
+  async function createBusyDatabase(usage: number): Promise<string> {
+    const url = await postgres.createDatabase();
+    await setUsage(url, usage);
     return url;
   }
 
@@ -94,11 +98,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     await put(openStore(url), storedAccount('acme'));
     await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = false');
     const before = await marked(url);
-    await postgres.psql(
-      url,
-      `SET allow_system_table_mods = on;
-        CREATE OR REPLACE FUNCTION pg_catalog.pg_notification_queue_usage() RETURNS float8 LANGUAGE sql AS 'SELECT 0::float8'`,
-    );
+    await setUsage(url, 0);
     await postgres.psql(
       url,
       `DO $$ BEGIN FOR i IN 1..2500 LOOP UPDATE envelope_sidecar.accounts SET active = (i % 2 = 0); END LOOP; END $$`,
