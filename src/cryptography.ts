@@ -59,13 +59,14 @@ export const cryptography = {
     name: 'SHA-256',
     bits: 256,
     purpose:
-      "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail, changes of files",
+      "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail, changes of files, stores that were refused",
     files: [
       'src/accounts/api-key.ts',
       'src/accounts/key-maker.ts',
       'src/admin/drain-token.ts',
       'src/audit/chain.ts',
       'src/audit/verify.ts',
+      'src/config/try-store.ts',
       'src/console/envelope.ts',
       'src/envelope/credentials.ts',
       'src/yaml/files.ts',

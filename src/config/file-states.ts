@@ -63,7 +63,7 @@ export class FileStates {
       const content = loaded[file];
       if (content?.ok === true) valid.push({ file, warnings: content.warnings });
       if (content?.ok === false)
-        this.#failed(file, content.problems.map(formatFileProblem), loaded.refusedFor !== undefined);
+        this.#failed(file, content.problems.map(formatFileProblem), loaded.refused?.mayEnd === true);
     }
     if (valid.length === 0) return {};
     try {

@@ -4,7 +4,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import type { PackedCodec } from '../envelope/codec.ts';
 import type { Env } from '../yaml/values.ts';
 import type { StoreSettings } from './config.ts';
-import type { LoadedFiles, RefusedSettings } from './loaded.ts';
+import type { LoadedFiles, RefusedStore } from './loaded.ts';
 
 /** The messages of the loading thread, in this order: batches of accounts; the rest without accounts. */
 export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;
@@ -16,8 +16,8 @@ export interface WorkerTask {
   /** As for `loadFiles`. */
   readonly running?: StoreSettings;
   readonly unwrapped?: readonly MasterKey[];
-  /** Settings whose database is not tried again: to wait for it would keep a key that is revoked in force. */
-  readonly refused?: RefusedSettings | undefined;
+  /** A store that is not tried again: to wait for it would keep a key that is revoked in force. */
+  readonly refused?: RefusedStore | undefined;
 }
 
 /** An account with its codecs in another form: packed, they can be sent to another thread. */

@@ -4,7 +4,7 @@ import { loadFiles } from './load.ts';
 import type { StoreSettings } from './config.ts';
 import { lockedKeys, type FileContent, type LoadedFiles } from './loaded.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
-import { tryStore } from './try-store.ts';
+import { digestOf, tryStore } from './try-store.ts';
 
 /** Maximum number of problems of a file sent at a reload: the receiving thread serves requests and logs each of them. */
 const maxProblems = 100;
@@ -34,15 +34,15 @@ async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> 
 /** Reads the files. Another store than the one in force is tried before. */
 async function loadForSidecar({ file, env, running, unwrapped, refused }: WorkerTask): Promise<LoadedFiles> {
   const loaded = loadFiles(file, env, running, unwrapped);
-  const { sidecar, accounts, digests } = loaded;
+  const { sidecar, accounts } = loaded;
   if (running === undefined || !sidecar.ok || lockedKeys(loaded) !== undefined) return loaded;
   const inFile = accounts?.ok === true ? accounts.value.length : 0;
-  const isKnown = refused !== undefined && refused.digest === digests.sidecar;
-  const refusal = isKnown ? { ...refused, mayEnd: true } : await tryStore(sidecar.value.store, running, inFile);
+  const { store } = sidecar.value;
+  const digest = digestOf(store);
+  const refusal = refused?.digest === digest ? refused : await tryStore(store, running, inFile);
   if (refusal === undefined) return loaded;
-  const { reason, mayEnd } = refusal;
-  const kept = loadFiles(file, env, running, unwrapped, undefined, reason);
-  return mayEnd ? { ...kept, refusedFor: reason } : kept;
+  const kept = loadFiles(file, env, running, unwrapped, undefined, refusal.reason);
+  return { ...kept, refused: { ...refusal, digest } };
 }
 
 /** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */

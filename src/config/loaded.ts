@@ -2,6 +2,7 @@ import type { Account } from '../accounts/account.ts';
 import type { FileProblem } from '../yaml/file-problem.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
+import type { Refusal } from './try-store.ts';
 
 /** The two files of a configuration. A file that one of them names belongs to it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
@@ -23,15 +24,13 @@ export interface LoadedFiles {
   readonly accounts: FileContent<readonly Account[]> | undefined;
   /** Absolute paths of all files read or tried, for watching. */
   readonly files: readonly string[];
-  /** Why the settings were refused for a database, with which they may be valid later. */
-  readonly refusedFor?: string;
+  /** If the settings were refused for the store that they name. */
+  readonly refused?: RefusedStore;
 }
 
-/** Settings that were refused for a database. */
-export interface RefusedSettings {
-  /** Of the sidecar's file. */
-  readonly digest: string | undefined;
-  readonly reason: string;
+/** A store that cannot replace the one in force. */
+export interface RefusedStore extends Refusal {
+  readonly digest: string;
 }
 
 /** What a reload applies. Undefined settings stay as they are until a KMS has unwrapped the master keys of the new ones. */

@@ -5,7 +5,7 @@ import type { Env } from '../yaml/values.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
-import { lockedKeys, type LockedKeys, type RefusedSettings, type ReloadedFiles } from './loaded.ts';
+import { lockedKeys, type LockedKeys, type RefusedStore, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
 
 /** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
@@ -58,12 +58,14 @@ export class Reloader {
   /** Settles after the load in progress, and the one that follows it. */
   #load: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
+  /** What the load that follows does not try again. */
+  #nextRefused: RefusedStore | undefined;
   /** Settles when a KMS was asked for master keys, and the files were loaded with its answer. */
   #unlocking: Promise<void> | undefined;
   /** The answer of the KMS, for the next load. */
   #unwrapped: readonly MasterKey[] = [];
-  /** Settings that were refused for a database, and when it is tried again. */
-  #refused: (RefusedSettings & { readonly retryAt: EpochMs }) | undefined;
+  /** A store that was refused, and when it is tried again without a change of its own. */
+  #refused: (RefusedStore & { readonly retryAt: EpochMs }) | undefined;
   #stopped = false;
 
   constructor(options: ReloaderOptions) {
@@ -108,13 +110,16 @@ export class Reloader {
   /**
    * Loads now, or once more after the load in progress. Resolves when what was loaded was applied or reported.
    *
-   * @param refused settings whose database is not tried again
+   * @param refused a store that is not tried again
    */
-  reload(refused?: RefusedSettings): Promise<void> {
+  reload(refused?: RefusedStore): Promise<void> {
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
     this.#settlingAtMost = undefined;
-    if (this.#loading) return (this.#next ??= this.#load.then(() => this.reload(refused)));
+    if (this.#loading) {
+      if (this.#next === undefined || refused === undefined) this.#nextRefused = refused;
+      return (this.#next ??= this.#load.then(() => this.reload(this.#nextRefused)));
+    }
     if (!this.#stopped) this.#load = this.#loadAndApply(refused);
     return this.#load.then(() => this.#unlocking);
   }
@@ -129,7 +134,7 @@ export class Reloader {
     this.#watched.clear();
   }
 
-  async #loadAndApply(refused: RefusedSettings | undefined): Promise<void> {
+  async #loadAndApply(refused: RefusedStore | undefined): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
     const { file, env, clock, running, apply } = this.#options;
@@ -141,12 +146,11 @@ export class Reloader {
     const task = { file, env, running: running(), unwrapped, refused };
     const loaded = await loadInThread(task, [...this.#files.keys()]);
     this.#loading = false;
-    const { refusedFor: reason, digests } = loaded;
-    const digest = digests.sidecar;
-    if (reason === undefined) this.#refused = undefined;
-    else if (refused?.digest !== digest) {
+    const { refused: store } = loaded;
+    if (store === undefined) this.#refused = undefined;
+    else if (refused?.digest !== store.digest) {
       const isLong = clock() - readSince >= longAttempt;
-      this.#refused = { digest, reason, retryAt: clock() + (isLong ? retryInterval : 0) };
+      this.#refused = { ...store, retryAt: store.mayEnd ? clock() + (isLong ? retryInterval : 0) : Infinity };
     }
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);

@@ -1,8 +1,10 @@
+import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
 import { testNotifications } from '../accounts/postgres/notification-test.ts';
+import { cryptography } from '../cryptography.ts';
 import { Vault } from '../accounts/vault.ts';
 import type { StoredAccount } from '../accounts/store.ts';
 import type { StoreSettings } from './config.ts';
@@ -18,6 +20,15 @@ export interface Refusal {
   readonly reason: string;
   /** Whether to try it again without a change of the files. */
   readonly mayEnd: boolean;
+}
+
+/** Differs for stores of which one may be refused and the other not. */
+export function digestOf(store: StoreSettings): string {
+  const place = store.type === 'file' ? store.file : store.url;
+  const keys = store.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
+  return createHash(cryptography.digest.algorithm)
+    .update(JSON.stringify([store.type, place, keys]))
+    .digest('hex');
 }
 
 /**

@@ -5,35 +5,41 @@ import { startReading, stopReading } from '../http1/reading.ts';
 import { WriteRoom } from '../http1/writing.ts';
 
 /**
- * Paces two sockets that were piped to each other in this turn: neither fills the turns of the event loop, and the client is not read while
- * the upstream takes nothing. The pipe alone would keep each TLS record of one byte as a Buffer of its own, thousands in a turn.
+ * Paces two sockets that were piped to each other in this turn: neither fills the turns of the event loop, and neither is read while
+ * the other takes nothing.
  *
  * @param rest calls back when it is this client's turn among those that send much
  * @param reading where the upstream waits for its turn
  * @returns has the client rest
  */
 export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['onRest'], reading: Queue): () => void {
-  const [write, end] = [upstream.write.bind(upstream), upstream.end.bind(upstream)];
+  paceOneWay(upstream, client, (resume) => void reading.add(resume));
+  return paceOneWay(client, upstream, rest);
+}
+
+/** The pipe alone would keep each TLS record of one byte as a Buffer of its own, thousands in a turn. */
+function paceOneWay(from: Socket, to: Socket, onRest: PaceOwner['onRest']): () => void {
+  const [write, end] = [to.write.bind(to), to.end.bind(to)];
   let small: Buffer[] = [];
   let isFull = false;
-  const readClient = (): void => (isFull || pace.rests ? stopReading : startReading)(client);
-  const pace = new ReadPace({ onRest: rest, onPace: readClient });
+  const read = (): void => (isFull || pace.rests ? stopReading : startReading)(from);
+  const pace = new ReadPace({ onRest, onPace: read });
   const writeNow = (bytes: Buffer): void => {
     isFull = !room.count(write(bytes, room.done));
-    if (isFull) readClient();
+    if (isFull) read();
   };
   const flush = (): void => {
-    if (small.length === 0 || upstream.destroyed) return;
+    if (small.length === 0 || to.destroyed) return;
     const merged = Buffer.concat(small);
     small = [];
     writeNow(merged);
   };
   const room = new WriteRoom(() => {
     isFull = false;
-    readClient();
+    read();
   });
-  Object.assign(upstream, {
-    // The pipe is never asked to wait: it would pause the client, and Node's own pausing knows nothing of ours.
+  Object.assign(to, {
+    // The pipe is never asked to wait: it would pause its source, and Node's own pausing knows nothing of ours.
     write: (piece: Buffer): boolean => {
       pace.count(piece.length);
       if (piece.length < smallPiece) {
@@ -50,8 +56,5 @@ export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['
       return end();
     },
   });
-  const readUpstream = (): void => (upstreamPace.rests ? stopReading : startReading)(upstream);
-  const upstreamPace = new ReadPace({ onRest: (resume) => void reading.add(resume), onPace: readUpstream });
-  upstream.on('data', ({ length }: Buffer) => upstreamPace.count(length));
   return () => pace.rest(true);
 }

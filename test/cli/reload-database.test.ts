@@ -135,12 +135,14 @@ describeWithPostgres('a reload that names', () => {
   });
 
   test('a database without accounts is refused, also when a copy in progress has added the first ones', async () => {
-    const { folder, sidecar, charge } = await startEncrypting();
+    const { folder, sidecar, charge, configure } = await startEncrypting();
     const next = await postgres.createDatabase();
     folder.replace({ url: next });
     await sidecar.untilEntries(refusal);
     expect(reasons(sidecar)).toEqual([expect.stringContaining('the database has no accounts: reload when it has')]);
     await postgres.psql(next, "INSERT INTO envelope_sidecar.accounts VALUES ('globex', 'Globex', true)");
+    folder.replace(configure({ log: { level: 'debug' } }));
+    await sidecar.untilEntries(refusal, 2);
     // Longer than until the next poll.
     await delay(pollInterval + 2_000);
     expect(await charge()).toBe(200);

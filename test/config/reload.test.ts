@@ -3,7 +3,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import type * as FileSystem from 'node:fs';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { combine, type LoadResult } from '../../src/config/loaded.ts';
+import { combine, type LoadResult, type RefusedStore } from '../../src/config/loaded.ts';
 import { Reloader } from '../../src/config/reload.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Env } from '../../src/yaml/values.ts';
@@ -28,9 +28,11 @@ class Followed {
   readonly reloader: Reloader;
   readonly applied: LoadResult[] = [];
   readonly log: object[] = [];
+  /** Of the last load. */
+  refused: RefusedStore | undefined;
   readonly #file: string;
 
-  constructor(file: string, env: Env = {}) {
+  constructor(file: string, env: Env = {}, running = 'accounts.yaml') {
     this.#file = file;
     this.reloader = new Reloader({
       file,
@@ -38,13 +40,16 @@ class Followed {
       clock: Date.now,
       running: () => ({
         type: 'file',
-        file: join(dirname(file), 'accounts.yaml'),
+        file: join(dirname(file), running),
         masterKeys: [],
         auditKeys: [],
         maxKeyAge: undefined,
       }),
       unwrap: async ({ keys }) => keys,
-      apply: (loaded) => void (loaded.sidecar && this.applied.push(combine({ ...loaded, sidecar: loaded.sidecar }))),
+      apply: (loaded) => {
+        this.refused = loaded.refused;
+        if (loaded.sidecar) this.applied.push(combine({ ...loaded, sidecar: loaded.sidecar }));
+      },
       log: createLogger('info', { write: (line) => void this.log.push(JSON.parse(line) as object) }),
     });
     onTestFinished(() => this.reloader.stop());
@@ -211,6 +216,26 @@ describe('reload', () => {
     void followed.reloader.reload();
     await eventually('a third configuration is applied', () => followed.applied.length > 2, { timeout: 20_000 });
     expect(followed.applied).toHaveLength(3);
+  });
+
+  test('requested behind a change of a file tries a refused store again, which the change does not', async () => {
+    const folder = new Folder({ ...files, 'earlier.yaml': withKeys(keys.globex) });
+    const followed = new Followed(folder.file('sidecar.yaml'), {}, 'earlier.yaml');
+    const { reloader } = followed;
+    await reloader.reload();
+    const { refused } = followed;
+    expect(refused).toMatchObject({ reason: 'the file has no accounts: reload when it has', mayEnd: false });
+    folder.write({ 'accounts.yaml': withKeys(keys.globex) });
+    const first = reloader.reload(refused);
+    const changed = reloader.reload(refused);
+    await first;
+    expect(followed.refused).toEqual(refused);
+    await changed;
+    expect(followed.refused).toEqual(refused);
+    void reloader.reload(refused);
+    void reloader.reload(refused);
+    await reloader.reload();
+    expect(followed.refused).toBeUndefined();
   });
 
   test('reports all problems of an invalid state, and continues to watch', async () => {

@@ -37,8 +37,8 @@ describe('docs/operators-api.md', () => {
     const [command = '', ...others] = blocks(page, 'sh');
     expect(others).toEqual([]);
     const script = command.replace('http://127.0.0.1:9091/api/v1', url);
-    const send = async (): Promise<unknown> =>
-      JSON.parse((await runFile('sh', ['-c', script], { env: { ...process.env, TOKEN: token } })).stdout);
+    const cwd = new Folder({ 'operators-token': `dashboard: ${token}\n` }).path;
+    const send = async (): Promise<unknown> => JSON.parse((await runFile('sh', ['-c', script], { cwd })).stdout);
     expect(await send()).toMatchObject({ key: expect.stringMatching(/^sk_test_/) as string });
     expect(await send()).toMatchObject({ secret_shown: false });
     expect(file().match(/sha256/g)).toHaveLength(1);

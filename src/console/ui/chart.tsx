@@ -22,7 +22,9 @@ const left = 52;
 export function Chart({ slots }: Pick<Traffic, 'slots'>) {
   const place = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
-  const shown = useSignal<number | undefined>(undefined);
+  const pointed = useSignal<number | undefined>(undefined);
+  // Apart from the pointer's: a pointer at rest leaves by itself when the page above the chart grows.
+  const chosen = useSignal<number | undefined>(undefined);
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
@@ -31,9 +33,10 @@ export function Chart({ slots }: Pick<Traffic, 'slots'>) {
     return () => observer.disconnect();
   }, []);
   const step = Math.max(0, width.value - left) / slots.length;
-  const slot = shown.value === undefined ? undefined : slots[shown.value];
+  const shown = chosen.value ?? pointed.value;
+  const slot = shown === undefined ? undefined : slots[shown];
   const move = (by: number): void => {
-    shown.value = Math.min(slots.length - 1, Math.max(0, (shown.value ?? slots.length) + by));
+    chosen.value = Math.min(slots.length - 1, Math.max(0, (shown ?? slots.length) + by));
   };
   return (
     <figure>
@@ -46,18 +49,19 @@ export function Chart({ slots }: Pick<Traffic, 'slots'>) {
         aria-label={say.chart}
         onPointerMove={(event) => {
           const at = event.clientX - event.currentTarget.getBoundingClientRect().left - left;
-          shown.value = at < 0 || step === 0 ? undefined : Math.min(slots.length - 1, Math.floor(at / step));
+          pointed.value = at < 0 || step === 0 ? undefined : Math.min(slots.length - 1, Math.floor(at / step));
         }}
-        onPointerLeave={() => (shown.value = undefined)}
-        onBlur={() => (shown.value = undefined)}
+        onPointerLeave={() => (pointed.value = undefined)}
+        onPointerDown={() => (chosen.value = undefined)}
+        onBlur={() => (chosen.value = undefined)}
         onKeyDown={({ key }) => {
           if (key === 'ArrowLeft') move(-1);
           if (key === 'ArrowRight') move(1);
         }}
       >
-        {width.value > 0 && <Drawing slots={slots} step={step} width={width.value} shown={shown.value} />}
-        {slot !== undefined && shown.value !== undefined && (
-          <Values slot={slot} x={left + shown.value * step} isRight={shown.value * 2 > slots.length} />
+        {width.value > 0 && <Drawing slots={slots} step={step} width={width.value} shown={shown} />}
+        {slot !== undefined && shown !== undefined && (
+          <Values slot={slot} x={left + shown * step} isRight={shown * 2 > slots.length} />
         )}
       </div>
     </figure>
