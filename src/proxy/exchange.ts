@@ -216,7 +216,7 @@ export class ExchangeRunner {
         ? new PlainRelay(responder)
         : new SealingRelay(responder, environment.name, sealing.sealer, this.#metrics);
     responder.call = environment.upstream.send(
-      { method: head.method, target: head.target, headers: fields, body },
+      { method: head.method, target: head.target, headers: fields, body, idIsNew: !head.requestId },
       relay,
     );
     // 7. At its end the request is observed, once: see outcome.ts.

@@ -8,6 +8,8 @@ export interface UpstreamRequest {
   /** Flat list of names and values: end-to-end headers only, `Host` among them, no `Expect`, as the reader of requests accepts them. */
   readonly headers: readonly string[];
   readonly body: Buffer | StreamedBody | undefined;
+  /** Whether no earlier request has the same `X-Request-Id`, because it was made at random. Default: false. */
+  readonly idIsNew?: boolean;
 }
 
 /** A request's body that is forwarded as it arrives. */
@@ -58,6 +60,7 @@ export class Call implements UpstreamCall {
   readonly method: string;
   /** The request's `X-Request-Id`; empty if it has none. */
   readonly id: string;
+  readonly idIsNew: boolean;
   /** The account in whose name it is sent; empty for a preflight. */
   readonly account: string;
   /** Request line, all headers and the empty line. */
@@ -72,8 +75,9 @@ export class Call implements UpstreamCall {
 
   /** @param authority for `Host` if the request has none */
   constructor(request: UpstreamRequest, authority: string, handler: ResponseHandler) {
-    const { method, target, headers, body } = request;
+    const { method, target, headers, body, idIsNew = false } = request;
     this.method = method;
+    this.idIsNew = idIsNew;
     this.body = body;
     this.handler = handler;
     // Names and values have come through the grammar of requests: there is no line break in them.

@@ -65,9 +65,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
    * Whether an earlier request of another account had the same id. Clients choose ids: a late response to that one would pass for the
    * response to this one.
    */
-  isAmbiguousFor({ id, account }: Call): boolean {
-    const index = this.#earlier.indexOf(id);
-    return index !== -1 && this.#accounts[index] !== account;
+  isAmbiguousFor({ id, idIsNew, account }: Call): boolean {
+    return !idIsNew && this.#earlier.some((earlier, i) => earlier === id && this.#accounts[i] !== account);
   }
 
   /** @param bytes may be overwritten after the call */
@@ -210,8 +209,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   #remember({ id, account }: Call): void {
-    const known = this.#earlier.indexOf(id);
-    const index = known === -1 ? this.#sent++ % remembered : known;
+    const index = this.#sent++ % remembered;
     this.#earlier[index] = id;
     this.#accounts[index] = account;
   }

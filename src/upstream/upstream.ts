@@ -166,7 +166,8 @@ export class Upstream implements ConnectionOwner {
       const connection = this.#idle[i] as Connection;
       const isUsable = connection.idleUntil > now && !connection.socket.destroyed;
       if (isUsable && connection.isAmbiguousFor(call)) continue;
-      this.#idle.splice(i, 1);
+      if (i === this.#idle.length - 1) this.#idle.pop();
+      else this.#idle.splice(i, 1);
       if (isUsable) return connection;
       connection.socket.destroy();
     }
