@@ -4,6 +4,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import type { Env } from '../yaml/values.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
+import type { WorkerTask } from './load-messages.ts';
 import type { StoreSettings } from './config.ts';
 import { lockedKeys, type LockedKeys, type RefusedStore, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
@@ -19,10 +20,6 @@ const maxSettleTime = 500;
  * link above it swapped.
  */
 export const pollInterval = 10_000;
-
-/** A database that does not respond, so that an attempt takes seconds, is tried less often: all other changes wait for it. Milliseconds. */
-const longAttempt = 5_000;
-const retryInterval = 60_000;
 
 /** A watched folder. It may be replaced by another one of the same name. */
 interface WatchedPath {
@@ -62,10 +59,11 @@ export class Reloader {
   #nextRefused: RefusedStore | undefined;
   /** Settles when a KMS was asked for master keys, and the files were loaded with its answer. */
   #unlocking: Promise<void> | undefined;
-  /** The answer of the KMS, for the next load. */
+  /** The answer of the KMS, for the loads until it is in force. */
   #unwrapped: readonly MasterKey[] = [];
-  /** A store that was refused, and when it is tried again without a change of its own. */
-  #refused: (RefusedStore & { readonly retryAt: EpochMs }) | undefined;
+  /** The store that was refused last, and whether it is tried again now. */
+  #refused: RefusedStore | undefined;
+  #retrying = false;
   #stopped = false;
 
   constructor(options: ReloaderOptions) {
@@ -104,7 +102,20 @@ export class Reloader {
     this.#watchFolders();
     const isChanged = [...this.#files].some(([file, version]) => readVersion(file) !== version);
     if (isChanged) this.#changed();
-    else if (this.#refused !== undefined && this.#options.clock() >= this.#refused.retryAt) void this.reload();
+    else if (this.#refused?.mayEnd === true && !this.#retrying) void this.#retry();
+  }
+
+  /** Loads again if the refused store may be used now. All changes would wait for a database that does not respond: only this does. */
+  async #retry(): Promise<void> {
+    this.#retrying = true;
+    const { refused } = await loadInThread(this.#task(undefined), []);
+    this.#retrying = false;
+    if (!this.#stopped && refused?.reason !== this.#refused?.reason) await this.reload();
+  }
+
+  #task(refused: RefusedStore | undefined): WorkerTask {
+    const { file, env, running } = this.#options;
+    return { file, env, running: running(), unwrapped: this.#unwrapped, refused };
   }
 
   /**
@@ -137,21 +148,16 @@ export class Reloader {
   async #loadAndApply(refused: RefusedStore | undefined): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
-    const { file, env, clock, running, apply } = this.#options;
+    const { clock, apply } = this.#options;
     const readSince = clock();
     const unwrapped = this.#unwrapped;
-    this.#unwrapped = [];
     // Before the files are read, so that a change in between is noticed.
     this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
-    const task = { file, env, running: running(), unwrapped, refused };
-    const loaded = await loadInThread(task, [...this.#files.keys()]);
+    const loaded = await loadInThread(this.#task(refused), [...this.#files.keys()]);
     this.#loading = false;
-    const { refused: store } = loaded;
-    if (store === undefined) this.#refused = undefined;
-    else if (refused?.digest !== store.digest) {
-      const isLong = clock() - readSince >= longAttempt;
-      this.#refused = { ...store, retryAt: store.mayEnd ? clock() + (isLong ? retryInterval : 0) : Infinity };
-    }
+    this.#refused = loaded.refused;
+    // With a store that is refused they are kept: otherwise the KMS would be asked at each load.
+    if (loaded.refused === undefined && this.#unwrapped === unwrapped) this.#unwrapped = [];
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
     const locked = lockedKeys(loaded);

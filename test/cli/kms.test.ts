@@ -86,6 +86,8 @@ async function setUp(newStore: NewStore, settings: object = {}): Promise<Setup> 
   return setup;
 }
 
+const countDecrypts = ({ kms }: Setup): number => kms.calls.filter((call) => call === 'Decrypt').length;
+
 /** Sends an enveloped request, and expects the sealed response to it. */
 async function expectServed(sidecar: { readonly port: number }, { key, credentials }: Merchant): Promise<void> {
   const answer = await send(sidecar, path, { key, body: envelopeOf(credentials, '{"amount":1}') });
@@ -253,7 +255,7 @@ test('while a KMS hangs that a reload asks, a key that is revoked in the file st
   await eventually('it was asked', async () => setup.kms.calls.includes('Status'));
   setup.kms.hangs = true;
   setup.folder.write({ keys: `${readKeys(setup)}\n${other}` });
-  const isAsked = (): number => setup.kms.calls.filter((call) => call === 'Decrypt').length;
+  const isAsked = (): number => countDecrypts(setup);
   const asked = isAsked();
   await eventually('it is asked', async () => isAsked() > asked);
   await setup.commands.run(`keys revoke acme ${merchant.keyId}`);
@@ -406,3 +408,24 @@ async function serveInProcess(config: string, keyring: CliIo['keyring']): Promis
   await eventually('it is complete', async () => signals.has('SIGHUP'));
   return Number(port());
 }
+
+test('a store that is refused is not tried again by other changes, and its master keys are not unwrapped again', async () => {
+  const setup = await setUp(async () => ({ file: 'accounts.yaml' }));
+  const merchant = await setup.merchant();
+  const sidecar = await startServe(setup.config);
+  setup.folder.write({ 'other.yaml': 'accounts: []\n', 'other-keys': await setup.wrap(clearKey()) });
+  const accounts = { file: 'other.yaml', masterKey: { file: 'other-keys' } };
+  setup.write({ accounts });
+  const refusal = 'configuration is invalid: the current one is kept';
+  await sidecar.untilEntries(refusal);
+  const before = countDecrypts(setup);
+  expect(before).toBeGreaterThan(0);
+  setup.folder.write({ 'other.yaml': 'accounts: [{ id: globex, name: Globex }]\n' });
+  setup.write({ accounts, log: { level: 'debug' } });
+  await sidecar.untilEntries(refusal, 2);
+  await expectServed(sidecar, merchant);
+  expect(countDecrypts(setup)).toBe(before);
+  sidecar.signal('SIGHUP');
+  await sidecar.untilEntries('configuration reloaded');
+  expect((await send(sidecar, path, { key: merchant.key })).status).toBe(401);
+});

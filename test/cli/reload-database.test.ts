@@ -5,6 +5,7 @@ import { runCommand } from '../support/cli.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { eventually } from '../support/eventually.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
@@ -180,7 +181,8 @@ describeWithPostgres('a reload that names', () => {
   });
 
   test('a database that does not respond keeps the accounts of the file, in which a key is revoked', async () => {
-    const frozen = await postgres.proxy(await postgres.createDatabase());
+    const next = await postgres.createDatabase();
+    const frozen = await postgres.proxy(next);
     frozen.freeze();
     const upstream = await startUpstream();
     const folder = new Folder({
@@ -200,5 +202,18 @@ describeWithPostgres('a reload that names', () => {
     expect(await status()).toBe(401);
     // The database was tried once: the key that was revoked did not work until it had not responded again.
     expect(frozen.connections).toBe(1);
+
+    folder.replace({ 'accounts.yaml': accountsFile(globexEntry(keys.globex)) });
+    await sidecar.untilEntries('configuration reloaded', 2);
+    await eventually('the database is tried again', () => frozen.connections === 2, { timeout: 2 * pollInterval });
+    folder.replace({ 'accounts.yaml': accountsFile(globexEntry()) });
+    await sidecar.untilEntries('configuration reloaded', 3);
+    expect(await status()).toBe(401);
+    // The attempt lasts seconds, and holds nothing up.
+    expect(frozen.open).toBe(1);
+    frozen.mend();
+    await postgres.psql(next, "INSERT INTO envelope_sidecar.accounts VALUES ('globex', 'Globex', true)");
+    await sidecar.untilEntries('configuration reloaded', 4);
+    expect(reasons(sidecar)).toHaveLength(1);
   });
 });
