@@ -95,7 +95,7 @@ namespace EnvelopeSidecar
             return Open(match.Groups[1].Value);
         }
 
-        /// <summary>For code that expects what the reference client does.</summary>
+        /// <summary>For code that expects an empty string or null instead of errors.</summary>
         public Compat Compat() => new Compat(this);
 
         public override string ToString() => "Envelope(" + Fingerprint + ")";

@@ -151,7 +151,7 @@ func (e *Envelope) OpenBody(text string) (string, error) {
 	return e.Open(match[1])
 }
 
-// Compat is for code that expects what the reference client does.
+// Compat is for code that expects an empty string or nothing instead of errors.
 func (e *Envelope) Compat() Compat { return Compat{e} }
 
 // Compat returns "" for what cannot be sealed and nil for what does not open.

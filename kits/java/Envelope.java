@@ -132,7 +132,7 @@ public final class Envelope {
         return open(match.group(1));
     }
 
-    /** For code that expects what the reference client does. */
+    /** For code that expects an empty string or null instead of errors. */
     public Compat compat() {
         return new Compat(this);
     }

@@ -112,7 +112,7 @@ class Envelope:
         return self.open(match[1])
 
     def compat(self) -> Compat:
-        """For code that expects what the reference client does."""
+        """For code that expects an empty string or null instead of errors."""
         return Compat(self)
 
     def __repr__(self) -> str:

@@ -102,7 +102,7 @@ module EnvelopeSidecar
       open(match[1])
     end
 
-    # For code that expects what the reference client does.
+    # For code that expects an empty string or null instead of errors.
     def compat
       Compat.new(self)
     end

@@ -123,7 +123,7 @@ export class Envelope {
     return this.open(data);
   }
 
-  /** For code that expects what the reference client does: `""` for what cannot be sealed, null for what does not open. */
+  /** For code that expects `""` for what cannot be sealed, null for what does not open. */
   compat(): { seal(text: string): string; open(data: string): string | null } {
     const or = <T, U>(run: () => T, otherwise: U): T | U => {
       try {

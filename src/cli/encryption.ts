@@ -98,18 +98,23 @@ async function changeGrace(
 
 async function showEncryption(session: StoreSession, id: string, { environment }: Options): Promise<void> {
   const view = await session.operations.showEncryption(id, environment);
-  const fingerprint = view.enabled ? await computeFingerprint(session, id, environment) : undefined;
-  await session.show({ ...view, fingerprint }, () => members({ fingerprint, ...listFacts(view) }));
+  const stored = (await session.store.read(id))?.encryption[environment];
+  const compute = (credentials: StoredCredentials | undefined, isAccepted: boolean): Promise<string | undefined> =>
+    computeFingerprint(session, id, environment, isAccepted ? credentials : undefined);
+  const fingerprint = await compute(stored?.credentials, view.enabled);
+  const previous = await compute(stored?.previous?.credentials, view.previous !== null);
+  const shown = { ...view, fingerprint, previous: view.previous && { ...view.previous, fingerprint: previous } };
+  await session.show(shown, () => members({ fingerprint, ...listFacts(view), 'previous fingerprint': previous }));
 }
 
-/** Of the credentials in use. Undefined if they do not open: the rest is shown without a master key too. */
+/** Undefined if the credentials do not open: the rest is shown without a master key too. */
 async function computeFingerprint(
-  { store, vault, log }: StoreSession,
+  { vault, log }: StoreSession,
   id: string,
   environment: EnvironmentName,
+  credentials: StoredCredentials | undefined,
 ): Promise<string | undefined> {
   try {
-    const credentials = (await store.read(id))?.encryption[environment]?.credentials;
     return credentials && unwrapCredentials(credentials, id, environment, await vault()).fingerprint;
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;

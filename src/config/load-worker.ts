@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { workerData } from 'node:worker_threads';
 import { replyWith } from '../thread.ts';
 import { loadFiles } from './load.ts';
@@ -39,7 +40,8 @@ async function loadForSidecar({ file, env, running, unwrapped, refused }: Worker
   const inFile = accounts?.ok === true ? accounts.value.length : 0;
   const { store } = sidecar.value;
   const digest = digestOf(store);
-  const refusal = refused?.digest === digest ? refused : await tryStore(store, running, inFile);
+  const isRefused = refused?.digest === digest && !isDeepStrictEqual(store, running);
+  const refusal = isRefused ? refused : await tryStore(store, running, inFile);
   if (refusal === undefined) return loaded;
   const kept = loadFiles(file, env, running, unwrapped, undefined, refusal.reason);
   return { ...kept, refused: { ...refusal, digest } };

@@ -13,7 +13,7 @@ import type { EpochMs } from '../times.ts';
 const settleTime = 100;
 
 /** A file that is written continuously is read this long after the first step. Milliseconds. */
-const maxSettleTime = 500;
+export const maxSettleTime = 500;
 
 /**
  * How often files are compared with their last versions, in milliseconds. Watching fails without a word if a folder is replaced or a
@@ -55,8 +55,8 @@ export class Reloader {
   /** Settles after the load in progress, and the one that follows it. */
   #load: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
-  /** What the load that follows does not try again. */
-  #nextRefused: RefusedStore | undefined;
+  /** Whether the next load tries a refused store again, because somebody has asked for a reload. */
+  #isAsked = false;
   /** Settles when a KMS was asked for master keys, and the files were loaded with its answer. */
   #unlocking: Promise<void> | undefined;
   /** The answer of the KMS, for the loads until it is in force. */
@@ -119,19 +119,20 @@ export class Reloader {
   }
 
   /**
-   * Loads now, or once more after the load in progress. Resolves when what was loaded was applied or reported.
-   *
-   * @param refused a store that is not tried again
+   * Loads now, or once more after the load in progress, and tries a refused store again. Resolves when what was loaded was applied or
+   * reported.
    */
-  reload(refused?: RefusedStore): Promise<void> {
+  reload(): Promise<void> {
+    this.#isAsked = true;
+    return this.#reload();
+  }
+
+  #reload(): Promise<void> {
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
     this.#settlingAtMost = undefined;
-    if (this.#loading) {
-      if (this.#next === undefined || refused === undefined) this.#nextRefused = refused;
-      return (this.#next ??= this.#load.then(() => this.reload(this.#nextRefused)));
-    }
-    if (!this.#stopped) this.#load = this.#loadAndApply(refused);
+    if (this.#loading) return (this.#next ??= this.#load.then(() => this.#reload()));
+    if (!this.#stopped) this.#load = this.#loadAndApply();
     return this.#load.then(() => this.#unlocking);
   }
 
@@ -145,22 +146,27 @@ export class Reloader {
     this.#watched.clear();
   }
 
-  async #loadAndApply(refused: RefusedStore | undefined): Promise<void> {
+  async #loadAndApply(): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
     const { clock, apply } = this.#options;
     const readSince = clock();
     const unwrapped = this.#unwrapped;
+    const isAsked = this.#isAsked;
+    this.#isAsked = false;
     // Before the files are read, so that a change in between is noticed.
     this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
-    const loaded = await loadInThread(this.#task(refused), [...this.#files.keys()]);
+    const loaded = await loadInThread(this.#task(isAsked ? undefined : this.#refused), [...this.#files.keys()]);
     this.#loading = false;
-    this.#refused = loaded.refused;
+    const locked = lockedKeys(loaded);
+    // Invalid settings, and those that wait for the KMS, tell nothing of the store.
+    const isDecided = loaded.refused !== undefined || (loaded.sidecar.ok && locked === undefined);
+    if (isDecided) this.#refused = loaded.refused;
+    if (locked !== undefined) this.#isAsked ||= isAsked;
     // With a store that is refused they are kept: otherwise the KMS would be asked at each load.
-    if (loaded.refused === undefined && this.#unwrapped === unwrapped) this.#unwrapped = [];
+    if (isDecided && loaded.refused === undefined && this.#unwrapped === unwrapped) this.#unwrapped = [];
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
-    const locked = lockedKeys(loaded);
     apply(locked === undefined ? loaded : { ...loaded, sidecar: undefined });
     if (locked !== undefined) this.#unlocking ??= this.#unlock(locked);
   }
@@ -174,7 +180,7 @@ export class Reloader {
     this.#unlocking = undefined;
     if (keys === undefined) return;
     this.#unwrapped = keys;
-    await this.reload();
+    await this.#reload();
   }
 
   #watchFolder(folder: string): void {
@@ -208,7 +214,7 @@ export class Reloader {
 
   #changed(): void {
     clearTimeout(this.#settling);
-    const reload = (): void => void this.reload(this.#refused);
+    const reload = (): void => void this.#reload();
     this.#settling = setTimeout(reload, settleTime).unref();
     this.#settlingAtMost ??= setTimeout(reload, maxSettleTime).unref();
   }

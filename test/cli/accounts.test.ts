@@ -196,14 +196,15 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
 
 describe('encryption', () => {
   test('is enabled, shown, replaced and disabled', async () => {
-    const { run, file } = await withAcme();
+    const { run, json, file } = await withAcme();
     const enabled = await run('encryption enable acme --environment test');
     const [, key = ''] = /^key +(\S+)$/m.exec(enabled.stdout) ?? [];
     const [, iv = ''] = /^iv +(\S+)$/m.exec(enabled.stdout) ?? [];
     const { stdout: digest } = spawnSync('openssl', ['sha256', '-r'], { input: key + iv, encoding: 'utf8' });
+    const before = digest.slice(0, 16);
     expect(enabled.stdout).toBe(`key          ${key}
 iv           ${iv}
-fingerprint  ${digest.slice(0, 16)}
+fingerprint  ${before}
 account      acme
 environment  test
 encryption   on
@@ -220,15 +221,20 @@ The key and the IV are not shown again. Give all three to the merchant unchanged
     const replaced = await run('encryption enable acme --environment test --replace --grace 24h --encoding base64');
     expect(replaced.stdout).not.toContain(key);
     const [, fingerprint = ''] = /^fingerprint +([0-9a-f]{16})$/m.exec(replaced.stdout) ?? [];
-    expect((await run('encryption show acme --environment test')).stdout).toBe(`fingerprint   ${fingerprint}
-account       acme
-environment   test
-encryption    on
-encoding      base64
-created       2026-11-21 10:00 UTC
-also accepts  the previous credentials, until 2026-11-22 10:00 UTC
-last used     not recorded by the file store: see "credentials" in the log
+    expect((await run('encryption show acme --environment test')).stdout).toBe(`fingerprint           ${fingerprint}
+account               acme
+environment           test
+encryption            on
+encoding              base64
+created               2026-11-21 10:00 UTC
+also accepts          the previous credentials, until 2026-11-22 10:00 UTC
+last used             not recorded by the file store: see "credentials" in the log
+previous fingerprint  ${before}
 `);
+    expect(await json('encryption show acme --environment test')).toMatchObject({
+      fingerprint,
+      previous: { fingerprint: before },
+    });
     expect((await run('encryption disable acme --environment test')).stdout).toBe(
       'Encryption of acme is off in test.\n',
     );
@@ -241,16 +247,18 @@ last used     not recorded by the file store: see "credentials" in the log
 
   test('is disabled with a grace', async () => {
     const { run } = await withAcme();
-    await run('encryption enable acme --environment test');
+    const { stdout } = await run('encryption enable acme --environment test');
+    const [, fingerprint = ''] = /^fingerprint +(\S+)$/m.exec(stdout) ?? [];
     expect((await run('encryption disable acme --environment test --grace 24h')).stdout).toBe(
       'Encryption of acme is off in test; envelopes are accepted until 2026-11-22 10:00 UTC.\n',
     );
-    expect((await run('encryption show acme --environment test')).stdout).toBe(`account       acme
-environment   test
-encryption    off
-encoding      hex
-also accepts  the previous credentials, until 2026-11-22 10:00 UTC
-last used     not recorded by the file store: see "credentials" in the log
+    expect((await run('encryption show acme --environment test')).stdout).toBe(`account               acme
+environment           test
+encryption            off
+encoding              hex
+also accepts          the previous credentials, until 2026-11-22 10:00 UTC
+last used             not recorded by the file store: see "credentials" in the log
+previous fingerprint  ${fingerprint}
 `);
   });
 

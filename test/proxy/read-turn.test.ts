@@ -7,7 +7,7 @@ import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
 function start(count: number) {
   const turns = new Turns();
   const read: number[] = [];
-  const clients = Array.from({ length: count }, (_, number) => {
+  const connect = (number: number) => {
     const turn = new ReadTurn();
     let waits = false;
     const resume = (): void => {
@@ -31,8 +31,10 @@ function start(count: number) {
       },
       leave: () => turn.withdraw(),
     };
-  });
+  };
+  const clients = Array.from({ length: count }, (_, number) => connect(number));
   for (const client of clients) turns.readers.add(client);
+  const join = (): void => void turns.readers.add(connect(count));
   const at = (index: number) => {
     const client = clients[index];
     if (client === undefined) throw new Error('no such client');
@@ -43,35 +45,53 @@ function start(count: number) {
     await nextTurn();
     return read.splice(0).toSorted((a, b) => a - b);
   };
-  return { at, readNow };
+  return { at, join, readNow };
 }
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
-test('of those held up 64 are read in a turn, in order, beside one that has sent many small pieces', async () => {
+test('of those held up 64 are read in a turn, beside one that has sent many small pieces', async () => {
   const { at, readNow } = start(130);
   at(0).offend();
-  expect(await readNow()).toEqual(range(0, 65));
-  expect(await readNow()).toEqual(range(65, 129));
-  expect(await readNow()).toEqual([129]);
+  expect(await readNow()).toEqual([0, ...range(66, 130)]);
+  expect(await readNow()).toEqual(range(2, 66));
+  expect(await readNow()).toEqual([1]);
 });
 
 test('if one of them has sent many small pieces, too, the rest of its batch goes first in the next turn', async () => {
   const { at, readNow } = start(200);
   at(0).offend();
-  await readNow();
-  at(10).offend();
-  const next = await readNow();
-  // 10 in its own turn, 0 held up meanwhile, and the last one of the next batch in place of 10.
-  expect(next).toEqual([...range(1, 10), 10, ...range(11, 65), 65]);
+  expect(await readNow()).toEqual([0, ...range(136, 200)]);
+  at(150).offend();
+  // 150 in its own turn, and one of the next batch in its place.
+  expect(await readNow()).toEqual(range(135, 200));
 });
 
 test('one that has many small pieces again in its own turn keeps the batch from nothing', async () => {
   const { at, readNow } = start(200);
   at(0).offend();
-  expect(await readNow()).toEqual(range(0, 65));
+  expect(await readNow()).toEqual([0, ...range(136, 200)]);
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(65, 129)]);
+  expect(await readNow()).toEqual([0, ...range(72, 136)]);
+});
+
+test('one that has ever sent many small pieces is in no batch: each such one has a turn of its own', async () => {
+  const { at, readNow } = start(4);
+  at(0).offend();
+  expect(await readNow()).toEqual([0, 1, 2, 3]);
+  await readNow();
+  at(1).offend();
+  expect(await readNow()).toEqual([1, 2, 3]);
+  expect(await readNow()).toEqual([0]);
+});
+
+test('a new connection goes before those that were held up before', async () => {
+  const { at, join, readNow } = start(200);
+  at(0).offend();
+  expect(await readNow()).toEqual([0, ...range(136, 200)]);
+  join();
+  at(0).offend();
+  expect(await readNow()).toEqual([0, ...range(73, 136), 200]);
 });
 
 test('all are read, however many offend', async () => {

@@ -45,6 +45,8 @@ export class PostgresDirectory implements KeyDirectory {
   /** The number of the last change that was seen, and which ones were without a notification; whether to read both with the next query. */
   #lastChange = 0;
   #unannounced = noneUnannounced;
+  /** Of the tables: a restore in place, which fires no trigger, makes others. */
+  #tables: string | undefined;
   #numbersDue = false;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
@@ -149,14 +151,16 @@ export class PostgresDirectory implements KeyDirectory {
 
   /**
    * Reads the number of the last change: a lower one than before means that changes were lost. If others were without a notification than
-   * before, any account may have changed.
+   * before, or the tables are others, any account may have changed.
    */
   async #readNumbers(): Promise<void> {
     this.#numbersDue = false;
     const [row] = await this.#connection
-      .query<{ last: string; unannounced: string }>({
+      .query<{ last: string; unannounced: string; tables: string }>({
         name: 'last-changes',
-        text: 'SELECT envelope_sidecar.last_change() AS last, envelope_sidecar.unannounced_changes() AS unannounced',
+        text: `SELECT envelope_sidecar.last_change() AS last, envelope_sidecar.unannounced_changes() AS unannounced,
+          (SELECT string_agg(oid::text, ' ' ORDER BY oid) FROM pg_class
+            WHERE relnamespace = 'envelope_sidecar'::regnamespace AND relkind = 'r') AS tables`,
       })
       .catch((error: unknown) => {
         this.#numbersDue = true;
@@ -168,7 +172,9 @@ export class PostgresDirectory implements KeyDirectory {
       // The connection may have lived on.
       this.#cache.beginSpan();
     }
-    if (row?.unannounced !== this.#unannounced) this.#changed('*');
+    const areOthers = this.#tables !== undefined && row?.tables !== this.#tables;
+    if (areOthers || row?.unannounced !== this.#unannounced) this.#changed('*');
+    this.#tables = row?.tables;
     this.#lastChange = last;
     this.#unannounced = row?.unannounced ?? noneUnannounced;
   }

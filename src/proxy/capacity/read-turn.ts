@@ -9,6 +9,9 @@ export class ReadTurn {
   #kind: 'own' | 'batch' | undefined;
   #end: NodeJS.Immediate | undefined;
   #withdraw: (() => void) | undefined;
+  /** Whether it has ever sent many small pieces, and whether it was ever held up. */
+  #hasOffended = false;
+  #wasHeldUp = false;
 
   /** As of `Reader`. */
   get isInBatch(): boolean {
@@ -20,16 +23,28 @@ export class ReadTurn {
     return this.#kind === 'own' || (this.#kind === 'batch' && !isBatchBroken);
   }
 
-  /** @param resume has it read */
+  /**
+   * Who has sent many small pieces may do it again at each turn, and would break each batch that it is in: it gets a turn of its own
+   * among those. A new connection goes before those that strangers have opened in advance.
+   *
+   * @param resume has it read
+   */
   await(turns: Turns, why: Why, resume: () => void): void {
+    if (why === 'smallPieces') this.#hasOffended = true;
+    const kind = why === 'heldUp' && !this.#hasOffended ? 'batch' : 'own';
     const start = (): void => {
-      this.#kind = why === 'heldUp' ? 'batch' : 'own';
+      this.#kind = kind;
       clearImmediate(this.#end);
       // After the next poll.
       this.#end = setImmediate(() => (this.#kind = undefined));
       resume();
     };
-    this.#withdraw = turns[why].add(start, why === 'heldUp' && this.isInBatch);
+    if (kind === 'own') {
+      this.#withdraw = turns[why === 'bytes' ? why : 'smallPieces'].add(start);
+    } else {
+      this.#withdraw = turns.heldUp.add(start, this.isInBatch || !this.#wasHeldUp);
+      this.#wasHeldUp = true;
+    }
   }
 
   withdraw(): void {

@@ -206,6 +206,32 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await vi.waitFor(async () => expect(await directory.find(sha256Hex(keyNamed('acme')))).toBeUndefined(), oneSecond);
   });
 
+  test('notices tables that a restore in place has made, although changes in them have higher numbers', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const { directory } = await openDirectory(url);
+    const hash = sha256Hex(keyNamed('acme'));
+    expect(await directory.find(hash)).toMatchObject({ account: { active: true } });
+    // As `pg_restore --clean` does: the triggers are made behind the rows.
+    await postgres.psql(
+      url,
+      `BEGIN;
+       CREATE TABLE envelope_sidecar.restored (LIKE envelope_sidecar.accounts INCLUDING ALL);
+       INSERT INTO envelope_sidecar.restored SELECT * FROM envelope_sidecar.accounts;
+       UPDATE envelope_sidecar.restored SET active = false;
+       ALTER TABLE envelope_sidecar.accounts RENAME TO dropped;
+       ALTER TABLE envelope_sidecar.restored RENAME TO accounts;
+       INSERT INTO envelope_sidecar.changes (announced) VALUES (true);
+       COMMIT;`,
+    );
+    await vi.waitFor(
+      async () => {
+        expect(await directory.find(hash)).toMatchObject({ account: { active: false } });
+      },
+      { ...oneSecond, timeout: 5_000 },
+    );
+  });
+
   test('does not cache a key that changed while it was read', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);

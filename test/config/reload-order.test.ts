@@ -1,0 +1,93 @@
+import { expect, onTestFinished, test, vi } from 'vitest';
+import type { WorkerTask } from '../../src/config/load-messages.ts';
+import type { LoadedFiles } from '../../src/config/loaded.ts';
+import { maxSettleTime, Reloader } from '../../src/config/reload.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { eventually } from '../support/eventually.ts';
+import { Folder } from '../support/folder.ts';
+
+/** The loads so far. Each ends when the test says so. */
+const loads = vi.hoisted((): { task: WorkerTask; end: (loaded: Partial<LoadedFiles>) => void }[] => []);
+
+vi.mock('../../src/config/load-in-thread.ts', () => ({
+  loadInThread: (task: WorkerTask) => {
+    const { promise, resolve } = Promise.withResolvers<Partial<LoadedFiles>>();
+    loads.push({ task, end: (loaded) => resolve({ files: [task.file], digests: {}, ...loaded }) });
+    return promise;
+  },
+}));
+
+const refused = { digest: 'a', reason: 'the database has no accounts', mayEnd: false };
+const invalid = { sidecar: { ok: false, problems: [] } } as const;
+const locked = {
+  sidecar: {
+    ok: true,
+    value: { kms: {}, store: { masterKeys: [{ kcv: '0123456789', key: undefined }] } },
+    warnings: [],
+  },
+} as unknown as Partial<LoadedFiles>;
+
+function start() {
+  loads.length = 0;
+  const folder = new Folder({ 'sidecar.yaml': '' });
+  const file = folder.file('sidecar.yaml');
+  const running = { type: 'file', file, masterKeys: [], auditKeys: [] } as const;
+  const log = createLogger('info', { write: () => {} });
+  const options = { file, env: {}, clock: Date.now, running: () => running, apply: () => {}, log };
+  const reloader = new Reloader({ ...options, unwrap: async ({ keys }) => keys });
+  onTestFinished(() => reloader.stop());
+  reloader.watch([file], Infinity);
+  const load = async (index: number) => {
+    await eventually(`load ${index} begins`, () => loads[index] !== undefined, { timeout: 5_000 });
+    const { task, end } = loads[index] ?? { end: () => {} };
+    return { refused: task?.refused, end };
+  };
+  return { reloader, load, change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }) };
+}
+
+test('a change during the load that refuses a store does not try it again', async () => {
+  const { reloader, load, change } = start();
+  void reloader.reload();
+  const first = await load(0);
+  change();
+  await new Promise((resolve) => void setTimeout(resolve, 2 * maxSettleTime));
+  first.end({ ...invalid, refused });
+  expect((await load(1)).refused).toEqual(refused);
+});
+
+test('a change behind an invalid state does not try it again', async () => {
+  const { reloader, load, change } = start();
+  void reloader.reload();
+  (await load(0)).end({ ...invalid, refused });
+  change();
+  (await load(1)).end(invalid);
+  change();
+  expect((await load(2)).refused).toEqual(refused);
+});
+
+test('a reload during another load tries it again, whatever is queued before', async () => {
+  const { reloader, load, change } = start();
+  void reloader.reload();
+  (await load(0)).end({ ...invalid, refused });
+  change();
+  const second = await load(1);
+  expect(second.refused).toEqual(refused);
+  change();
+  await new Promise((resolve) => void setTimeout(resolve, 2 * maxSettleTime));
+  void reloader.reload();
+  second.end({ ...invalid, refused });
+  expect((await load(2)).refused).toBeUndefined();
+});
+
+test.each([
+  ['a change', false],
+  ['a reload', true],
+])('master keys that a KMS must unwrap first: %s that needs them tries the store again: %s', async (_, isAsked) => {
+  const { reloader, load, change } = start();
+  void reloader.reload();
+  (await load(0)).end({ ...invalid, refused });
+  if (isAsked) void reloader.reload();
+  else change();
+  (await load(1)).end(locked);
+  expect((await load(2)).refused).toEqual(isAsked ? undefined : refused);
+});
