@@ -1,5 +1,6 @@
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
+import type { StoredCredentials } from '../accounts/store.ts';
 import { unwrapCredentials } from '../accounts/unwrap-account.ts';
 import { grace } from '../accounts/value-types.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';

@@ -18,11 +18,6 @@ const servedPatience = 2_000;
 export function createOperatorsApi(dependencies: OperatorsApiDependencies): Promise<OperatorsApi> {
   const { config, accounts, recent, sidecar, ...rest } = dependencies;
   const find = (account: string) => accounts().find(account);
-  const isServed: Parts['isServed'] = (account, urgent) => {
-    const { operations, vault } = accounts();
-    const stored = (id: string) => operations.stored(id, { urgent });
-    return untilServed(account, { stored, vault, find, directory: () => accounts().directory }, servedPatience);
-  };
   const sealing = new ByteBudget(() => {
     const { requestBody, buffered } = config().limits;
     // Each owner's half is at least one body.
@@ -32,7 +27,18 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
     const { operators, documentation } = config();
     // Without tokens every request is refused.
     const { tokens = [], hosts = [], console = false } = operators ?? {};
-    const { operations, database } = accounts();
+    const used = accounts();
+    const { operations, vault, database } = used;
+    const isServed: Parts['isServed'] = async (account, urgent) => {
+      const stored = (id: string) => operations.stored(id, { urgent });
+      const isInForce = await untilServed(
+        account,
+        { stored, vault, find, directory: () => used.directory },
+        servedPatience,
+      );
+      // A reload may have replaced the store: the change is in the one before.
+      return isInForce && accounts() === used;
+    };
     // Without the right to read them, which a later version needs, all else works.
     const dailyUses: Parts['dailyUses'] = async (keys, now) => database?.dailyUses(keys, now).catch(() => undefined);
     return { operations, isServed, find, sealing, recent, dailyUses, sidecar, tokens, hosts, console, documentation };

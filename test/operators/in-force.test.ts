@@ -1,6 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { lockFile } from '../../src/accounts/file/lock.ts';
 import { Operations } from '../../src/accounts/operations.ts';
+import type { Config } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
 import { expectPlainRefusal, send } from '../support/client.ts';
 import { startServe, type ProcessSetup, type Serving } from '../support/command.ts';
@@ -56,6 +60,27 @@ test('a change is not in force if accounts.yaml is made invalid by hand before t
 test('a change is not in force in a sidecar that does not see it', async () => {
   const { ask } = await startApi({}, Date.now, 'is deaf');
   expect((await ask('POST /accounts', { body: { id: 'a', name: 'A' } })).body).toMatchObject({ in_force: false });
+});
+
+test('a change is not in force if another store came into force while it waited', async () => {
+  const { origin } = await startUpstream();
+  const globex = accountsFile(globexEntry(keys.globex));
+  const folder = new Folder({ 'accounts.yaml': globex, 'other.yaml': globex });
+  const configure = (file: string): Config => {
+    folder.write({ 'sidecar.yaml': sidecarFile(origin, { accounts: { file }, operators: { port: 0, token } }) });
+    const loaded = loadConfig(folder.file('sidecar.yaml'), {});
+    if (!loaded.ok) throw new Error('the configuration is invalid');
+    return loaded.config;
+  };
+  const { app } = await startSidecar(configure('accounts.yaml'));
+  const release = await lockFile(folder.file('accounts.yaml'), 0);
+  const revoked = ask(`http://127.0.0.1:${String(app.addresses.operators?.port)}/api/v1`, revokeGlobex);
+  // Until it waits for the lock.
+  await delay(500);
+  app.apply(configure('other.yaml'));
+  release();
+  expect((await revoked).body).toMatchObject({ state: 'revoked', in_force: false });
+  expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('revoked');
 });
 
 describeWithPostgres('with accounts in a database', () => {

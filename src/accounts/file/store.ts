@@ -185,10 +185,10 @@ export class FileStore implements Store {
    * change comes between.
    */
   async #rewrite<T>(urgent: boolean, decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
-    const path = this.#target();
     let release: (() => void) | undefined;
     try {
       for (let attempt = 1; attempt <= attempts; attempt++) {
+        const path = this.#target();
         if (urgent || attempt === attempts) release = await lockFile(path, lockTimeout);
         const read = this.#read(path);
         const rewrite = decide(read, path);
@@ -201,7 +201,7 @@ export class FileStore implements Store {
         release();
         release = undefined;
       }
-      throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
+      throw new AccountsError('store_changed', `${displayName(this.#file)} was changed by another program: try again`);
     } catch (error) {
       throw this.#failure(error);
     } finally {
@@ -211,7 +211,7 @@ export class FileStore implements Store {
 
   /**
    * Makes and checks the new text. Returns undefined if nothing changes, or a function that writes it under the lock. That one
-   * returns the events, or undefined, with nothing changed, if another program has changed the file.
+   * returns the events, or undefined if another program has changed the file, or put another one in its place: try again.
    */
   #prepare(
     path: string,
@@ -242,7 +242,7 @@ export class FileStore implements Store {
     const { text, accounts, problem } = inPlace.problem === undefined ? inPlace : edit(true);
     if (problem !== undefined) throw new AccountsError('store_invalid', `${displayName(path)} ${problem}`);
     return () => {
-      if (readVersion(path) !== read.version) return undefined;
+      if (this.#target() !== path || readVersion(path) !== read.version) return undefined;
       const appended = trail.append(events);
       let written: boolean;
       try {
@@ -254,7 +254,8 @@ export class FileStore implements Store {
       }
       if (written && this.#known !== undefined) this.#known = { text, accounts };
       if (!written) trail.appendFailure(appended);
-      return written ? appended : undefined;
+      // A link may lead to another file since: the change must be made there, too.
+      return written && this.#target() === path ? appended : undefined;
     };
   }
 

@@ -1,8 +1,18 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import fs, {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { enableEncryption, requireAccount, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
@@ -68,6 +78,32 @@ describe('the file store', () => {
     expect(lstatSync(folder.file('accounts.yaml')).isSymbolicLink()).toBe(true);
     expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toBe(added);
   });
+
+  test.each(['while it is decided', 'right after it is written'])(
+    'makes a change in the file to which a link leads, which is swapped %s',
+    async (when) => {
+      const folder = new Folder({ 'before.yaml': one, 'after.yaml': one });
+      symlinkSync('before.yaml', folder.file('accounts.yaml'));
+      symlinkSync('after.yaml', folder.file('link'));
+      const { renameSync } = fs;
+      const swap = (): void => {
+        if (existsSync(folder.file('link'))) renameSync(folder.file('link'), folder.file('accounts.yaml'));
+      };
+      onTestFinished(() => {
+        fs.renameSync = renameSync;
+        syncBuiltinESMExports();
+      });
+      if (when !== 'while it is decided') {
+        fs.renameSync = (from, to) => {
+          renameSync(from, to);
+          if (to === folder.file('before.yaml')) swap();
+        };
+        syncBuiltinESMExports();
+      }
+      await add(storeOn(folder), 'b', when === 'while it is decided' ? swap : undefined);
+      expect(readFileSync(folder.file('after.yaml'), 'utf8')).toBe(added);
+    },
+  );
 
   test('reads references relative to its own path and keeps them', async () => {
     const reference = `accounts:
