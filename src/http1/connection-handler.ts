@@ -20,6 +20,8 @@ export interface ConnectionHandler {
    * a later turn.
    */
   onRest(resume: () => void, hasSmallPieces: boolean): void;
+  /** The client has sent hundreds of small TLS records at once, and more may follow from the same read. */
+  onFlood?(): void;
   /** The client has sent too much to the TLS below, and the connection closes. */
   onExcess(): void;
   onError(error: unknown): void;

@@ -69,7 +69,6 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     return this.#state === 'head' && this.incoming.isEmpty;
   }
 
-  /** The TLS handshake is complete. */
   secure(socket: Socket): void {
     if (this.#state !== 'handshake') return;
     this.socket = socket;
@@ -89,6 +88,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   onRest(resume: () => void, hasSmallPieces: boolean): void {
     this.handler?.onRest(resume, hasSmallPieces);
   }
+
+  readonly onFlood = (): void => this.handler?.onFlood?.();
 
   onHeadBegins(): void {
     if (!this.#isNew) this.#wait(this.limits.headTimeout);
@@ -271,7 +272,6 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else this.incoming.rest();
   }
 
-  /** Closes the connection at once. */
   destroy(): void {
     this.#endedHere = true;
     this.#close();

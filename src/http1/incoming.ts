@@ -12,7 +12,7 @@ import {
 } from './parse/request-reader.ts';
 
 /** The connection that bytes come from. */
-export interface IncomingOwner extends Pick<PaceOwner, 'onRest'> {
+export interface IncomingOwner extends Pick<PaceOwner, 'onRest' | 'onFlood'> {
   readonly socket: Socket;
   readonly limits: HeadLimits;
   onHeadBegins(): void;
@@ -159,6 +159,10 @@ export class Incoming implements PaceOwner {
 
   onRest(resume: () => void, hasSmallPieces: boolean): void {
     this.#owner.onRest(resume, hasSmallPieces);
+  }
+
+  onFlood(): void {
+    this.#owner.onFlood?.();
   }
 
   onPace(): void {

@@ -1,4 +1,5 @@
 import type { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { stopReading } from './reading.ts';
 
@@ -45,6 +46,15 @@ export function limitTlsWork(server: EventEmitter, exceeded: (socket: TLSSocket)
     stopReading(socket);
     exceeded(socket);
   });
+}
+
+/**
+ * Closes a client's TLS, also between two records of one read, of which no more are decrypted. `destroy` alone has all of them decrypted, and
+ * Node has no public way to stop it.
+ */
+export function endTls(socket: Socket): void {
+  (socket as { readonly _destroySSL?: () => void })._destroySSL?.();
+  socket.destroy();
 }
 
 /** What a line for new keys of a client begins with. */

@@ -4,8 +4,7 @@ import { Turns } from '../../src/proxy/capacity/queues.ts';
 import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
 
 /** Clients that take turns, and the order in which they are read. */
-function start(count: number) {
-  const turns = new Turns();
+function start(count: number, turns = new Turns()) {
   const read: number[] = [];
   const connect = (number: number) => {
     const turn = new ReadTurn();
@@ -15,9 +14,7 @@ function start(count: number) {
       read.push(number);
     };
     return {
-      get isInBatch() {
-        return turn.isInBatch;
-      },
+      turn,
       holdUp: (isBatchBroken: boolean): void => {
         if (waits || turn.protects(isBatchBroken)) return;
         waits = true;
@@ -33,7 +30,10 @@ function start(count: number) {
     };
   };
   const clients = Array.from({ length: count }, (_, number) => connect(number));
-  for (const client of clients) turns.readers.add(client);
+  for (const client of clients) {
+    client.turn.isNew = false;
+    turns.readers.add(client);
+  }
   const join = (): void => void turns.readers.add(connect(count));
   const at = (index: number) => {
     const client = clients[index];
@@ -53,26 +53,26 @@ const range = (from: number, to: number): number[] => Array.from({ length: to - 
 test('of those held up 64 are read in a turn, beside one that has sent many small pieces', async () => {
   const { at, readNow } = start(130);
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(66, 130)]);
-  expect(await readNow()).toEqual(range(2, 66));
-  expect(await readNow()).toEqual([1]);
+  expect(await readNow()).toEqual(range(0, 65));
+  expect(await readNow()).toEqual(range(65, 129));
+  expect(await readNow()).toEqual([129]);
 });
 
 test('if one of them has sent many small pieces, too, the rest of its batch goes first in the next turn', async () => {
   const { at, readNow } = start(200);
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(136, 200)]);
-  at(150).offend();
-  // 150 in its own turn, and one of the next batch in its place.
-  expect(await readNow()).toEqual(range(135, 200));
+  expect(await readNow()).toEqual(range(0, 65));
+  at(10).offend();
+  // 10 in its own turn, and one of the next batch in its place.
+  expect(await readNow()).toEqual(range(1, 66));
 });
 
 test('one that has many small pieces again in its own turn keeps the batch from nothing', async () => {
   const { at, readNow } = start(200);
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(136, 200)]);
+  expect(await readNow()).toEqual(range(0, 65));
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(72, 136)]);
+  expect(await readNow()).toEqual([0, ...range(65, 129)]);
 });
 
 test('one that has ever sent many small pieces is in no batch: each such one has a turn of its own', async () => {
@@ -85,13 +85,22 @@ test('one that has ever sent many small pieces is in no batch: each such one has
   expect(await readNow()).toEqual([0]);
 });
 
-test('a new connection goes before those that were held up before', async () => {
+test('a connection without a request so far goes before others', async () => {
   const { at, join, readNow } = start(200);
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(136, 200)]);
+  expect(await readNow()).toEqual(range(0, 65));
   join();
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(73, 136), 200]);
+  expect(await readNow()).toEqual([0, ...range(65, 128), 200]);
+});
+
+test('where four break a batch, it goes on behind three', async () => {
+  const { at, readNow } = start(200, new Turns(undefined, 4));
+  at(0).offend();
+  expect(await readNow()).toEqual(range(0, 65));
+  for (const number of [10, 11, 12]) at(number).offend();
+  // The batch is not held up again: 10 in its own turn, and the next batch.
+  expect(await readNow()).toEqual([10, ...range(65, 129)]);
 });
 
 test('all are read, however many offend', async () => {

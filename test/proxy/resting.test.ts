@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { Incoming } from '../../src/http1/incoming.ts';
 import { Listener } from '../../src/http1/listener.ts';
 import { ServerConnection } from '../../src/http1/connection.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
@@ -10,9 +11,11 @@ import { Closings } from '../../src/telemetry/closings.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { openRaw13 } from '../support/key-updates.ts';
 import { authorization, request, start } from '../support/refused.ts';
 import { configOf, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
 
 /** Opens connections of clients that sent many small pieces; `resumed` has those that are read again, in order. */
 function startResting() {
@@ -135,6 +138,36 @@ test('of clients that replace the keys of TLS again and again, two are read in a
   }
   // Those of two turns may be seen to close at once.
   expect(turns.size).toBeGreaterThanOrEqual(4);
+});
+
+test('a client without a key that sends a head in hundreds of TLS records at once is closed, and most of them are not decrypted', async () => {
+  const { cert, key } = createAuthority().issue('DNS:localhost');
+  const { origin, seen } = await startUpstream();
+  const tls = { cert, key, clientCa: undefined };
+  const sidecar = await startSidecar(configOf(origin, { listen: { host: '127.0.0.1', port: 0, tls } }));
+  const receive = vi.spyOn(Incoming.prototype, 'receive');
+  onTestFinished(() => receive.mockRestore());
+  const stranger = await openRaw13(sidecar.port);
+  stranger.send(Array.from(`GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(1_500)}\r\n\r\n`));
+  await eventually('it is closed', () => stranger.socket.closed);
+  expect(stranger.received()).toBeNull();
+  expect(receive).toHaveBeenCalledTimes(300);
+  expect(seen).toHaveLength(0);
+
+  // 299 are read, and of a client with a key all.
+  const whole = [
+    'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ',
+    ...Array.from('x'.repeat(297)),
+    '\r\n\r\n',
+  ];
+  const other = await openRaw13(sidecar.port);
+  other.send(whole);
+  await eventually('it is refused', () => other.received()?.includes('missing_api_key'));
+  const merchant = await openRaw13(sidecar.port);
+  const head = `POST /notes HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\nContent-Length: 1500\r\n\r\n`;
+  merchant.send([head, ...Array.from('x'.repeat(1_500))]);
+  await eventually('it is served', () => merchant.received()?.startsWith('HTTP/1.1 200'));
+  expect(seen[0]?.body).toHaveLength(1_500);
 });
 
 test('a request whose body comes in thousands of small pieces is served', async () => {

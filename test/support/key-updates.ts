@@ -10,6 +10,10 @@ interface RawClient {
   readonly socket: Socket;
   /** Sends this many KeyUpdates (RFC 8446 §4.6.3) at once. */
   replaceKeys(count: number): void;
+  /** Sends each piece, of at most 200 bytes, as a record of its own, all at once. */
+  send(pieces: readonly string[]): void;
+  /** What has arrived since the last call; null: nothing. */
+  received(): string | null;
 }
 
 /** HKDF-Expand-Label (RFC 8446 §7.1) of up to one hash, without a context. */
@@ -19,12 +23,13 @@ function expand(secret: Buffer, label: string, length: number): Buffer {
   return createHmac('sha256', secret).update(info).digest().subarray(0, length);
 }
 
-/** A KeyUpdate as the first record under these keys. */
-function keyUpdate(secret: Buffer): Buffer {
-  const head = Buffer.from([0x17, 3, 3, 0, 6 + 16]);
-  const cipher = createCipheriv('aes-128-gcm', expand(secret, 'key', 16), expand(secret, 'iv', 12)).setAAD(head);
-  // update_not_requested, and the type of the record.
-  const sealed = cipher.update(Buffer.from([24, 0, 0, 1, 0, 0x16]));
+/** A record (RFC 8446 §5.2). @param number of the record under these keys @param content with the type of the record behind it */
+function sealRecord(secret: Buffer, number: number, content: readonly number[]): Buffer {
+  const head = Buffer.from([0x17, 3, 3, 0, content.length + 16]);
+  const nonce = Buffer.from(expand(secret, 'iv', 12));
+  nonce.writeUInt32BE((nonce.readUInt32BE(8) ^ number) >>> 0, 8);
+  const cipher = createCipheriv('aes-128-gcm', expand(secret, 'key', 16), nonce).setAAD(head);
+  const sealed = cipher.update(Buffer.from(content));
   cipher.final();
   return Buffer.concat([head, sealed, cipher.getAuthTag()]);
 }
@@ -55,10 +60,16 @@ export async function openRaw13(port: number): Promise<RawClient> {
     replaceKeys: (count) => {
       const records: Buffer[] = [];
       for (let i = 0; i < count; i += 1) {
-        records.push(keyUpdate(secret));
+        // update_not_requested
+        records.push(sealRecord(secret, 0, [24, 0, 0, 1, 0, 0x16]));
         secret = Buffer.from(expand(secret, 'traffic upd', 32));
       }
       socket.write(Buffer.concat(records));
     },
+    send: (pieces) => {
+      const records = pieces.map((piece, number) => sealRecord(secret, number, [...Buffer.from(piece), 0x17]));
+      socket.write(Buffer.concat(records));
+    },
+    received: () => tls.setEncoding('latin1').read() as string | null,
   };
 }

@@ -3,6 +3,7 @@ import type { ClientDetail } from '../../config/config.ts';
 import type { ConnectionHandler } from '../../http1/connection-handler.ts';
 import type { ServerConnection } from '../../http1/connection.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
+import { endTls } from '../../http1/tls-work.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
@@ -30,9 +31,8 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
   /** The peer for the log, because formatting an address costs more than a microsecond. */
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
-  /** Bytes that it holds besides its request, and how many it may. */
+  /** Bytes that it holds besides its request, since when (on `performance.now()`'s scale), and how many it may. */
   heldBytes = 0;
-  /** Since when it holds bytes, on `performance.now()`'s scale. */
   #since = 0;
   maxHeld = Infinity;
   /** Why the sidecar has closed it. */
@@ -45,7 +45,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   #heldClaim: Claim;
   #counted = false;
   #left = false;
-  readonly #turn = new ReadTurn();
+  readonly turn = new ReadTurn();
   #isHeldUp = false;
   /** Has the client of a WebSocket rest; undefined before the switch. */
   restCoupled: (() => void) | undefined;
@@ -86,6 +86,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   }
 
   onRequest(exchange: ServerExchange): void {
+    this.turn.isNew = false;
     this.#all.server.serve(exchange, this);
   }
 
@@ -94,12 +95,8 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     if (hasSmallPieces) this.#claim.turns.holdUpOthers(this);
   }
 
-  get isInBatch(): boolean {
-    return this.#turn.isInBatch;
-  }
-
   holdUp(isBatchBroken: boolean): void {
-    if (this.#turn.protects(isBatchBroken)) return;
+    if (this.turn.protects(isBatchBroken)) return;
     this.#isHeldUp = true;
     if (this.restCoupled === undefined) this.http.rest();
     else this.restCoupled();
@@ -108,6 +105,13 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   onError(error: unknown): void {
     this.#all.server.onError(error);
+  }
+
+  /** Without a key: each new connection would bring another such read. */
+  onFlood(): void {
+    if (this.#claim.tier !== 'anonymous') return;
+    this.endsFor('limit');
+    endTls(this.http.socket);
   }
 
   onExcess(): void {
@@ -193,7 +197,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   /** Waits until it may be read again. */
   rest(resume: () => void, hasSmallPieces: boolean): void {
     const why = this.#isHeldUp ? 'heldUp' : hasSmallPieces ? 'smallPieces' : 'bytes';
-    this.#turn.await(this.#claim.turns, why, resume);
+    this.turn.await(this.#claim.turns, why, resume);
   }
 
   /** Counts that the sidecar closes it, by this call or by a response that says so. */
@@ -221,7 +225,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   leave(): void {
     if (this.#left) return;
     this.#left = true;
-    this.#turn.withdraw();
+    this.turn.withdraw();
     this.#claim.turns.readers.delete(this);
     this.#moveTo(undefined);
     this.#all.budgets.connections.give(1, this.#claim);

@@ -146,8 +146,10 @@ export const readOnInTurn = 1;
 
 /** A client, as far as it is read. */
 interface Reader {
-  /** Whether it is one of those held up whose turn has come. */
-  readonly isInBatch: boolean;
+  readonly turn: {
+    /** Whether it is one of those held up whose turn has come. */
+    readonly isInBatch: boolean;
+  };
   /** Has it wait for its turn. @param isBatchBroken whether also if it is in the batch: then it goes first in the next turn */
   holdUp(isBatchBroken: boolean): void;
 }
@@ -167,9 +169,20 @@ export class Turns {
    */
   readonly heldUp = new TickQueue(64);
   #isHoldingUp = false;
+  /** Those in the batch that have sent many small pieces in this turn, and how many of them break it. */
+  #offenders = 0;
+  readonly #breaking: number;
 
-  constructor(requests = new TickQueue(startedInTurn)) {
+  /** @param breaking more than one where each costs little, so that they are not more than those who come */
+  constructor(requests = new TickQueue(startedInTurn), breaking = 1) {
     this.requests = requests;
+    this.#breaking = breaking;
+  }
+
+  #isOneTooMany(): boolean {
+    if (this.#offenders === 0) setImmediate(() => (this.#offenders = 0));
+    this.#offenders += 1;
+    return this.#offenders >= this.#breaking;
   }
 
   /**
@@ -180,8 +193,8 @@ export class Turns {
     // Each of those calls this.
     if (this.#isHoldingUp) return;
     this.#isHoldingUp = true;
-    const { isInBatch } = than;
-    for (const reader of this.readers) if (reader !== than) reader.holdUp(isInBatch);
+    const isBatchBroken = than.turn.isInBatch && this.#isOneTooMany();
+    for (const reader of this.readers) if (reader !== than) reader.holdUp(isBatchBroken);
     this.#isHoldingUp = false;
   }
 }
@@ -193,8 +206,8 @@ export type Crowd = (typeof crowds)[number];
 /**
  * A queue for each crowd: strangers do not keep merchants waiting, nor public keys secret ones, nor the test environment the live one.
  */
-export function queuesByCrowd<T>(createQueue: () => T): Readonly<Record<Crowd, T>> {
-  return Object.fromEntries(crowds.map((crowd) => [crowd, createQueue()])) as Record<Crowd, T>;
+export function queuesByCrowd<T>(createQueue: (crowd: Crowd) => T): Readonly<Record<Crowd, T>> {
+  return Object.fromEntries(crowds.map((crowd) => [crowd, createQueue(crowd)])) as Record<Crowd, T>;
 }
 
 /**

@@ -9,9 +9,10 @@ export class ReadTurn {
   #kind: 'own' | 'batch' | undefined;
   #end: NodeJS.Immediate | undefined;
   #withdraw: (() => void) | undefined;
-  /** Whether it has ever sent many small pieces, and whether it was ever held up. */
+  /** Whether it has ever sent many small pieces. */
   #hasOffended = false;
-  #wasHeldUp = false;
+  /** Whether it has not yet sent a request. */
+  isNew = true;
 
   /** As of `Reader`. */
   get isInBatch(): boolean {
@@ -42,8 +43,7 @@ export class ReadTurn {
     if (kind === 'own') {
       this.#withdraw = turns[why === 'bytes' ? why : 'smallPieces'].add(start);
     } else {
-      this.#withdraw = turns.heldUp.add(start, this.isInBatch || !this.#wasHeldUp);
-      this.#wasHeldUp = true;
+      this.#withdraw = turns.heldUp.add(start, this.isInBatch || this.isNew);
     }
   }
 
