@@ -113,7 +113,7 @@ const plainKinds: Kinds = {
 
 const guide = readFileSync('docs/operators/capacity.md', 'utf8');
 const [, bound = '', securedBound = ''] =
-  /connections × \((\d+) KiB \+ `header`\), with TLS × \((\d+) KiB \+ `header`\)/.exec(guide) ?? [];
+  /connections × \((\d+) KiB \+ `header`\), or with TLS connections × \((\d+) KiB \+ `header`\)/.exec(guide) ?? [];
 
 test.each([
   // Their heads are charged to `buffered` too. Half as much again is room for V8's garbage.

@@ -66,7 +66,7 @@ export class Admission {
     // A head with two readings is refused before any decision relies on one of them.
     const head = readHead(http);
     if (head === undefined) return refused(ambiguousHead(http, snapshot), randomUUID());
-    const id = head.requestId ? ownText(head.requestId) : randomUUID();
+    const id = ownText(head.requestId || randomUUID());
 
     // The host selects the environment; keys, credentials and the upstream depend on it.
     const environment = snapshot.findEnvironment(head.host);
