@@ -66,7 +66,6 @@ export const cryptography = {
       'src/admin/drain-token.ts',
       'src/audit/chain.ts',
       'src/audit/verify.ts',
-      'src/config/try-store.ts',
       'src/console/envelope.ts',
       'src/envelope/credentials.ts',
       'src/yaml/files.ts',

@@ -39,9 +39,10 @@ async function loadForSidecar({ file, env, running, unwrapped, refused }: Worker
   if (running === undefined || !sidecar.ok || lockedKeys(loaded) !== undefined) return loaded;
   const inFile = accounts?.ok === true ? accounts.value.length : 0;
   const { store } = sidecar.value;
+  // Then the running process keeps its store.
+  if (isDeepStrictEqual(store, running)) return loaded;
   const digest = digestOf(store);
-  const isRefused = refused?.digest === digest && !isDeepStrictEqual(store, running);
-  const refusal = isRefused ? refused : await tryStore(store, running, inFile);
+  const refusal = refused?.digest === digest ? refused : await tryStore(store, running, inFile);
   if (refusal === undefined) return loaded;
   const kept = loadFiles(file, env, running, unwrapped, undefined, refusal.reason);
   return { ...kept, refused: { ...refusal, digest } };

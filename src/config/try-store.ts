@@ -1,10 +1,8 @@
-import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isDeepStrictEqual } from 'node:util';
 import { AccountsError } from '../accounts/accounts-error.ts';
+import { sha256Hex } from '../accounts/api-key.ts';
 import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
 import { testNotifications } from '../accounts/postgres/notification-test.ts';
-import { cryptography } from '../cryptography.ts';
 import { Vault } from '../accounts/vault.ts';
 import type { StoredAccount } from '../accounts/store.ts';
 import type { StoreSettings } from './config.ts';
@@ -26,9 +24,7 @@ export interface Refusal {
 export function digestOf(store: StoreSettings): string {
   const place = store.type === 'file' ? store.file : store.url;
   const keys = store.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
-  return createHash(cryptography.digest.algorithm)
-    .update(JSON.stringify([store.type, place, keys]))
-    .digest('hex');
+  return sha256Hex(JSON.stringify([store.type, place, keys]));
 }
 
 /**
@@ -36,6 +32,7 @@ export function digestOf(store: StoreSettings): string {
  * accounts, to a database that cannot be read or tells of no changes, lose the master key of credentials that work now, or, in an outage, the
  * cache that a store with other settings begins anew.
  *
+ * @param next   another one than `running`
  * @param inFile the number of accounts in the new file, if the accounts come from one
  */
 export async function tryStore(
@@ -43,8 +40,6 @@ export async function tryStore(
   running: StoreSettings,
   inFile: number,
 ): Promise<Refusal | undefined> {
-  // Then the running process keeps its store.
-  if (isDeepStrictEqual(next, running)) return undefined;
   if (next.type === 'file') {
     const isSame = running.type === 'file' && running.file === next.file;
     return isSame || inFile > 0 ? undefined : isEmpty('file');

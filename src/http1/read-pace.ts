@@ -24,7 +24,7 @@ export interface PaceOwner {
    * @param hasSmallPieces whether because of those
    */
   onRest(resume: () => void, hasSmallPieces: boolean): void;
-  /** So many small pieces have come in one read that the rest of them may be worth to be saved. */
+  /** Hundreds of small pieces have come in one read, and more of it may follow. */
   onFlood?(): void;
   /** `rests` has changed. */
   onPace(): void;

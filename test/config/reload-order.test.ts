@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { WorkerTask } from '../../src/config/load-messages.ts';
 import type { LoadedFiles } from '../../src/config/loaded.ts';
@@ -50,7 +51,7 @@ test('a change during the load that refuses a store does not try it again', asyn
   void reloader.reload();
   const first = await load(0);
   change();
-  await new Promise((resolve) => void setTimeout(resolve, 2 * maxSettleTime));
+  await delay(2 * maxSettleTime);
   first.end({ ...invalid, refused });
   expect((await load(1)).refused).toEqual(refused);
 });
@@ -73,7 +74,7 @@ test('a reload during another load tries it again, whatever is queued before', a
   const second = await load(1);
   expect(second.refused).toEqual(refused);
   change();
-  await new Promise((resolve) => void setTimeout(resolve, 2 * maxSettleTime));
+  await delay(2 * maxSettleTime);
   void reloader.reload();
   second.end({ ...invalid, refused });
   expect((await load(2)).refused).toBeUndefined();

@@ -6,6 +6,7 @@ import { nextTurn as soon, type Queue } from '../../src/http1/incoming.ts';
 import { smallPiece } from '../../src/http1/read-pace.ts';
 import { paceCoupling } from '../../src/upstream/pace-coupling.ts';
 import { eventually } from '../support/eventually.ts';
+import { manualQueue } from '../support/manual-queue.ts';
 
 /** Both ends of a connection. */
 async function openPair(): Promise<readonly [Socket, Socket]> {
@@ -51,13 +52,8 @@ const one = Buffer.from('x');
 
 describe.each(directions)('from the %s', (from) => {
   test('small pieces of one turn are one write; after a hundred of them nothing is read until its turn comes', async () => {
-    const resting: (() => void)[] = [];
-    const { to, writes, received, sender } = await start(from, {
-      add: (resume) => {
-        resting.push(resume);
-        return () => {};
-      },
-    });
+    const { queue, waiting: resting } = manualQueue();
+    const { to, writes, received, sender } = await start(from, queue);
     for (let i = 1; i < 100; i += 1) to.write(one);
     expect(resting).toHaveLength(0);
     to.write(one);

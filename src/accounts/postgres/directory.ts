@@ -45,9 +45,9 @@ export class PostgresDirectory implements KeyDirectory {
   /** The number of the last change that was seen, and which ones were without a notification; whether to read both with the next query. */
   #lastChange = 0;
   #unannounced = noneUnannounced;
-  /** Of the tables: a restore in place, which fires no trigger, makes others. */
-  #tables: string | undefined;
   #numbersDue = false;
+  /** The ids of the tables, read with both: a restore in place, which fires no trigger, makes others. */
+  #tables: string | undefined;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;

@@ -8,10 +8,10 @@ export type Tier = 'anonymous' | 'public' | 'secret';
 /** The limits that are shared by all requests. */
 export type LimitName = 'connections' | 'inFlight' | 'buffered';
 
-/** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
 /** Clients without a key that are closed in a turn because of many small TLS records. Two handshakes begin in a turn: as many may follow. */
 const floodsInTurn = 4;
 
+/** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
 /** An amount of each limit, by its index: requests would pay for names. */
