@@ -163,8 +163,11 @@ export class Reloader {
     const isDecided = loaded.refused !== undefined || (loaded.sidecar.ok && locked === undefined);
     if (isDecided) this.#refused = loaded.refused;
     if (locked !== undefined) this.#isAsked ||= isAsked;
-    // With a store that is refused they are kept: otherwise the KMS would be asked at each load.
-    if (isDecided && loaded.refused === undefined && this.#unwrapped === unwrapped) this.#unwrapped = [];
+    // With a store that is refused they are kept: otherwise the KMS would be asked at each load. A failure counts for one load: the next
+    // one asks again.
+    const isInForce = isDecided && loaded.refused === undefined;
+    if (this.#unwrapped === unwrapped)
+      this.#unwrapped = isInForce ? [] : unwrapped.filter(({ key }) => key !== undefined);
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
     apply(locked === undefined ? loaded : { ...loaded, sidecar: undefined });

@@ -1,6 +1,9 @@
+import { createSecretKey, randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import type { UnwrapKeys } from '../../src/config/load-in-thread.ts';
 import type { WorkerTask } from '../../src/config/load-messages.ts';
+import { createMasterKey } from '../../src/accounts/master-key.ts';
 import type { LoadedFiles } from '../../src/config/loaded.ts';
 import { maxSettleTime, Reloader } from '../../src/config/reload.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -35,15 +38,16 @@ function start() {
   const running = { type: 'file', file, masterKeys: [], auditKeys: [] } as const;
   const log = createLogger('info', { write: () => {} });
   const options = { file, env: {}, clock: Date.now, running: () => running, apply: () => {}, log };
-  const reloader = new Reloader({ ...options, unwrap: async ({ keys }) => keys });
+  const unwrap = vi.fn<UnwrapKeys>(async ({ keys }) => keys.map((key) => ({ ...key, problem: 'the KMS is away' })));
+  const reloader = new Reloader({ ...options, unwrap });
   onTestFinished(() => reloader.stop());
   reloader.watch([file], Infinity);
   const load = async (index: number) => {
     await eventually(`load ${index} begins`, () => loads[index] !== undefined, { timeout: 5_000 });
     const { task, end } = loads[index] ?? { end: () => {} };
-    return { refused: task?.refused, end };
+    return { refused: task?.refused, unwrapped: task?.unwrapped, end };
   };
-  return { reloader, load, change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }) };
+  return { reloader, unwrap, load, change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }) };
 }
 
 test('a change during the load that refuses a store does not try it again', async () => {
@@ -91,4 +95,21 @@ test.each([
   else change();
   (await load(1)).end(locked);
   expect((await load(2)).refused).toEqual(isAsked ? undefined : refused);
+});
+
+test('a master key that the KMS could not unwrap is asked for again at the next load', async () => {
+  const { reloader, unwrap, load, change } = start();
+  const openedKey = createMasterKey(createSecretKey(randomBytes(32)));
+  unwrap.mockImplementationOnce(async ({ keys }) => [openedKey, ...keys.map((key) => ({ ...key, problem: 'away' }))]);
+  void reloader.reload();
+  (await load(0)).end(locked);
+  const second = await load(1);
+  expect(second.unwrapped).toHaveLength(2);
+  second.end(invalid);
+  change();
+  const third = await load(2);
+  expect(third.unwrapped).toEqual([openedKey]);
+  third.end(locked);
+  await load(3);
+  expect(unwrap).toHaveBeenCalledTimes(2);
 });
