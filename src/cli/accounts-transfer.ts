@@ -9,8 +9,7 @@ import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.
 import { Importer } from '../accounts/transfer/importer.ts';
 import { readLines } from '../accounts/transfer/lines.ts';
 import { Vault } from '../accounts/vault.ts';
-import { loadCommandStore } from '../config/load.ts';
-import { openStore } from '../config/command-store.ts';
+import { loadCommandStore, openStore } from '../config/command-store.ts';
 import { CommandFailed, printError, readable, valid } from './failures.ts';
 import { counted } from './table.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';

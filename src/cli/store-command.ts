@@ -3,11 +3,10 @@ import { Command, type Option } from 'commander';
 import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
 import type { StoreSettings } from '../config/config.ts';
-import { loadCommandStore } from '../config/load.ts';
-import { openStore } from '../config/command-store.ts';
+import { loadCommandStore, openStore } from '../config/command-store.ts';
 import { auditTo } from '../telemetry/change-log.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
-import { CommandFailed, valid, withCode } from './failures.ts';
+import { CommandFailed, printError, problemLines, valid, withCode } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { writeArray, writeTable, type Layout } from './table.ts';
 import { actorOption, configOption } from './options.ts';
@@ -128,8 +127,9 @@ async function onStore(
   const user = userName();
   const origin = `${user}@${hostname()}`;
   const actor = `user:${givenActor === undefined ? user : checkedActor(givenActor)}`;
-  const configured = valid(loadCommandStore(config, io.env)).value;
+  const { value: configured, warnings } = valid(loadCommandStore(config, io.env));
   const { settings } = configured;
+  for (const line of problemLines(warnings)) await printError(io, `warning: ${line}\n`);
   const { store, vault, keyring, masterKeys } = openStore(configured, io.env, io.keyring, origin);
   // On a terminal the lines of JSON would stand among the results.
   const log = createLogger('info', { write: (line) => void (io.stderr.isTerminal || io.stderr.write(line)) });

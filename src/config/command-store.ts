@@ -5,10 +5,57 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 import type { Keyring } from '../accounts/keyring.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import { Vault } from '../accounts/vault.ts';
-import { formatFileProblem } from '../yaml/file-problem.ts';
+import { formatPath } from '../input/member-path.ts';
+import { Files } from '../yaml/files.ts';
+import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import type { Env } from '../yaml/values.ts';
-import type { KmsSettings } from './config.ts';
-import type { CommandStore } from './load.ts';
+import type { KmsSettings, StoreSettings } from './config.ts';
+import { masterKeyPath } from './cross-checks.ts';
+import { readSidecar } from './load.ts';
+import type { FileContent } from './loaded.ts';
+import type { SidecarFile } from './schema.ts';
+
+/** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
+export interface CommandStore {
+  readonly settings: StoreSettings;
+  readonly kms: KmsSettings | undefined;
+  readonly keyProblem: FileProblem | undefined;
+}
+
+/**
+ * What a command on accounts does not use. Problems there must not keep a key from being revoked. Those of other members, and unknown
+ * ones, end it: it could use another store than the one that is meant, or sign no events.
+ */
+const unusedByCommands: ReadonlySet<string> = new Set<keyof SidecarFile>([
+  'listen',
+  'admin',
+  'operators',
+  'environments',
+  'routes',
+  'cipherTest',
+  'trustedProxies',
+  'limits',
+  'timeouts',
+  'report',
+  'tracing',
+  'documentation',
+  'log',
+]);
+
+/** Reads the sidecar's file for a command on its store. Problems with what it does not use are warnings. */
+export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
+  const { sidecar, store, kms } = readSidecar(path, env, new Files());
+  if (sidecar.ok) {
+    return { ok: true, value: { settings: sidecar.value.store, kms, keyProblem: undefined }, warnings: [] };
+  }
+  const isUnused = ({ path: at }: FileProblem): boolean => unusedByCommands.has(/^\w*/.exec(at)?.[0] ?? '');
+  const warnings = sidecar.problems.filter(isUnused);
+  const others = sidecar.problems.filter((problem) => !isUnused(problem));
+  const keyPath = formatPath(masterKeyPath(store?.type));
+  const areForKeys = others.every(({ path: at }) => at === keyPath || at.startsWith(`${keyPath}.`));
+  if (store === undefined || !areForKeys) return sidecar;
+  return { ok: true, value: { settings: store, kms, keyProblem: others[0] }, warnings };
+}
 
 /** The store of a command, and what opens its credentials. All of it is opened on demand. */
 interface OpenedStore {

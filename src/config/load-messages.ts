@@ -4,7 +4,8 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import type { PackedCodec } from '../envelope/codec.ts';
 import type { Env } from '../yaml/values.ts';
 import type { StoreSettings } from './config.ts';
-import type { LoadedFiles, RefusedStore } from './loaded.ts';
+import type { LoadedFiles } from './loaded.ts';
+import type { RefusedStore } from './try-store.ts';
 
 /** The messages of the loading thread, in this order: batches of accounts; the rest without accounts. */
 export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;

@@ -5,7 +5,7 @@ import { loadFiles } from './load.ts';
 import type { StoreSettings } from './config.ts';
 import { lockedKeys, type FileContent, type LoadedFiles } from './loaded.ts';
 import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
-import { digestOf, tryStore } from './try-store.ts';
+import { isRefusalOf, tryStore } from './try-store.ts';
 
 /** Maximum number of problems of a file sent at a reload: the receiving thread serves requests and logs each of them. */
 const maxProblems = 100;
@@ -41,11 +41,10 @@ async function loadForSidecar({ file, env, running, unwrapped, refused }: Worker
   const { store } = sidecar.value;
   // Then the running process keeps its store.
   if (isDeepStrictEqual(store, running)) return loaded;
-  const digest = digestOf(store);
-  const refusal = refused?.digest === digest ? refused : await tryStore(store, running, inFile);
+  const refusal = isRefusalOf(refused, store) ? refused : await tryStore(store, running, inFile);
   if (refusal === undefined) return loaded;
   const kept = loadFiles(file, env, running, unwrapped, undefined, refusal.reason);
-  return { ...kept, refused: { ...refusal, digest } };
+  return { ...kept, refused: refusal };
 }
 
 /** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */

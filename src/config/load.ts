@@ -74,48 +74,32 @@ export function loadFiles(
   return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));
 }
 
-/** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
-export interface CommandStore {
-  readonly settings: StoreSettings;
-  readonly kms: KmsSettings | undefined;
-  readonly keyProblem: FileProblem | undefined;
-}
-
 /** With so many accounts, a change of the file takes about a second. */
 const maxAccounts = 1_000;
-
-/** Reads the sidecar's file for a command on its store. */
-export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
-  const { sidecar, store } = readSidecar(path, env, new Files());
-  if (sidecar.ok)
-    return { ...sidecar, value: { settings: sidecar.value.store, kms: sidecar.value.kms, keyProblem: undefined } };
-  const keyPath = formatPath(masterKeyPath(store?.type));
-  const [keyProblem] = sidecar.problems;
-  const areForKeys = sidecar.problems.every(({ path }) => path === keyPath || path.startsWith(`${keyPath}.`));
-  if (store === undefined || !areForKeys) return sidecar;
-  return { ok: true, value: { settings: store, kms: undefined, keyProblem }, warnings: [] };
-}
 
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
   /** The store, even if other members are invalid; undefined if it is not known. */
   readonly store: StoreSettings | undefined;
+  readonly kms: KmsSettings | undefined;
   /** A problem at a place of the file. */
   readonly problemWith: ProblemWith;
 }
 
 type ProblemWith = (path: MemberPath, message: string) => FileProblem;
 
-function readSidecar(path: string, env: Env, files: Files, known: readonly MasterKey[] = []): ReadSidecar {
+/** Reads the sidecar's file alone. */
+export function readSidecar(path: string, env: Env, files: Files, known: readonly MasterKey[] = []): ReadSidecar {
   const file = open(path, files);
   if (!(file instanceof YamlFile)) {
     const problemWith: ProblemWith = (at, message) => problemWithFile(path, message, formatPath(at));
-    return { sidecar: { ok: false, problems: [file] }, store: undefined, problemWith };
+    return { sidecar: { ok: false, problems: [file] }, store: undefined, kms: undefined, problemWith };
   }
   const content = validate(file, sidecarSchema(valuesIn(file, env)), true);
   if (content !== undefined) crossCheck(file, content);
   const keys = readMasterKeys(file, content, env, known);
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
+  const kms = file.isWrongWithin(['kms']) ? undefined : toKms(content?.kms as SidecarFile['kms'], file.directory);
   if (file.problems.length > 0) {
     const auditKeys = (content?.audit?.key ?? []) as readonly KeyObject[];
     const store = partialStore(content?.accounts, file.directory, {
@@ -123,12 +107,12 @@ function readSidecar(path: string, env: Env, files: Files, known: readonly Maste
       auditKeys,
       maxKeyAge: content?.keys?.maxAge,
     });
-    return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
+    return { sidecar: { ok: false, problems: file.problems }, store, kms, problemWith };
   }
   warnOfReadableSecrets(file, content?.kms !== undefined);
   // Without problems, no member is missing.
   const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: findSources(file.value) };
-  return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
+  return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, kms, problemWith };
 }
 
 interface Reporting {

@@ -2,7 +2,7 @@ import type { Account } from '../accounts/account.ts';
 import type { FileProblem } from '../yaml/file-problem.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
-import type { Refusal } from './try-store.ts';
+import type { RefusedStore } from './try-store.ts';
 
 /** The two files of a configuration. A file that one of them names belongs to it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
@@ -26,11 +26,6 @@ export interface LoadedFiles {
   readonly files: readonly string[];
   /** If the settings were refused for the store that they name. */
   readonly refused?: RefusedStore;
-}
-
-/** A store that cannot replace the one in force. */
-export interface RefusedStore extends Refusal {
-  readonly digest: string;
 }
 
 /** What a reload applies. Undefined settings stay as they are until a KMS has unwrapped the master keys of the new ones. */

@@ -6,7 +6,8 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
 import type { WorkerTask } from './load-messages.ts';
 import type { StoreSettings } from './config.ts';
-import { lockedKeys, type LockedKeys, type RefusedStore, type ReloadedFiles } from './loaded.ts';
+import { lockedKeys, type LoadedFiles, type LockedKeys, type ReloadedFiles } from './loaded.ts';
+import type { RefusedStore } from './try-store.ts';
 import type { EpochMs } from '../times.ts';
 
 /** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
@@ -108,9 +109,10 @@ export class Reloader {
   /** Loads again if the refused store may be used now. All changes would wait for a database that does not respond: only this does. */
   async #retry(): Promise<void> {
     this.#retrying = true;
-    const { refused } = await loadInThread(this.#task(undefined), []);
+    const loaded = await loadInThread(this.#task(undefined), []);
     this.#retrying = false;
-    if (!this.#stopped && refused?.reason !== this.#refused?.reason) await this.reload();
+    const isOver = isDecided(loaded) && loaded.refused?.reason !== this.#refused?.reason;
+    if (isOver && !this.#stopped) await this.reload();
   }
 
   #task(refused: RefusedStore | undefined): WorkerTask {
@@ -159,13 +161,11 @@ export class Reloader {
     const loaded = await loadInThread(this.#task(isAsked ? undefined : this.#refused), [...this.#files.keys()]);
     this.#loading = false;
     const locked = lockedKeys(loaded);
-    // Invalid settings, and those that wait for the KMS, tell nothing of the store.
-    const isDecided = loaded.refused !== undefined || (loaded.sidecar.ok && locked === undefined);
-    if (isDecided) this.#refused = loaded.refused;
+    if (isDecided(loaded)) this.#refused = loaded.refused;
     if (locked !== undefined) this.#isAsked ||= isAsked;
     // With a store that is refused they are kept: otherwise the KMS would be asked at each load. A failure counts for one load: the next
     // one asks again.
-    const isInForce = isDecided && loaded.refused === undefined;
+    const isInForce = isDecided(loaded) && loaded.refused === undefined;
     if (this.#unwrapped === unwrapped)
       this.#unwrapped = isInForce ? [] : unwrapped.filter(({ key }) => key !== undefined);
     if (this.#stopped) return;
@@ -221,6 +221,11 @@ export class Reloader {
     this.#settling = setTimeout(reload, settleTime).unref();
     this.#settlingAtMost ??= setTimeout(reload, maxSettleTime).unref();
   }
+}
+
+/** Whether files tell if their store can be used. Invalid settings, and those that wait for the KMS, do not. */
+function isDecided(loaded: LoadedFiles): boolean {
+  return loaded.refused !== undefined || (loaded.sidecar.ok && lockedKeys(loaded) === undefined);
 }
 
 /** Distinguishes a folder from another one of the same name; empty if there is none. */

@@ -14,17 +14,31 @@ const sampleSize = 1_000;
 const patience = 5_000;
 
 /** Why a store cannot replace the one in force. */
-export interface Refusal {
+export interface RefusedStore {
   readonly reason: string;
-  /** Whether to try it again without a change of the files. */
+  /** Whether to try it again without a change of the files: only the database in force, because another one may be half a copy. */
   readonly mayEnd: boolean;
+  /** Of what would have to change for it to be tried again. */
+  readonly digest: string;
+}
+
+/** Whether this refusal holds for a store without another try. */
+export function isRefusalOf(refused: RefusedStore | undefined, store: StoreSettings): refused is RefusedStore {
+  return refused !== undefined && [digestOf(store), digestOf(placeOf(store))].includes(refused.digest);
 }
 
 /** Differs for stores of which one may be refused and the other not. */
-export function digestOf(store: StoreSettings): string {
-  const place = store.type === 'file' ? store.file : store.url;
-  const keys = store.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
-  return sha256Hex(JSON.stringify([store.type, place, keys]));
+function digestOf(of: StoreSettings | string): string {
+  if (typeof of === 'string') return sha256Hex(of);
+  const keys = of.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
+  return sha256Hex(JSON.stringify([of.type, of.type === 'file' ? of.file : of.url, keys]));
+}
+
+/** The file, or the database, whoever connects to it. */
+function placeOf(store: StoreSettings): string {
+  if (store.type === 'file') return store.file;
+  const { host, pathname, searchParams } = new URL(store.url);
+  return JSON.stringify([host, pathname, ...['host', 'port', 'dbname'].map((name) => searchParams.get(name))]);
 }
 
 /**
@@ -39,12 +53,13 @@ export async function tryStore(
   next: StoreSettings,
   running: StoreSettings,
   inFile: number,
-): Promise<Refusal | undefined> {
+): Promise<RefusedStore | undefined> {
   if (next.type === 'file') {
     const isSame = running.type === 'file' && running.file === next.file;
-    return isSame || inFile > 0 ? undefined : isEmpty('file');
+    return isSame || inFile > 0 ? undefined : isEmpty(next);
   }
   const isSame = running.type === 'postgres' && running.url === next.url;
+  const mayEnd = placeOf(running) === placeOf(next);
   const keepsKeys = running.masterKeys.every(({ kcv, environment }) =>
     next.masterKeys.some((key) => key.kcv === kcv && key.environment === environment),
   );
@@ -55,11 +70,11 @@ export async function tryStore(
     });
     const inspection = await Promise.race([inspectForUse(next.url), overdue]);
     if (isSame && keepsKeys) return undefined;
-    if (inspection.isEmpty) return isEmpty('database');
+    if (inspection.isEmpty) return isEmpty(next);
     const reason = credentialsFailure(inspection, next, running);
-    return reason === undefined ? undefined : { reason, mayEnd: true };
+    return reason === undefined ? undefined : { reason, mayEnd, digest: digestOf(next) };
   } catch (error) {
-    if (error instanceof AccountsError) return { reason: error.message, mayEnd: true };
+    if (error instanceof AccountsError) return { reason: error.message, mayEnd, digest: digestOf(next) };
     throw error;
   } finally {
     end.abort();
@@ -67,8 +82,9 @@ export async function tryStore(
 }
 
 /** Nobody's key would work. The first accounts may be part of a copy in progress: whoever makes it tells when it is complete. */
-function isEmpty(store: string): Refusal {
-  return { reason: `the ${store} has no accounts: reload when it has`, mayEnd: false };
+function isEmpty(store: StoreSettings): RefusedStore {
+  const type = store.type === 'file' ? 'file' : 'database';
+  return { reason: `the ${type} has no accounts: reload when it has`, mayEnd: false, digest: digestOf(placeOf(store)) };
 }
 
 async function inspectForUse(url: string): Promise<Inspection> {

@@ -87,7 +87,9 @@ export class ExchangeRunner {
         routed.refusal === undefined
           ? this.#admission.identify(routed, client, snapshot, startedAt, reservation)
           : routed;
+      client.isLookedUp = identified instanceof Promise;
       return continueWith(identified, (exchange) => {
+        client.isLookedUp = false;
         if (responder.settled) return;
         responder.exchange = exchange;
         if (!this.#bill(responder, exchange)) {

@@ -1,11 +1,11 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { UnwrapKeys } from '../../src/config/load-in-thread.ts';
 import type { WorkerTask } from '../../src/config/load-messages.ts';
 import { createMasterKey } from '../../src/accounts/master-key.ts';
 import type { LoadedFiles } from '../../src/config/loaded.ts';
-import { maxSettleTime, Reloader } from '../../src/config/reload.ts';
+import { maxSettleTime, pollInterval, Reloader } from '../../src/config/reload.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { eventually } from '../support/eventually.ts';
 import { Folder } from '../support/folder.ts';
@@ -112,4 +112,37 @@ test('a master key that the KMS could not unwrap is asked for again at the next 
   third.end(locked);
   await load(3);
   expect(unwrap).toHaveBeenCalledTimes(2);
+});
+
+test('a database in force that is away is tried again beside other loads, and loaded when it is back', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const poll = (): void => void vi.advanceTimersByTime(pollInterval);
+  const { reloader, load, change } = start();
+  void reloader.reload();
+  const away = { ...refused, mayEnd: true };
+  (await load(0)).end({ ...invalid, refused: away });
+  await nextTurn();
+  poll();
+  const attempt = await load(1);
+  expect(attempt.refused).toBeUndefined();
+  // It holds up nothing, and is the only one.
+  poll();
+  change();
+  const other = await load(2);
+  expect(other.refused).toEqual(away);
+  other.end({ ...invalid, refused: away });
+
+  // A file that has become invalid meanwhile tells nothing of the database, and was reported.
+  attempt.end(invalid);
+  await nextTurn();
+  poll();
+  (await load(3)).end({ ...invalid, refused: away });
+  await nextTurn();
+  poll();
+  const { end, refused: before } = await load(4);
+  expect(before).toBeUndefined();
+  end({ sidecar: { ok: true, value: {}, warnings: [] } } as unknown as Partial<LoadedFiles>);
+  expect((await load(5)).refused).toBeUndefined();
+  expect(loads).toHaveLength(6);
 });

@@ -3,7 +3,8 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs'
 import type * as FileSystem from 'node:fs';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { combine, type LoadResult, type RefusedStore } from '../../src/config/loaded.ts';
+import { combine, type LoadResult } from '../../src/config/loaded.ts';
+import type { RefusedStore } from '../../src/config/try-store.ts';
 import { Reloader } from '../../src/config/reload.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Env } from '../../src/yaml/values.ts';

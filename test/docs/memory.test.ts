@@ -36,6 +36,20 @@ test.each(['base', 'overlays/test', 'overlays/live'])('the third example is depl
   expect(examples[2]?.mebibytes).toBeLessThan(Number(pod));
 });
 
+test('deploy/overlays/live-postgres has a cache that fits its pod, and the page has its sum', () => {
+  const text = readFileSync('deploy/overlays/live-postgres/sidecar.yaml', 'utf8');
+  const { accounts, limits } = parse(text) as { accounts: { postgres: { cache: number } }; limits: unknown };
+  expect(limits).toEqual({ buffered: '16MiB', inFlight: 64, connections: 1_024 });
+  const [, , example] = examples;
+  if (example === undefined) throw new Error('no third example');
+  const { cache } = accounts.postgres;
+  const sum = Math.ceil(memoryBound({ ...example, accounts: 0, cache }) / 1_048_576);
+  expect(sum).toBeLessThan(256);
+  expect(guide).toContain(`has one of ${cache.toLocaleString('en')}, and needs ${sum} MiB`);
+  expect(guide).toContain('the default `cache` takes 39 MiB');
+  expect(readFileSync('docs/configuration.md', 'utf8')).toContain('`cache` (whole number; default `10000`)');
+});
+
 test('with TLS a sixth of the connections fits the same containers', () => {
   expect(guide).toContain('connections × (10 KiB + `header`), or with TLS connections × (128 KiB + `header`)');
   for (const { mebibytes, ...terms } of examples) {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Turns } from '../../src/proxy/capacity/queues.ts';
 import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
 
@@ -31,10 +31,14 @@ function start(count: number, turns = new Turns()) {
   };
   const clients = Array.from({ length: count }, (_, number) => connect(number));
   for (const client of clients) {
-    client.turn.isNew = false;
+    client.turn.endNew();
     turns.readers.add(client);
   }
-  const join = (): void => void turns.readers.add(connect(count));
+  let joined = count;
+  const join = (): number => {
+    turns.readers.add(connect(joined));
+    return joined++;
+  };
   const at = (index: number) => {
     const client = clients[index];
     if (client === undefined) throw new Error('no such client');
@@ -85,13 +89,30 @@ test('one that has ever sent many small pieces is in no batch: each such one has
   expect(await readNow()).toEqual([0]);
 });
 
-test('a connection without a request so far goes before others', async () => {
+test('a new connection, before its first request, does not wait with the others', async () => {
   const { at, join, readNow } = start(200);
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));
   join();
   at(0).offend();
-  expect(await readNow()).toEqual([0, ...range(65, 128), 200]);
+  expect(await readNow()).toEqual([0, ...range(65, 129), 200]);
+});
+
+test('ever newer connections keep none from being read', async () => {
+  const { at, join, readNow } = start(1);
+  const clock = vi.spyOn(performance, 'now');
+  onTestFinished(() => clock.mockRestore());
+  const prepared = join();
+  clock.mockReturnValue(performance.now() + 1_000);
+  const first = join();
+  const reads: number[] = [];
+  for (let turn = 0; turn < 10; turn += 1) {
+    for (let i = 0; i < 100; i += 1) join();
+    at(0).offend();
+    reads.push(...(await readNow()));
+  }
+  expect(reads.filter((number) => number === prepared).length).toBeGreaterThan(3);
+  expect(range(first, first + 200).filter((number) => !reads.includes(number))).toEqual([]);
 });
 
 test('where four break a batch, it goes on behind three', async () => {

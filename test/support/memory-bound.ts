@@ -13,6 +13,8 @@ interface MemoryTerms {
   readonly inFlight: number;
   readonly connections: number;
   readonly accounts: number;
+  /** Of accounts in PostgreSQL; 0 with a file. */
+  readonly cache?: number;
   /** Whether merchants' connections come over TLS. */
   readonly tls?: boolean;
 }
@@ -27,6 +29,7 @@ export function memoryBound({
   inFlight,
   connections,
   accounts,
+  cache = 0,
   tls = false,
 }: MemoryTerms): number {
   return (
@@ -38,6 +41,7 @@ export function memoryBound({
     connections * ((tls ? 128 * kib : 10 * kib) + header) +
     20 * mib +
     accounts * 30 * kib +
+    cache * 4 * kib +
     4 * mib
   );
 }

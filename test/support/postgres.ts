@@ -62,6 +62,8 @@ export interface TestProxy {
   release(): void;
   /** The bytes held back. */
   readonly held: string;
+  /** Ends each connection right after the server is ready for the first statement, in one piece with that. */
+  endOnceReady(): void;
   /** Forwards everything except notifications, like a pooler that has lent the connection to another client. */
   swallowNotifications(): void;
   /** Ends all connections, and forwards everything from now on. */
@@ -153,9 +155,21 @@ async function asPostgres(program: string, ...args: readonly string[]): Promise<
 /** The type of the message, "A", in the server's protocol. */
 const notificationResponse = 0x41;
 
+/** ReadyForQuery, outside a transaction. */
+const ready = Buffer.from('Z\0\0\0\x05I', 'latin1');
+
+/** ErrorResponse, as after `pg_terminate_backend`. */
+const terminated = (() => {
+  const fields = ['SFATAL', 'VFATAL', 'C57P01', 'Mterminating connection due to administrator command'].join('\0');
+  const body = Buffer.from(`${fields}\0\0`, 'latin1');
+  const head = Buffer.from('E\0\0\0\0', 'latin1');
+  head.writeInt32BE(body.length + 4, 1);
+  return Buffer.concat([head, body]);
+})();
+
 async function startProxy(socketPath: string, database: string): Promise<TestProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
-  let state: 'open' | 'cut' | 'frozen' | 'mute' | 'held' | 'without news' = 'open';
+  let state: 'open' | 'cut' | 'frozen' | 'mute' | 'held' | 'without news' | 'ending' = 'open';
   let held: { readonly client: Socket; readonly data: Buffer }[] = [];
   let connections = 0;
   let most = 0;
@@ -175,6 +189,10 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     });
     upstream.on('data', (data: Buffer) => {
       if (state === 'held') held.push({ client, data });
+      if (state === 'ending') {
+        if (data.subarray(-ready.length).equals(ready)) client.end(Buffer.concat([data, terminated]));
+        else client.write(data);
+      }
       const isNews = data[0] === notificationResponse;
       if (state === 'open' || (state === 'without news' && !isNews)) client.write(data);
     });
@@ -221,6 +239,9 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     },
     get held() {
       return held.map(({ data }) => data.toString('latin1')).join('');
+    },
+    endOnceReady: () => {
+      state = 'ending';
     },
     swallowNotifications: () => {
       state = 'without news';

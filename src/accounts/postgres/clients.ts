@@ -88,8 +88,10 @@ export async function changePool(url: string, size: number, locks = lockTimeout)
     // Open connections do not keep a finished command alive.
     allowExitOnIdle: true,
   });
-  // An idle connection that is lost needs no handling: the pool opens a new one on demand.
+  // A lost connection fails its statement, and the pool opens a new one on demand. Without a listener it would also end the process, be it idle
+  // or not: that of the pool is gone before a connection is handed out.
   pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
   return pool;
 }
 

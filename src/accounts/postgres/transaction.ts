@@ -122,8 +122,6 @@ interface Commit<T> {
 
 async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T> {
   const client = await pool.connect().catch(fail);
-  // Without a listener, losing the connection between two statements would end the process.
-  client.on('error', ignore);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
     (await client.query<R>(text, [...values]).catch(fail)).rows;
   let commit: Commit<T> | undefined;
@@ -151,15 +149,12 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
     lost = error instanceof Failure && isConnectionLost(error.cause);
     if (!lost) await client.query('ROLLBACK').catch(() => (lost = true));
   } finally {
-    client.off('error', ignore);
     // Before anything else asks for a connection: all of the pool may have been lost at once.
     client.release(lost);
   }
   if (!lost || commit === undefined || !(await wasCommitted(pool, work, commit, failure))) throw failure;
   return commit.result;
 }
-
-function ignore(): void {}
 
 /** Asks on another connection whether a commit succeeded, after its response was lost. */
 async function wasCommitted<T>(pool: Pool, work: Work<T>, { id, result }: Commit<T>, cause: unknown): Promise<boolean> {

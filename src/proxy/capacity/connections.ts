@@ -41,10 +41,13 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   #list: LinkedList<ClientConnection> | undefined;
   /** What the request in progress has taken. */
   #reservation: Reservation | undefined;
+  /** Whom it is billed to. */
   #claim: Claim;
   #heldClaim: Claim;
   #counted = false;
   #left = false;
+  /** Whether its key is looked up. */
+  isLookedUp = false;
   readonly turn = new ReadTurn();
   #isHeldUp = false;
   /** Has the client of a WebSocket rest; undefined before the switch. */
@@ -62,7 +65,6 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     this.#moveTo(all.evictable);
   }
 
-  /** Whom it is billed to. */
   get claim(): Claim {
     return this.#claim;
   }
@@ -86,7 +88,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   }
 
   onRequest(exchange: ServerExchange): void {
-    this.turn.isNew = false;
+    this.turn.endNew();
     this.#all.server.serve(exchange, this);
   }
 
@@ -109,7 +111,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   /** Without a key: each new connection would bring another such read. */
   onFlood(): void {
-    if (this.#claim.tier !== 'anonymous') return;
+    if (this.isLookedUp || this.#claim.tier !== 'anonymous') return;
     this.endsFor('limit');
     endTls(this.http.socket);
   }
@@ -117,10 +119,6 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   onExcess(): void {
     this.endsFor('limit');
     this.#claim.turns.holdUpOthers(this);
-  }
-
-  onClose(): void {
-    this.leave();
   }
 
   /** A request begins, billed as one without a key at first. */
@@ -215,14 +213,14 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   /** Closes it to make room for another one. */
   evict(): void {
-    this.leave();
+    this.onClose();
     this.endsFor('limit');
     this.#reservation?.abandon();
     this.http.destroy();
   }
 
   /** It has closed, or is about to. */
-  leave(): void {
+  onClose(): void {
     if (this.#left) return;
     this.#left = true;
     this.turn.withdraw();

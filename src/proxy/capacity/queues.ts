@@ -165,9 +165,10 @@ export class Turns {
   readonly bytes = new TickQueue(4);
   /**
    * Clients that only wait because others have sent many small pieces. Most have sent nothing and cost nothing. Of those that have, the first
-   * one with many small pieces has the rest of its batch wait again.
+   * one with many small pieces has the rest of its batch wait again. New ones wait among themselves.
    */
   readonly heldUp = new TickQueue(64);
+  readonly heldUpNew = new TickQueue(64);
   #isHoldingUp = false;
   /** Those in the batch that have sent many small pieces in this turn, and how many of them break it. */
   #offenders = 0;

@@ -3,6 +3,9 @@ import type { Turns } from './queues.ts';
 /** Why a client waits: it has sent much, or many small pieces, or others have. */
 type Why = 'bytes' | 'smallPieces' | 'heldUp';
 
+/** How long a connection counts as new, unless a request comes. Milliseconds. */
+const newFor = 1_000;
+
 /** The turn of a client to be read, among those that it waits with. */
 export class ReadTurn {
   /** Whether it has come, and lasts until the client was read: of its own, or as one of those held up. */
@@ -11,8 +14,13 @@ export class ReadTurn {
   #withdraw: (() => void) | undefined;
   /** Whether it has ever sent many small pieces. */
   #hasOffended = false;
-  /** Whether it has not yet sent a request. */
-  isNew = true;
+  /** On `performance.now()`'s scale. */
+  #newUntil = performance.now() + newFor;
+
+  /** A request has come. */
+  endNew(): void {
+    this.#newUntil = 0;
+  }
 
   /** As of `Reader`. */
   get isInBatch(): boolean {
@@ -26,7 +34,7 @@ export class ReadTurn {
 
   /**
    * Who has sent many small pieces may do it again at each turn, and would break each batch that it is in: it gets a turn of its own
-   * among those. A new connection goes before those that strangers have opened in advance.
+   * among those. New connections do not wait with those that strangers have opened in advance, nor the latter for ever newer ones.
    *
    * @param resume has it read
    */
@@ -43,7 +51,8 @@ export class ReadTurn {
     if (kind === 'own') {
       this.#withdraw = turns[why === 'bytes' ? why : 'smallPieces'].add(start);
     } else {
-      this.#withdraw = turns.heldUp.add(start, this.isInBatch || this.isNew);
+      const queue = performance.now() < this.#newUntil ? turns.heldUpNew : turns.heldUp;
+      this.#withdraw = queue.add(start, this.isInBatch);
     }
   }
 

@@ -67,6 +67,18 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
   });
 
+  test('a connection that ends right after it was opened for a change fails only the change', async () => {
+    const { url, proxy } = await startWithAcme();
+    const store = openStore(proxy.url);
+    proxy.endOnceReady();
+    const change = put(store, storedAccount('globex'));
+    await expect(change).rejects.toMatchObject({ code: 'store_unavailable' });
+    expect(proxy.connections).toBeGreaterThan(0);
+    expect(await openStore(url).read('globex')).toBeUndefined();
+    proxy.mend();
+    await put(store, storedAccount('globex'));
+  });
+
   test('reads everything again after a lost connection, because it may have missed changes', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
