@@ -1,7 +1,7 @@
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -573,10 +573,14 @@ describe('on TLS', () => {
     const accepted = once(server.listener.server, 'connection') as Promise<[Socket]>;
     const client = await openRaw13(server.port);
     const [socket] = await accepted;
-    client.replaceKeys(8);
-    await eventually('all is read', () => socket.bytesRead === client.socket.bytesWritten);
-    await settle();
-    expect(server.closed).toBe(0);
+    for (let second = 0; second < 2; second += 1) {
+      client.replaceKeys(8);
+      await eventually('all is read', () => socket.bytesRead === client.socket.bytesWritten);
+      await settle();
+      expect(server.closed).toBe(0);
+      // The next second.
+      await delay(1_100);
+    }
   });
 
   test('a client that replaces its keys again and again is cut off in the middle of what it sends', async () => {

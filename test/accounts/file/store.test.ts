@@ -102,6 +102,7 @@ describe('the file store', () => {
       }
       await add(storeOn(folder), 'b', when === 'while it is decided' ? swap : undefined);
       expect(readFileSync(folder.file('after.yaml'), 'utf8')).toBe(added);
+      expect(readFileSync(folder.file('before.yaml'), 'utf8')).toBe(when === 'while it is decided' ? one : added);
     },
   );
 

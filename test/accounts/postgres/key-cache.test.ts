@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
+import type { Account } from '../../../src/accounts/account.ts';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { KeyCache } from '../../../src/accounts/postgres/key-cache.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
@@ -18,6 +19,20 @@ function bytesInUse(): number {
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
+
+test('an account is not served while one of its keys is known as unknown', () => {
+  const cache = new KeyCache({ cache: 10, staleFor: 900_000, monotonic });
+  cache.beginSpan();
+  const { span } = cache;
+  if (span === undefined) throw new Error('no span');
+  const hash = sha256Hex('x');
+  const key = { id: 'k', hash, prefix: 'sk_live_' as const, createdAt: 0 };
+  const account = { id: 'acme', name: 'Acme', active: true, keys: [key], encryption: {} } as unknown as Account;
+  expect(cache.serves(account)).toBe(true);
+  cache.keepUnknown(hash, { span, at: monotonic() });
+  expect(cache.serves(account)).toBe(false);
+  expect(cache.serves({ ...account, keys: [] })).toBe(true);
+});
 
 test('a key in memory, of an account that encrypts in both environments, takes 2 KB, and an unknown one little', () => {
   const count = 5_000;

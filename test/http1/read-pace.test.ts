@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { maxPerTurn, ReadPace, smallPiece } from '../../src/http1/read-pace.ts';
+
+/** How often a client rests that is read on at once, and why. */
+function restsOf(pieces: number, length: number) {
+  const rests = { bytes: 0, smallPieces: 0 };
+  const pace: ReadPace = new ReadPace({
+    onRest: (resume, hasSmallPieces) => {
+      rests[hasSmallPieces ? 'smallPieces' : 'bytes'] += 1;
+      queueMicrotask(resume);
+    },
+    onPace: () => {},
+  });
+  return (async () => {
+    for (let i = 0; i < pieces; i += 1) {
+      pace.count(length);
+      await Promise.resolve();
+    }
+    return rests;
+  })();
+}
+
+test.each([
+  ['long ones, by bytes', 400, maxPerTurn / 4, { bytes: 100, smallPieces: 0 }],
+  ['small ones, by their number', 1_000, smallPiece - 1, { bytes: 0, smallPieces: 10 }],
+  ['others, by bytes', 1_024, smallPiece, { bytes: 4, smallPieces: 0 }],
+])('a client rests after as many pieces each time: %s', async (_, pieces, length, rests) => {
+  expect(await restsOf(pieces, length)).toEqual(rests);
+});

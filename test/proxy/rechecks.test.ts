@@ -1,0 +1,38 @@
+import { expect, onTestFinished, test, vi } from 'vitest';
+import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
+import { LinkedList } from '../../src/linked-list.ts';
+import { startRechecks } from '../../src/proxy/rechecks.ts';
+import type { Responder } from '../../src/proxy/respond/responder.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { apiKey, globex, keys } from '../support/sidecar.ts';
+
+test('of forty responses in progress, one whose key is revoked ends although another one cannot be looked up', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const ended: number[] = [];
+  const active = new LinkedList<Responder>();
+  for (let index = 0; index < 40; index += 1) {
+    active.add({
+      exchange: { principal: { key: { hash: `${index}` } } },
+      http: { closed: false, status: 200, bodyComplete: true },
+      timing: { startedAt: -10_000 },
+      abort: () => ended.push(index),
+    } as unknown as Responder);
+  }
+  const good = { account: globex, key: apiKey(keys.globex) };
+  const found: Record<string, LookupResult> = {
+    0: 'unavailable',
+    20: { ...good, key: { ...good.key, revokedAt: 1 } },
+    30: undefined,
+    35: { ...good, account: { ...globex, active: false } },
+  };
+  const find = vi.fn<(hash: string) => LookupResult>((hash) => (hash in found ? found[hash] : good));
+  const lines: string[] = [];
+  const log = createLogger('info', { write: (line) => void lines.push(line) });
+  const stop = startRechecks(active, () => ({ find }) as unknown as KeyDirectory, Date.now, log);
+  onTestFinished(stop);
+  vi.advanceTimersByTime(1_000);
+  await vi.waitFor(() => expect(find).toHaveBeenCalledTimes(40));
+  expect(ended).toEqual([20, 30, 35]);
+  expect(lines).toEqual([]);
+});
