@@ -48,7 +48,7 @@ export function loadCommandStore(path: string, env: Env): FileContent<CommandSto
   if (sidecar.ok) {
     return { ok: true, value: { settings: sidecar.value.store, kms, keyProblem: undefined }, warnings: [] };
   }
-  const isUnused = ({ path: at }: FileProblem): boolean => unusedByCommands.has(/^\w*/.exec(at)?.[0] ?? '');
+  const isUnused = ({ path: at }: FileProblem): boolean => unusedByCommands.has(/^[^.[]*/.exec(at)?.[0] ?? '');
   const warnings = sidecar.problems.filter(isUnused);
   const others = sidecar.problems.filter((problem) => !isUnused(problem));
   const keyPath = formatPath(masterKeyPath(store?.type));

@@ -109,10 +109,14 @@ export class Reloader {
   /** Loads again if the refused store may be used now. All changes would wait for a database that does not respond: only this does. */
   async #retry(): Promise<void> {
     this.#retrying = true;
+    const before = this.#refused;
     const loaded = await loadInThread(this.#task(undefined), []);
     this.#retrying = false;
-    const isOver = isDecided(loaded) && loaded.refused?.reason !== this.#refused?.reason;
-    if (isOver && !this.#stopped) await this.reload();
+    // Meanwhile the files may name a store that only somebody who asks for it may bring into force.
+    const isSame = this.#refused?.digest === before?.digest;
+    if (this.#stopped || !isSame || !isDecided(loaded) || loaded.refused?.reason === before?.reason) return;
+    this.#refused = undefined;
+    await this.#reload();
   }
 
   #task(refused: RefusedStore | undefined): WorkerTask {

@@ -45,6 +45,7 @@ test.each<[string, Contents]>([
 
 test.each<[string, Contents | string]>([
   ['a member that is unknown: it may be meant for the store', { acounts: { file: 'other.yaml' } }],
+  ['a member that begins like a known one', { 'log-audit': { key: 'a' } }],
   ['the place of the store', { accounts: { file: 'accounts.yaml', fiel: 'a' } }],
   ["the trail's key: the event would not be signed", { audit: { key: 'a' } }],
   ['the KMS', { kms: { socket: '' } }],

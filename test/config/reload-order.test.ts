@@ -23,6 +23,7 @@ vi.mock('../../src/config/load-in-thread.ts', () => ({
 
 const refused = { digest: 'a', reason: 'the database has no accounts', mayEnd: false };
 const invalid = { sidecar: { ok: false, problems: [] } } as const;
+const valid = { sidecar: { ok: true, value: {}, warnings: [] } } as unknown as Partial<LoadedFiles>;
 const locked = {
   sidecar: {
     ok: true,
@@ -142,7 +143,26 @@ test('a database in force that is away is tried again beside other loads, and lo
   poll();
   const { end, refused: before } = await load(4);
   expect(before).toBeUndefined();
-  end({ sidecar: { ok: true, value: {}, warnings: [] } } as unknown as Partial<LoadedFiles>);
+  end(valid);
   expect((await load(5)).refused).toBeUndefined();
   expect(loads).toHaveLength(6);
+});
+
+test('a database in force that is back brings no other store into force that the files name meanwhile', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { reloader, load, change } = start();
+  void reloader.reload();
+  (await load(0)).end({ ...invalid, refused: { ...refused, reason: 'the database does not respond', mayEnd: true } });
+  await nextTurn();
+  vi.advanceTimersByTime(pollInterval);
+  const attempt = await load(1);
+  change();
+  const empty = { ...refused, digest: 'b' };
+  (await load(2)).end({ ...invalid, refused: empty });
+  attempt.end(valid);
+  await delay(2 * maxSettleTime);
+  expect(loads).toHaveLength(3);
+  change();
+  expect((await load(3)).refused).toEqual(empty);
 });
