@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { Turns } from '../../src/proxy/capacity/queues.ts';
+import { Turns, type HeldUp } from '../../src/proxy/capacity/queues.ts';
 import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
 
 /** Clients that take turns, and the order in which they are read. */
@@ -15,8 +15,8 @@ function start(count: number, turns = new Turns()) {
     };
     return {
       turn,
-      holdUp: (isBatchBroken: boolean): void => {
-        if (waits || turn.protects(isBatchBroken)) return;
+      holdUp: (broken: HeldUp | undefined): void => {
+        if (waits || turn.protects(broken)) return;
         waits = true;
         turn.await(turns, 'heldUp', resume);
       },
@@ -96,6 +96,16 @@ test('a new connection, before its first request, does not wait with the others'
   join();
   at(0).offend();
   expect(await readNow()).toEqual([0, ...range(65, 129), 200]);
+});
+
+test('others that break their batch have no new connection wait again', async () => {
+  const { at, join, readNow } = start(200);
+  const joined = join();
+  at(0).offend();
+  expect(await readNow()).toEqual([...range(0, 65), joined]);
+  at(10).offend();
+  // It was read, and not held up again.
+  expect(await readNow()).toEqual(range(1, 66));
 });
 
 test('ever newer connections keep none from being read', async () => {

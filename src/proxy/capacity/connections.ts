@@ -7,6 +7,7 @@ import { endTls } from '../../http1/tls-work.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
+import type { HeldUp } from './queues.ts';
 import { ReadTurn } from './read-turn.ts';
 import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
 import { Reservation } from './reservation.ts';
@@ -97,8 +98,8 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     if (hasSmallPieces) this.#claim.turns.holdUpOthers(this);
   }
 
-  holdUp(isBatchBroken: boolean): void {
-    if (this.turn.protects(isBatchBroken)) return;
+  holdUp(broken: HeldUp | undefined): void {
+    if (this.turn.protects(broken)) return;
     this.#isHeldUp = true;
     if (this.restCoupled === undefined) this.http.rest();
     else this.restCoupled();

@@ -144,14 +144,36 @@ export const startedInTurn = 8;
 /** Connections to an upstream that are read on in a turn, because they have sent much, or many small pieces or chunks. */
 export const readOnInTurn = 1;
 
+/**
+ * Clients that only wait because others have sent many small pieces. Most have sent nothing and cost nothing: a batch of them is read in a turn.
+ * Of those that have, the first one with many small pieces has the rest of its batch wait again.
+ */
+export class HeldUp extends TickQueue {
+  /** Those in the batch that have sent many small pieces in this turn, and how many of them break it. */
+  #offenders = 0;
+  readonly #breaking: number;
+
+  constructor(breaking: number) {
+    super(64);
+    this.#breaking = breaking;
+  }
+
+  /** Counts one of the batch that has sent many small pieces. @returns whether it breaks the batch */
+  isBrokenByOneMore(): boolean {
+    if (this.#offenders === 0) setImmediate(() => (this.#offenders = 0));
+    this.#offenders += 1;
+    return this.#offenders >= this.#breaking;
+  }
+}
+
 /** A client, as far as it is read. */
 interface Reader {
   readonly turn: {
-    /** Whether it is one of those held up whose turn has come. */
-    readonly isInBatch: boolean;
+    /** Where it waited, if it is one of those held up whose turn has come. */
+    readonly batchOf: HeldUp | undefined;
   };
-  /** Has it wait for its turn. @param isBatchBroken whether also if it is in the batch: then it goes first in the next turn */
-  holdUp(isBatchBroken: boolean): void;
+  /** Has it wait for its turn. @param broken also if it is in the batch of this queue: then it goes first in the next turn */
+  holdUp(broken: HeldUp | undefined): void;
 }
 
 /** Where those who wait together wait for a turn of the event loop. */
@@ -163,27 +185,16 @@ export class Turns {
   /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
   readonly smallPieces = new TickQueue(1);
   readonly bytes = new TickQueue(4);
-  /**
-   * Clients that only wait because others have sent many small pieces. Most have sent nothing and cost nothing. Of those that have, the first
-   * one with many small pieces has the rest of its batch wait again. New ones wait among themselves.
-   */
-  readonly heldUp = new TickQueue(64);
-  readonly heldUpNew = new TickQueue(64);
+  readonly heldUp: HeldUp;
+  /** New connections wait among themselves. */
+  readonly heldUpNew: HeldUp;
   #isHoldingUp = false;
-  /** Those in the batch that have sent many small pieces in this turn, and how many of them break it. */
-  #offenders = 0;
-  readonly #breaking: number;
 
-  /** @param breaking more than one where each costs little, so that they are not more than those who come */
+  /** @param breaking how many break a batch: more than one where each costs little, so that they are not more than those who come */
   constructor(requests = new TickQueue(startedInTurn), breaking = 1) {
     this.requests = requests;
-    this.#breaking = breaking;
-  }
-
-  #isOneTooMany(): boolean {
-    if (this.#offenders === 0) setImmediate(() => (this.#offenders = 0));
-    this.#offenders += 1;
-    return this.#offenders >= this.#breaking;
+    this.heldUp = new HeldUp(breaking);
+    this.heldUpNew = new HeldUp(breaking);
   }
 
   /**
@@ -194,8 +205,9 @@ export class Turns {
     // Each of those calls this.
     if (this.#isHoldingUp) return;
     this.#isHoldingUp = true;
-    const isBatchBroken = than.turn.isInBatch && this.#isOneTooMany();
-    for (const reader of this.readers) if (reader !== than) reader.holdUp(isBatchBroken);
+    const { batchOf } = than.turn;
+    const broken = batchOf?.isBrokenByOneMore() === true ? batchOf : undefined;
+    for (const reader of this.readers) if (reader !== than) reader.holdUp(broken);
     this.#isHoldingUp = false;
   }
 }

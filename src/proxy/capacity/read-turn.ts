@@ -1,4 +1,4 @@
-import type { Turns } from './queues.ts';
+import type { HeldUp, Turns } from './queues.ts';
 
 /** Why a client waits: it has sent much, or many small pieces, or others have. */
 type Why = 'bytes' | 'smallPieces' | 'heldUp';
@@ -8,8 +8,8 @@ const newFor = 1_000;
 
 /** The turn of a client to be read, among those that it waits with. */
 export class ReadTurn {
-  /** Whether it has come, and lasts until the client was read: of its own, or as one of those held up. */
-  #kind: 'own' | 'batch' | undefined;
+  /** Whether it has come, and lasts until the client was read: of its own, or as one of those held up there. */
+  #kind: 'own' | HeldUp | undefined;
   #end: NodeJS.Immediate | undefined;
   #withdraw: (() => void) | undefined;
   /** Whether it has ever sent many small pieces. */
@@ -23,13 +23,13 @@ export class ReadTurn {
   }
 
   /** As of `Reader`. */
-  get isInBatch(): boolean {
-    return this.#kind === 'batch';
+  get batchOf(): HeldUp | undefined {
+    return this.#kind === 'own' ? undefined : this.#kind;
   }
 
-  /** Whether the client must be read before it may be held up. @param isBatchBroken as of `Reader` */
-  protects(isBatchBroken: boolean): boolean {
-    return this.#kind === 'own' || (this.#kind === 'batch' && !isBatchBroken);
+  /** Whether the client must be read before it may be held up. @param broken as of `Reader` */
+  protects(broken: HeldUp | undefined): boolean {
+    return this.#kind !== undefined && this.#kind !== broken;
   }
 
   /**
@@ -40,20 +40,18 @@ export class ReadTurn {
    */
   await(turns: Turns, why: Why, resume: () => void): void {
     if (why === 'smallPieces') this.#hasOffended = true;
-    const kind = why === 'heldUp' && !this.#hasOffended ? 'batch' : 'own';
+    const isHeldUp = why === 'heldUp' && !this.#hasOffended;
+    const queue = performance.now() < this.#newUntil ? turns.heldUpNew : turns.heldUp;
     const start = (): void => {
-      this.#kind = kind;
+      this.#kind = isHeldUp ? queue : 'own';
       clearImmediate(this.#end);
       // After the next poll.
       this.#end = setImmediate(() => (this.#kind = undefined));
       resume();
     };
-    if (kind === 'own') {
-      this.#withdraw = turns[why === 'bytes' ? why : 'smallPieces'].add(start);
-    } else {
-      const queue = performance.now() < this.#newUntil ? turns.heldUpNew : turns.heldUp;
-      this.#withdraw = queue.add(start, this.isInBatch);
-    }
+    this.#withdraw = isHeldUp
+      ? queue.add(start, this.batchOf !== undefined)
+      : turns[why === 'bytes' ? why : 'smallPieces'].add(start);
   }
 
   withdraw(): void {
