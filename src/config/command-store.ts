@@ -16,7 +16,7 @@ import type { FileContent } from './loaded.ts';
 import type { SidecarFile } from './schema.ts';
 
 /** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
-export interface CommandStore {
+interface CommandStore {
   readonly settings: StoreSettings;
   readonly kms: KmsSettings | undefined;
   readonly keyProblem: FileProblem | undefined;

@@ -79,7 +79,7 @@ const maxAccounts = 1_000;
 
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
-  /** The store, even if other members are invalid; undefined if it is not known. */
+  /** These two even if other members are invalid; undefined if they are not known. */
   readonly store: StoreSettings | undefined;
   readonly kms: KmsSettings | undefined;
   /** A problem at a place of the file. */
@@ -99,8 +99,8 @@ export function readSidecar(path: string, env: Env, files: Files, known: readonl
   if (content !== undefined) crossCheck(file, content);
   const keys = readMasterKeys(file, content, env, known);
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
-  const kms = file.isWrongWithin(['kms']) ? undefined : toKms(content?.kms as SidecarFile['kms'], file.directory);
   if (file.problems.length > 0) {
+    const kms = file.isWrongWithin(['kms']) ? undefined : toKms(content?.kms as SidecarFile['kms'], file.directory);
     const auditKeys = (content?.audit?.key ?? []) as readonly KeyObject[];
     const store = partialStore(content?.accounts, file.directory, {
       masterKeys: keys,
@@ -112,7 +112,7 @@ export function readSidecar(path: string, env: Env, files: Files, known: readonl
   warnOfReadableSecrets(file, content?.kms !== undefined);
   // Without problems, no member is missing.
   const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: findSources(file.value) };
-  return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, kms, problemWith };
+  return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, kms: value.kms, problemWith };
 }
 
 interface Reporting {

@@ -165,11 +165,12 @@ export class Reloader {
     const loaded = await loadInThread(this.#task(isAsked ? undefined : this.#refused), [...this.#files.keys()]);
     this.#loading = false;
     const locked = lockedKeys(loaded);
-    if (isDecided(loaded)) this.#refused = loaded.refused;
+    const tellsOfStore = isDecided(loaded);
+    if (tellsOfStore) this.#refused = loaded.refused;
     if (locked !== undefined) this.#isAsked ||= isAsked;
     // With a store that is refused they are kept: otherwise the KMS would be asked at each load. A failure counts for one load: the next
     // one asks again.
-    const isInForce = isDecided(loaded) && loaded.refused === undefined;
+    const isInForce = tellsOfStore && loaded.refused === undefined;
     if (this.#unwrapped === unwrapped)
       this.#unwrapped = isInForce ? [] : unwrapped.filter(({ key }) => key !== undefined);
     if (this.#stopped) return;

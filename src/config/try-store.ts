@@ -24,14 +24,13 @@ export interface RefusedStore {
 
 /** Whether this refusal holds for a store without another try. */
 export function isRefusalOf(refused: RefusedStore | undefined, store: StoreSettings): refused is RefusedStore {
-  return refused !== undefined && [digestOf(store), digestOf(placeOf(store))].includes(refused.digest);
+  return refused !== undefined && [digestOf(store), sha256Hex(placeOf(store))].includes(refused.digest);
 }
 
 /** Differs for stores of which one may be refused and the other not. */
-function digestOf(of: StoreSettings | string): string {
-  if (typeof of === 'string') return sha256Hex(of);
-  const keys = of.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
-  return sha256Hex(JSON.stringify([of.type, of.type === 'file' ? of.file : of.url, keys]));
+function digestOf(store: StoreSettings): string {
+  const keys = store.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
+  return sha256Hex(JSON.stringify([store.type, store.type === 'file' ? store.file : store.url, keys]));
 }
 
 /** The file, or the database, whoever connects to it. */
@@ -54,12 +53,10 @@ export async function tryStore(
   running: StoreSettings,
   inFile: number,
 ): Promise<RefusedStore | undefined> {
-  if (next.type === 'file') {
-    const isSame = running.type === 'file' && running.file === next.file;
-    return isSame || inFile > 0 ? undefined : isEmpty(next);
-  }
+  const isSamePlace = placeOf(running) === placeOf(next);
+  if (next.type === 'file') return isSamePlace || inFile > 0 ? undefined : isEmpty(next);
   const isSame = running.type === 'postgres' && running.url === next.url;
-  const mayEnd = placeOf(running) === placeOf(next);
+  const refuse = (reason: string): RefusedStore => ({ reason, mayEnd: isSamePlace, digest: digestOf(next) });
   const keepsKeys = running.masterKeys.every(({ kcv, environment }) =>
     next.masterKeys.some((key) => key.kcv === kcv && key.environment === environment),
   );
@@ -72,9 +69,9 @@ export async function tryStore(
     if (isSame && keepsKeys) return undefined;
     if (inspection.isEmpty) return isEmpty(next);
     const reason = credentialsFailure(inspection, next, running);
-    return reason === undefined ? undefined : { reason, mayEnd, digest: digestOf(next) };
+    return reason === undefined ? undefined : refuse(reason);
   } catch (error) {
-    if (error instanceof AccountsError) return { reason: error.message, mayEnd, digest: digestOf(next) };
+    if (error instanceof AccountsError) return refuse(error.message);
     throw error;
   } finally {
     end.abort();
@@ -84,7 +81,11 @@ export async function tryStore(
 /** Nobody's key would work. The first accounts may be part of a copy in progress: whoever makes it tells when it is complete. */
 function isEmpty(store: StoreSettings): RefusedStore {
   const type = store.type === 'file' ? 'file' : 'database';
-  return { reason: `the ${type} has no accounts: reload when it has`, mayEnd: false, digest: digestOf(placeOf(store)) };
+  return {
+    reason: `the ${type} has no accounts: reload when it has`,
+    mayEnd: false,
+    digest: sha256Hex(placeOf(store)),
+  };
 }
 
 async function inspectForUse(url: string): Promise<Inspection> {
