@@ -257,7 +257,7 @@ function storeSchema(values: Values) {
           .min(1)
           .max(10_000_000)
           .default(10_000)
-          .describe('API keys held in memory, about 2 KB each, and as many unknown ones.'),
+          .describe('API keys held in memory, 2 to 3 KB each, and as many unknown ones.'),
         staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
           .prefault('15m')
           .describe(

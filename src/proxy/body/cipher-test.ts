@@ -18,9 +18,6 @@ import { isEncoded, readBody, type LongBodies } from './read.ts';
 /** Bytes of a key or an IV, longer than any; one with quotes or spaces around it is still told apart. */
 const maxFieldLength = 256;
 
-/** Test bodies rest for this many times as long as each took, so that they take a quarter of the time at most. */
-const restFactor = 3;
-
 /** Serves a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
 export async function runCipherTest(
   responder: Responder,
@@ -65,7 +62,7 @@ export async function runCipherTest(
     responder.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], response);
     return undefined;
   } finally {
-    if (began !== undefined) queue.rest(restFactor * (performance.now() - began));
+    if (began !== undefined) queue.restAfter(began);
   }
 }
 

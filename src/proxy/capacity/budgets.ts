@@ -8,9 +8,6 @@ export type Tier = 'anonymous' | 'public' | 'secret';
 /** The limits that are shared by all requests. */
 export type LimitName = 'connections' | 'inFlight' | 'buffered';
 
-/** Clients without a key that are closed in a turn because of many small TLS records. Two handshakes begin in a turn: as many may follow. */
-const floodsInTurn = 4;
-
 /** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
@@ -150,9 +147,7 @@ export class Budgets {
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
   /** The requests that wait for a place in flight; each must take it when it starts. Live ones do not wait behind test ones. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
-  readonly #turns = queuesByCrowd((crowd) =>
-    crowd === 'anonymous' ? new Turns(undefined, floodsInTurn) : new Turns(),
-  );
+  readonly #turns = queuesByCrowd((crowd) => new Turns(undefined, crowd === 'anonymous'));
   #isStarting = false;
   readonly #sweep: NodeJS.Timeout;
 

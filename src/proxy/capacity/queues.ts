@@ -69,6 +69,9 @@ export class Semaphore {
   }
 }
 
+/** Work that rests does so for this many times as long as it took. */
+const restFactor = 3;
+
 /**
  * Spreads work over turns of the event loop, so that other requests are served in between. For work that clients can
  * request in any amount.
@@ -78,12 +81,18 @@ export class TickQueue {
   readonly #waiting = new WaitQueue();
   #started = 0;
   #scheduled = false;
-  /** Nothing starts before, on `performance.now()`'s scale. */
+  readonly #rests: boolean;
+  /** When the latest work started, and before when nothing starts, both on `performance.now()`'s scale. */
+  #began = 0;
   #restUntil = 0;
 
-  /** @param perTick pieces of work that start in one turn of the event loop, at most */
-  constructor(perTick: number) {
+  /**
+   * @param perTick pieces of work that start in one turn of the event loop, at most
+   * @param rests whether they rest after each turn in which one has started (see `restAfter`)
+   */
+  constructor(perTick: number, rests = false) {
     this.#perTick = perTick;
+    this.#rests = rests;
   }
 
   /** Whether a piece of work may start in this turn, because none waits and there is room. If so, it is counted. */
@@ -102,11 +111,14 @@ export class TickQueue {
   }
 
   /**
-   * Starts nothing for a while. Connections are accepted one in a turn of the event loop, so that long work in every turn, even if
-   * it is bounded, would keep new clients waiting.
+   * Starts nothing for three times as long as its work took, which then takes a quarter of the time at most. Connections are accepted, and
+   * handshakes begin, a few in a turn of the event loop: long work in every turn, even if it is bounded, would keep new clients waiting.
+   *
+   * @param began when the work began, on `performance.now()`'s scale
    */
-  rest(milliseconds: number): void {
-    this.#restUntil = performance.now() + milliseconds;
+  restAfter(began: number): void {
+    const now = performance.now();
+    this.#restUntil = now + restFactor * (now - began);
   }
 
   #schedule(): void {
@@ -119,7 +131,9 @@ export class TickQueue {
 
   readonly #run = (): void => {
     this.#scheduled = false;
+    if (this.#rests && this.#started > 0) this.restAfter(this.#began);
     this.#started = 0;
+    this.#began = performance.now();
     if (this.#restUntil > performance.now()) {
       this.#schedule();
       return;
@@ -143,6 +157,12 @@ export const startedInTurn = 8;
 
 /** Connections to an upstream that are read on in a turn, because they have sent much, or many small pieces or chunks. */
 export const readOnInTurn = 1;
+
+/**
+ * Clients without a key that are closed in a turn because of many small TLS records, and so break a batch. Two handshakes begin in a turn: as
+ * many may follow.
+ */
+const floodsInTurn = 4;
 
 /**
  * Clients that only wait because others have sent many small pieces. Most have sent nothing and cost nothing: a batch of them is read in a turn.
@@ -183,15 +203,17 @@ export class Turns {
   /** The clients that are read in turns. */
   readonly readers = new Set<Reader>();
   /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
-  readonly smallPieces = new TickQueue(1);
+  readonly smallPieces: TickQueue;
   readonly bytes = new TickQueue(4);
   readonly heldUp: HeldUp;
   /** New connections wait among themselves. */
   readonly heldUpNew: HeldUp;
   #isHoldingUp = false;
 
-  /** @param breaking how many break a batch: more than one where each costs little, so that they are not more than those who come */
-  constructor(requests = new TickQueue(startedInTurn), breaking = 1) {
+  /** @param areStrangers whether they are clients without a key, of which there may be any number */
+  constructor(requests = new TickQueue(startedInTurn), areStrangers = false) {
+    const breaking = areStrangers ? floodsInTurn : 1;
+    this.smallPieces = new TickQueue(1, areStrangers);
     this.requests = requests;
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
