@@ -18,7 +18,7 @@ export interface RunningState {
 /** Whether the present content of a file is in force. */
 interface FileStatus {
   readonly in_force: boolean;
-  /** When the content in force was loaded, RFC 3339. */
+  /** When the content in force was last loaded, RFC 3339. A reload loads all files, whichever has changed. */
   readonly loaded_at: string;
   readonly problems: readonly string[];
 }

@@ -21,7 +21,9 @@ const refusalCode = z.enum(Object.keys(refusals) as RefusalCode[]).describe('As 
 /** Whether the content of a file is in force. */
 const file = {
   in_force: z.boolean(),
-  loaded_at: time.nullable().describe('When the content in force was loaded.'),
+  loaded_at: time
+    .nullable()
+    .describe('When the content in force was last loaded: a reload loads all files, whichever has changed.'),
   problems: z.array(z.string()).describe('Why the present content of the file is not in force.'),
 };
 

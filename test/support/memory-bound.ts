@@ -17,6 +17,8 @@ interface MemoryTerms {
   readonly cache?: number;
   /** Whether merchants' connections come over TLS. */
   readonly tls?: boolean;
+  /** Whether the operators' API is on. */
+  readonly operators?: boolean;
 }
 
 /** Maximum memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
@@ -31,6 +33,7 @@ export function memoryBound({
   accounts,
   cache = 0,
   tls = false,
+  operators = false,
 }: MemoryTerms): number {
   return (
     60 * mib +
@@ -42,7 +45,8 @@ export function memoryBound({
     20 * mib +
     accounts * 30 * kib +
     cache * 4 * kib +
-    4 * mib
+    4 * mib +
+    (operators ? 8 * mib + 100 * 64 * kib : 0)
   );
 }
 
