@@ -55,13 +55,15 @@ export function readRegularFile(path: string): Buffer {
   // Checked before it is opened: opening a device may have side effects.
   expectReadable(statSync(path));
   // A FIFO that has replaced it since must not block the call.
-  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-  try {
-    expectReadable(fstatSync(file));
-    return readFileSync(file);
-  } finally {
-    closeSync(file);
-  }
+  using file = openFile(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  expectReadable(fstatSync(file.fd));
+  return readFileSync(file.fd);
+}
+
+/** An open file for `using`, which closes it at the end of its block. A new one is for its owner only. */
+export function openFile(path: string, flags: string | number): { readonly fd: number } & Disposable {
+  const fd = openSync(path, flags, 0o600);
+  return { fd, [Symbol.dispose]: () => closeSync(fd) };
 }
 
 function expectReadable(stats: Stats): void {

@@ -1,16 +1,6 @@
-import {
-  closeSync,
-  fchmodSync,
-  fchownSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { fchmodSync, fchownSync, fstatSync, fsyncSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { openFile } from '../../yaml/files.ts';
 
 /** A version of a file, which differs after any change by any program; empty if there is no file. */
 export function readVersion(path: string): string {
@@ -68,22 +58,14 @@ function createTemporaryName(path: string): string {
 
 function writeNew(written: string, text: string, model: string): void {
   rmSync(written, { force: true });
-  const file = openSync(written, 'wx', 0o600);
-  try {
-    writeFileSync(file, text);
-    copyRights(model, file);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  using file = openFile(written, 'wx');
+  writeFileSync(file.fd, text);
+  copyRights(model, file.fd);
+  fsyncSync(file.fd);
 }
 
 /** A new or renamed file lasts through a power failure only once its folder is written. */
 export function syncFolder(folder: string): void {
-  const file = openSync(folder, 'r');
-  try {
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
+  using file = openFile(folder, 'r');
+  fsyncSync(file.fd);
 }

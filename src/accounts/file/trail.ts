@@ -1,19 +1,8 @@
-import {
-  closeSync,
-  constants,
-  createReadStream,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { createReadStream, fstatSync, fsyncSync, ftruncateSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { beginning, hashBytes, readTies } from '../../audit/chain.ts';
 import { fromEnd, readLines, type Line } from '../../audit/lines.ts';
-import { displayName } from '../../yaml/files.ts';
+import { displayName, openFile } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
@@ -98,17 +87,13 @@ export class Trail {
 
   /** An incomplete last line is left out. */
   *#newestFirst(): Iterable<Line & { readonly position: number }> {
-    const file = openSync(this.#path, 'r');
-    try {
-      // Others may write meanwhile.
-      const { size } = fstatSync(file);
-      let { position } = findEnd(file, size);
-      const lines = fromEnd(file, size);
-      lines.next();
-      for (const bytes of lines) yield { position: position--, bytes };
-    } finally {
-      closeSync(file);
-    }
+    using file = openFile(this.#path, 'r');
+    // Others may write meanwhile.
+    const { size } = fstatSync(file.fd);
+    let { position } = findEnd(file.fd, size);
+    const lines = fromEnd(file.fd, size);
+    lines.next();
+    for (const bytes of lines) yield { position: position--, bytes };
   }
 
   /** Moves an incomplete last line, as a crash leaves it, from the end of the trail to another file. */
@@ -123,16 +108,11 @@ export class Trail {
 
   /** Works on a file that can be read and appended to; a new one gets the rights of the accounts' file. */
   #on<T>(path: string, work: (file: number) => T): T {
-    const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR } = constants;
+    // Checked before it is opened: a FIFO would be written into.
     const isThere = isFile(path);
-    // Opening a FIFO would block, or write into it.
-    const file = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
-    try {
-      if (!isThere) copyRights(this.#model, file);
-      return work(file);
-    } finally {
-      closeSync(file);
-    }
+    using file = openFile(path, 'a+');
+    if (!isThere) copyRights(this.#model, file.fd);
+    return work(file.fd);
   }
 }
 
