@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { hashBytes, isSignedBy, lineAfter, publicText, readTies, type Link } from '../audit/chain.ts';
 import type { Line } from '../audit/lines.ts';
+import { readMembers } from '../input/json.ts';
 import { AccountsError } from './accounts-error.ts';
 import { auditActions, endList } from './store.ts';
 import type { AppendedEvent, AuditAction, AuditEvent, EventFilter, RecordedEvent } from './store.ts';
@@ -105,17 +106,13 @@ const members = 'at actor action account details position older origin request_i
 
 /** Undefined if the line is not an event. Without zod, which a running sidecar does not load. */
 function parseEvent(line: Buffer, position: number): RecordedEvent | undefined {
-  try {
-    const event = JSON.parse(line.toString()) as Readonly<Record<string, unknown>>;
-    const { at, actor, account, details, origin, request_id: requestId } = event;
-    const action = auditActions.find((each) => each === event['action']);
-    if (Object.keys(event).some((name) => !members.includes(name)) || action === undefined) return undefined;
-    if (typeof at !== 'string' || !time.test(at) || typeof actor !== 'string' || !isDetails(details)) return undefined;
-    if (!isOptional(account) || !isOptional(origin) || !isOptional(requestId)) return undefined;
-    return { at: Date.parse(at), actor, action, account, details, origin, requestId, position };
-  } catch {
-    return undefined;
-  }
+  const event = readMembers(line.toString());
+  const { at, actor, account, details, origin, request_id: requestId } = event;
+  const action = auditActions.find((each) => each === event['action']);
+  if (Object.keys(event).some((name) => !members.includes(name)) || action === undefined) return undefined;
+  if (typeof at !== 'string' || !time.test(at) || typeof actor !== 'string' || !isDetails(details)) return undefined;
+  if (!isOptional(account) || !isOptional(origin) || !isOptional(requestId)) return undefined;
+  return { at: Date.parse(at), actor, action, account, details, origin, requestId, position };
 }
 
 function isOptional(value: unknown): value is string | undefined {

@@ -1,4 +1,5 @@
 import { decodeBase64 } from '../envelope/encoding.ts';
+import { readMembers } from '../input/json.ts';
 
 const marker = 'kms:v1:';
 
@@ -32,13 +33,11 @@ export function parseWrappedKey(line: string): WrappedKey | undefined {
   const bytes = Buffer.from(line.slice(marker.length), 'base64url');
   // Node's decoder skips unknown characters.
   if (marker + bytes.toString('base64url') !== line) return undefined;
-  try {
-    const key = JSON.parse(bytes.toString()) as WrappedKey;
-    const isWhole = Object.entries(members).every(([name, test]) => test(key[name as keyof WrappedKey]));
-    return isWhole && Object.keys(key).length === Object.keys(members).length ? key : undefined;
-  } catch {
-    return undefined;
-  }
+  const key = readMembers(bytes.toString());
+  const isWhole = Object.entries(members).every(([name, test]) => test(key[name]));
+  return isWhole && Object.keys(key).length === Object.keys(members).length
+    ? (key as unknown as WrappedKey)
+    : undefined;
 }
 
 export function formatWrappedKey(key: WrappedKey): string {

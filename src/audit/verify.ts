@@ -1,6 +1,7 @@
-import { createHash, createPublicKey, type Hash, type KeyObject } from 'node:crypto';
+import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
 import { beginning, hashBytes, isSignedBy, readTies, type Link, type Ties } from './chain.ts';
 import { cryptography } from '../cryptography.ts';
+import { readMembers } from '../input/json.ts';
 import type { Line } from './lines.ts';
 
 /** What is wrong with an event: the first part of a message about it, and the rest. */
@@ -43,16 +44,16 @@ interface PlacedLine extends Link {
 }
 
 /** A line that was verified, or the beginning. */
-type Before = Link & { readonly ties?: Ties | undefined };
+type Before = Omit<PlacedLine, 'bytes'>;
 
 /** Verifies a trail in constant memory, up to the first event that something is wrong with. */
 export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }: VerifyOptions): Promise<Report> {
   /** The first one of each kind. */
   const problems = new Map<Fault, Problem>();
   const warnings: string[] = [];
-  let last: Before = beginning;
+  let last: Before = { ...beginning, ties: undefined };
   let signed = 0;
-  const kept = hashesByPosition(anchors);
+  const kept = Map.groupBy(anchors, ({ position }) => position);
   /** The events that were compared with an anchor. */
   let anchored = 0;
   /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
@@ -65,12 +66,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   let key: KeyObject | undefined;
   /** The key that made the last signature, which may be an older one than signs from here on. */
   let signer: KeyObject | undefined;
-  /** The lines of the version before at the beginning; undefined once they were compared with what was taken over. */
-  let older: { readonly events: number; readonly hash: Hash } | undefined = {
-    events: 0,
-    hash: createHash(cryptography.digest.algorithm),
-  };
-
+  /** The lines of the version before at the beginning; none once they were compared with what was taken over. */
+  const older = { events: 0, hash: createHash(cryptography.digest.algorithm) };
   /** The first line that is stored at another position than its own, and whether it says that this is its own. */
   let stray: Problem | undefined;
   let saysSo = false;
@@ -80,18 +77,14 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     return false;
   };
   const isGiven = (by?: KeyObject): boolean => keys.some((each) => by?.equals(each));
-  const takeUnchained = ({ position, bytes }: PlacedLine): void => {
-    if (older?.events === position - 1) older = { events: position, hash: older.hash.update(bytes).update('\n') };
-    else fail(position, 'unchained');
-  };
   const takeChained = ({ position, bytes }: PlacedLine, sig: string | undefined): boolean => {
     const announced = readAnnouncement(bytes);
     if (announced.isTakenOver) takenOver = { position, isLate: isBegun };
     else isBegun ||= announced.key === undefined;
-    if (announced.older !== undefined && older !== undefined && older.events > 0) {
+    if (announced.older !== undefined && older.events > 0) {
       const { events, sha256 } = announced.older;
       if (events !== older.events || sha256 !== older.hash.digest('hex')) fail(1, 'changed', notTakenOver);
-      older = undefined;
+      older.events = 0;
     }
     if (sig === undefined) return key === undefined || fail(position, 'unsigned');
     const by = key ?? announced.key ?? keys.find((each) => isSignedBy(bytes, sig, each));
@@ -107,10 +100,14 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     const { position, hash, ties } = line;
     const [fault, concerned = position, message] = findFault(last, line, next);
     if (fault !== undefined) return fail(concerned, fault, message);
-    if (ties === undefined) takeUnchained(line);
-    else if (!takeChained(line, ties.sig)) return false;
-    const hashes = kept.get(position) ?? new Set();
-    if (hashes.size > 1) return fail(position, 'changed', disagree);
+    if (ties !== undefined && !takeChained(line, ties.sig)) return false;
+    const isOlder = ties === undefined && older.events === position - 1;
+    if (isOlder) {
+      older.hash.update(line.bytes).update('\n');
+      older.events = position;
+    } else if (ties === undefined) fail(position, 'unchained');
+    const hashes = new Set(kept.get(position)?.map((anchor) => anchor.hash));
+    if (hashes.size > 1) return fail(position, 'changed', 'is said to be different ones: the anchors disagree');
     if (hashes.size === 1 && !hashes.has(hash)) return fail(position, 'changed', 'is not that of the anchor');
     anchored += hashes.size;
     last = line;
@@ -118,7 +115,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   };
   /** Checks what only the end tells. */
   const end = ({ position }: Link): void => {
-    if (older !== undefined && older.events > 0) fail(1, 'unchained', notTakenOver);
+    if (older.events > 0) fail(1, 'unchained', notTakenOver);
     if (anchors.some((each) => each.position > position))
       fail(position + 1, 'missing', 'was removed: an anchor is behind it');
     // A key that the last line only names has signed nothing: anyone can name it.
@@ -164,14 +161,6 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   return { events: last.position, signed, problems: [...problems.values(), ...strays], warnings };
 }
 
-function hashesByPosition(links: readonly Link[]): ReadonlyMap<number, ReadonlySet<string>> {
-  const hashes = new Map<number, Set<string>>();
-  for (const { position, hash } of links) hashes.set(position, (hashes.get(position) ?? new Set()).add(hash));
-  return hashes;
-}
-
-const disagree = 'is said to be different ones: the anchors disagree';
-
 const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 
 /**
@@ -203,17 +192,13 @@ function findFault(before: Before, line: PlacedLine, next?: Ties): readonly [] |
 
 /** What a line announces: the key that signs from the next line on, what it took over, or that it was itself taken over. */
 function readAnnouncement(line: Buffer): { key?: KeyObject; older?: Record<string, unknown>; isTakenOver?: true } {
+  const { action, details, older } = readMembers(line.toString());
+  const given = Object(details) as Readonly<Record<string, unknown>>;
+  if (older !== undefined) return { isTakenOver: true };
+  if (action === 'trail_begun') return { older: given };
+  if (action !== 'audit_key_changed') return {};
   try {
-    const { action, details, older } = JSON.parse(line.toString()) as {
-      action: unknown;
-      details: Record<string, unknown>;
-      older: unknown;
-    };
-    if (older !== undefined) return { isTakenOver: true };
-    if (action === 'trail_begun') return { older: { ...details } };
-    if (action !== 'audit_key_changed') return {};
-    const key = Buffer.from(String(details['key']), 'base64');
-    return { key: createPublicKey({ key, type: 'spki', format: 'der' }) };
+    return { key: createPublicKey({ key: Buffer.from(String(given['key']), 'base64'), type: 'spki', format: 'der' }) };
   } catch {
     return {};
   }

@@ -8,6 +8,7 @@ import type { Link } from '../audit/chain.ts';
 import { readLines, type Line } from '../audit/lines.ts';
 import { verifyTrail } from '../audit/verify.ts';
 import { cryptography } from '../cryptography.ts';
+import { readMembers } from '../input/json.ts';
 import { instant } from '../input/value-types.ts';
 import { CommandFailed, printError, readable } from './failures.ts';
 import type { CliIo } from './io.ts';
@@ -67,9 +68,8 @@ function verifyStore({ store, settings, io }: StoreSession, options: VerifyOptio
 
 function verifyFile(io: CliIo, options: VerifyOptions): Promise<void> | undefined {
   const { trail } = options;
-  return trail === undefined
-    ? undefined
-    : readable(trail, () => verify(io, readLines(createReadStream(trail)), options));
+  if (trail === undefined) return undefined;
+  return readable(trail, () => verify(io, readLines(createReadStream(trail)), options));
 }
 
 async function verify(
@@ -111,13 +111,9 @@ function addLog(file: string, files: readonly string[] = []): readonly string[] 
 
 /** The event of an audit line, also within a line of a container's runtime. Undefined if it is none. */
 function readAuditLine(text: string): Link | undefined {
-  try {
-    const { msg, log, position, hash } = JSON.parse(text.slice(text.indexOf('{'))) as Readonly<Record<string, unknown>>;
-    if (typeof log === 'string') return readAuditLine(log);
-    return msg === 'audit' && typeof position === 'number' && typeof hash === 'string' ? { position, hash } : undefined;
-  } catch {
-    return undefined;
-  }
+  const { msg, log, position, hash } = readMembers(text.slice(text.indexOf('{')));
+  if (typeof log === 'string') return readAuditLine(log);
+  return msg === 'audit' && typeof position === 'number' && typeof hash === 'string' ? { position, hash } : undefined;
 }
 
 /** Adds the audit lines of a log. @throws CommandFailed if it has none: nothing would be compared */

@@ -1,6 +1,15 @@
 /** Thrown for a JSON text in which an object has two members of one name. */
 export class DuplicateMember extends Error {}
 
+/** The members of an object in JSON, whose values may be anything; none if the text is something else. */
+export function readMembers(text: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(text)) as Readonly<Record<string, unknown>>;
+  } catch {
+    return {};
+  }
+}
+
 const strings = /"(?:[^"\\]|\\.)*"/g;
 
 /**
