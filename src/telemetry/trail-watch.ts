@@ -7,11 +7,8 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between two looks at the trail. */
 const interval = 10_000;
 
-/** What a sidecar has seen of a store's trail. */
-interface SeenTrail {
-  last: Link;
-  isSigned: boolean;
-}
+/** What a sidecar has seen of a store's trail: at first nothing. */
+const unseen = (): { last: Link; isSigned: boolean } => ({ last: beginning, isSigned: false });
 
 /**
  * Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
@@ -19,8 +16,8 @@ interface SeenTrail {
  * @param look asks the store where its trail ends, and for the hash of the event at a position
  */
 export function watchTrail(registry: Registry, log: Logger, look: (seen: number) => Promise<TrailState>) {
-  let seen: SeenTrail = { last: beginning, isSigned: false };
-  let isLooking = false;
+  let seen = unseen();
+  let looking: Promise<void> | undefined;
   void new Gauge({
     name: 'envelope_sidecar_audit_events',
     help: 'Events of the audit trail, and whether the last one is signed.',
@@ -38,7 +35,7 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
   });
   consistent.set(1);
 
-  const compare = async (before: SeenTrail): Promise<void> => {
+  const compare = async (before: typeof seen): Promise<void> => {
     const { position, hash } = before.last;
     const { last, seenHash, isSigned } = await look(position);
     // The look may be older than an event of this sidecar's own.
@@ -50,13 +47,11 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
     Object.assign(before, { last, isSigned });
   };
   /** Looks at the trail. If the store does not respond, the next look is due. */
-  const lookAgain = async (): Promise<void> => {
-    if (isLooking) return;
-    isLooking = true;
+  const lookAgain = (): Promise<void> =>
     // Others report that the store cannot be read.
-    await compare(seen).catch(() => {});
-    isLooking = false;
-  };
+    (looking ??= compare(seen)
+      .catch(() => {})
+      .finally(() => (looking = undefined)));
   const timer = setInterval(() => void lookAgain(), interval).unref();
   return {
     /**
@@ -68,7 +63,7 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
     begin(): (event: AppendedEvent) => void {
       const audit = auditTo(log);
       // A store that was replaced may still end a change, or a look.
-      const own: SeenTrail = (seen = { last: beginning, isSigned: false });
+      const own = (seen = unseen());
       return (event) => {
         audit(event);
         const { position, hash, prev } = event;
