@@ -30,6 +30,7 @@ const [deadlineExceeded, internal, unavailable] = [4, 13, 14] as const;
 /** The longest response. Annotations have 32 KiB at most. */
 const maxResponse = 131_072;
 
+/** What stands before a message: that it is not compressed, and its length. */
 const prefixLength = 5;
 
 /** The wire type of texts, bytes and messages. The messages of a KMS have no other fields. */
@@ -56,7 +57,8 @@ export async function call<T>(
   // The stream has them too.
   session.on('error', () => {});
   const message = encodeMessage(values);
-  const request = Buffer.concat([encodePrefix(message.length), message]);
+  const request = Buffer.concat([Buffer.alloc(prefixLength), message]);
+  request.writeUInt32BE(message.length, 1);
   const body = Buffer.alloc(maxResponse);
   const signal = AbortSignal.timeout(timeout);
   const failed = (status: number, why: string): AccountsError => {
@@ -82,10 +84,9 @@ export async function call<T>(
     if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
     // One line, which a log can have.
     if (status !== '0') throw failed(Number(status), unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200));
-    const response = body.subarray(prefixLength, length);
-    if (length < prefixLength || !body.subarray(0, prefixLength).equals(encodePrefix(response.length)))
+    if (body[0] !== 0 || body.readUInt32BE(1) !== length - prefixLength)
       throw new ProtocolError('the response is not one uncompressed message');
-    return read(decodeMessage(response));
+    return read(decodeMessage(body.subarray(prefixLength, length)));
   } catch (error) {
     if (error instanceof AccountsError) throw error;
     if (error instanceof ProtocolError) throw failed(internal, error.message);
@@ -97,13 +98,6 @@ export async function call<T>(
     session.destroy();
     for (const copy of [message, request, body, ...values.flat()]) if (Buffer.isBuffer(copy)) copy.fill(0);
   }
-}
-
-/** What stands before a message: that it is not compressed, and its length. */
-function encodePrefix(length: number): Buffer {
-  const prefix = Buffer.alloc(prefixLength);
-  prefix.writeUInt32BE(length, 1);
-  return prefix;
 }
 
 export function encodeMessage(values: Values): Buffer {
