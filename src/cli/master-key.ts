@@ -3,14 +3,7 @@ import { text } from 'node:stream/consumers';
 import { Option, type Command } from 'commander';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Keyring } from '../accounts/keyring.ts';
-import {
-  keysFor,
-  createMasterKey,
-  openedKey,
-  parseMasterKeys,
-  getPlace,
-  type MasterKey,
-} from '../accounts/master-key.ts';
+import { keysFor, createMasterKey, openedKey, parseMasterKeys, getPlace } from '../accounts/master-key.ts';
 import { sealedTexts } from '../accounts/sealed-texts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { loadKms } from '../config/load.ts';
@@ -34,9 +27,8 @@ export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: C
       }),
     );
   }
-  const environment = new Option('--environment <environment>', 'only the keys of this environment');
   add('rewrap', "print the configured lines, wrapped by the KMS's current key")
-    .addOption(environment.choices(environmentNames))
+    .addOption(new Option('--environment <environment>', 'only the keys of this environment').choices(environmentNames))
     .run(rewrap);
   add('list', 'list the configured master keys')
     .option('--usage', 'count the sealed values that each key opens')
@@ -69,7 +61,8 @@ async function rewrap(
 
 async function list(session: StoreSession, { usage }: { readonly usage?: true }): Promise<void> {
   const keys = usage ? await session.masterKeys() : session.settings.masterKeys;
-  const counts = usage && (await countUsage(session, keys));
+  const vaults = usage && keys.map((key) => new Vault([key]));
+  const counts = vaults && (await countUsage(session, vaults));
   const rows = keys.map((key, i) => ({
     environment: key.environment ?? null,
     place: getPlace(key, keys),
@@ -86,10 +79,9 @@ async function list(session: StoreSession, { usage }: { readonly usage?: true })
   });
 }
 
-/** How many sealed texts of the store each key opens. */
-async function countUsage({ store, unreadable }: StoreSession, keys: readonly MasterKey[]): Promise<readonly number[]> {
-  const vaults = keys.map((key) => new Vault([key]));
-  const counts = keys.map(() => 0);
+/** How many sealed texts of the store each vault opens. */
+async function countUsage({ store, unreadable }: StoreSession, vaults: readonly Vault[]): Promise<readonly number[]> {
+  const counts = vaults.map(() => 0);
   for await (const account of store.list(undefined, unreadable)) {
     for (const { text: sealed, place } of sealedTexts(account)) {
       for (const [i, vault] of vaults.entries()) if (vault.opens(sealed, place)) counts[i] = (counts[i] ?? 0) + 1;

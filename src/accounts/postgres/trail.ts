@@ -80,18 +80,16 @@ export async function trailState(pool: Pool, seen: number): Promise<TrailState> 
 }
 
 /** The lines of the trail, newest first; with `after` in the order of writing. Most lines of events that are not wanted are left out. */
-export async function* trailLines(
-  run: Query,
-  { account, actor, action, environment, since, until, before, after }: EventFilter,
-): AsyncIterable<Line> {
+export async function* trailLines(run: Query, filter: EventFilter): AsyncIterable<Line> {
+  const { account = null, before = null, after } = filter;
   const order = after === undefined ? 'DESC' : 'ASC';
-  const times = [since, until].map((time) => (time === undefined ? null : new Date(time).toISOString()));
+  const times = [filter.since, filter.until].map((time) => (time === undefined ? null : new Date(time).toISOString()));
   // Texts that the line of a wanted event contains, as JSON has them.
-  const parts = [actor, action, environment].flatMap((text) =>
+  const parts = [filter.actor, filter.action, filter.environment].flatMap((text) =>
     text === undefined ? [] : JSON.stringify(text).slice(1, -1),
   );
   // A bigint as the driver has it, so that no position is out of reach.
-  let [low, high]: (number | string | null)[] = [after ?? 0, before ?? null];
+  let [low, high]: (number | string | null)[] = [after ?? 0, before];
   for (;;) {
     const found: readonly { readonly position: string; readonly line: string }[] = await run(
       `SELECT position, line FROM envelope_sidecar.trail
@@ -99,13 +97,12 @@ export async function* trailLines(
           AND ($4::text IS NULL OR line::jsonb ->> 'at' >= $4 COLLATE "C") AND ($5::text IS NULL OR line::jsonb ->> 'at' < $5 COLLATE "C")
           AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS part WHERE strpos(line, part) = 0)
         ORDER BY trail.position ${order} LIMIT ${page}`,
-      [low, high, account ?? null, ...times, parts],
+      [low, high, account, ...times, parts],
     );
     for (const { position, line } of found) yield { position, bytes: Buffer.from(line) };
-    const last = found.at(-1)?.position;
-    if (last === undefined || found.length < page) return;
-    if (after === undefined) high = last;
-    else low = last;
+    const last = found.at(page - 1)?.position;
+    if (last === undefined) return;
+    [low, high] = after === undefined ? [low, last] : [last, high];
   }
 }
 
