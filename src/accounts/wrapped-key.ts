@@ -34,10 +34,9 @@ export function parseWrappedKey(line: string): WrappedKey | undefined {
   // Node's decoder skips unknown characters.
   if (marker + bytes.toString('base64url') !== line) return undefined;
   const key = readMembers(bytes.toString());
-  const isWhole = Object.entries(members).every(([name, test]) => test(key[name]));
-  return isWhole && Object.keys(key).length === Object.keys(members).length
-    ? (key as unknown as WrappedKey)
-    : undefined;
+  const tests = Object.entries(members);
+  const isWhole = Object.keys(key).length === tests.length && tests.every(([name, test]) => test(key[name]));
+  return isWhole ? (key as unknown as WrappedKey) : undefined;
 }
 
 export function formatWrappedKey(key: WrappedKey): string {

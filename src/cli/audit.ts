@@ -8,7 +8,6 @@ import type { Link } from '../audit/chain.ts';
 import { readLines, type Line } from '../audit/lines.ts';
 import { verifyTrail } from '../audit/verify.ts';
 import { cryptography } from '../cryptography.ts';
-import { readMembers } from '../input/json.ts';
 import { instant } from '../input/value-types.ts';
 import { CommandFailed, printError, readable } from './failures.ts';
 import type { CliIo } from './io.ts';
@@ -19,11 +18,7 @@ import type { AddStoreCommand, StoreSession } from './store-command.ts';
 export function addAuditCommands(add: AddStoreCommand): void {
   add('list', 'list changes to accounts, newest first', 'reads')
     .option('--account <id>', 'only changes to this account', readAs(identifier))
-    .option(
-      '--since <time>',
-      'only changes since this time, such as 2026-11-01 or 2026-11-01T09:30:00Z',
-      readAs(instant),
-    )
+    .option('--since <time>', 'only changes since 2026-11-01, or 2026-11-01T09:30:00Z', readAs(instant))
     .option('--until <time>', 'only changes before this time', readAs(instant))
     .option('--actor <name>', 'only changes by this actor: token:otto, user:otto, or otto for either')
     .addOption(new Option('--action <action>', 'only changes of this kind').choices(auditActions))
@@ -35,7 +30,6 @@ export function addAuditCommands(add: AddStoreCommand): void {
     .option('--trail <file>', 'an exported trail; needs no store and no configuration')
     .option('--key <file>', 'public key (PEM) that may have signed the last event; can be repeated', addKey)
     .option('--anchor <position:hash>', 'hash of an event, kept elsewhere; can be repeated', addAnchor)
-    .option('--log <file>', 'log whose audit lines are anchors; can be repeated', addLog)
     .run(verifyStore, verifyFile);
   add('export', 'write the lines of the trail to stdout, byte for byte', 'reads')
     .option('--after <position>', 'only lines after this position', readAs(position), 0)
@@ -53,33 +47,26 @@ function list({ operations, unreadable, showList }: StoreSession, filter: EventF
   });
 }
 
-interface VerifyOptions {
+interface Options {
   readonly trail?: string;
   readonly key?: readonly KeyObject[];
   readonly anchor?: readonly Link[];
-  readonly log?: readonly string[];
   readonly json?: true;
 }
 
-function verifyStore({ store, settings, io }: StoreSession, options: VerifyOptions): Promise<void> {
+function verifyStore({ store, settings, io }: StoreSession, options: Options): Promise<void> {
   const key = settings.auditKeys.slice(0, 1).map((each) => createPublicKey(each));
   return verify(io, store.trail(), { key, ...options });
 }
 
-function verifyFile(io: CliIo, options: VerifyOptions): Promise<void> | undefined {
+function verifyFile(io: CliIo, options: Options): Promise<void> | undefined {
   const { trail } = options;
   if (trail === undefined) return undefined;
   return readable(trail, () => verify(io, readLines(createReadStream(trail)), options));
 }
 
-async function verify(
-  io: CliIo,
-  lines: AsyncIterable<Line>,
-  { key: keys = [], anchor = [], log = [], json }: VerifyOptions,
-): Promise<void> {
-  const anchors = [...anchor];
-  for (const file of log) await readable(file, () => addLines(file, anchors));
-  const report = await verifyTrail(lines, { keys, anchors });
+async function verify(io: CliIo, lines: AsyncIterable<Line>, { key = [], anchor = [], json }: Options): Promise<void> {
+  const report = await verifyTrail(lines, { keys: key, anchors: anchor });
   const { events, signed, problems, warnings } = report;
   for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
   const isWhole = problems.length === 0;
@@ -103,27 +90,6 @@ function addKey(file: string, keys: readonly KeyObject[] = []): readonly KeyObje
     // Refused below.
   }
   throw new InvalidArgumentError('Expected the path of an Ed25519 public key in PEM.');
-}
-
-function addLog(file: string, files: readonly string[] = []): readonly string[] {
-  return [...files, file];
-}
-
-/** The event of an audit line, also within a line of a container's runtime. Undefined if it is none. */
-function readAuditLine(text: string): Link | undefined {
-  const { msg, log, position, hash } = readMembers(text.slice(text.indexOf('{')));
-  if (typeof log === 'string') return readAuditLine(log);
-  return msg === 'audit' && typeof position === 'number' && typeof hash === 'string' ? { position, hash } : undefined;
-}
-
-/** Adds the audit lines of a log. @throws CommandFailed if it has none: nothing would be compared */
-async function addLines(file: string, anchors: Link[]): Promise<void> {
-  const before = anchors.length;
-  for await (const { bytes } of readLines(createReadStream(file))) {
-    const event = readAuditLine(bytes.toString());
-    if (event !== undefined) anchors.push(event);
-  }
-  if (anchors.length === before) throw new CommandFailed(`${file} has no audit line`);
 }
 
 function addAnchor(text: string, anchors: readonly Link[] = []): readonly Link[] {

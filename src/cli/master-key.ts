@@ -51,9 +51,8 @@ async function rewrap(
   { settings, keyring, masterKeys, io }: StoreSession,
   { environment }: { readonly environment?: EnvironmentName },
 ): Promise<void> {
-  if (settings.masterKeys.every(({ wrapped }) => wrapped === undefined)) {
+  if (settings.masterKeys.every(({ wrapped }) => wrapped === undefined))
     throw new CommandFailed('no configured master key is wrapped by a KMS');
-  }
   const keys = await masterKeys();
   const chosen = environment === undefined ? keys : keysFor(environment, keys);
   for (const key of chosen ?? []) await printLine(io, keyring, openedKey(key));

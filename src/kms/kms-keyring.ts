@@ -31,9 +31,8 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
       );
       return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries], (response) => {
         const plaintext = readBytes(response, 1);
-        if (plaintext.length !== masterKeyLength) {
+        if (plaintext.length !== masterKeyLength)
           throw wrong(`${plaintext.length} bytes: a master key has ${masterKeyLength}`);
-        }
         const opened = createMasterKey(createSecretKey(plaintext));
         if (opened.kcv !== key.kcv) throw wrong(`another key, KCV ${opened.kcv} instead of ${key.kcv}`);
         return { ...key, key: opened.key };

@@ -92,13 +92,11 @@ describeOnEachStore('audit verify', (newStore) => {
     ]);
   });
 
-  test('compares with the anchors that the log has; a file needs neither store nor configuration', async () => {
+  test('compares with anchors; a file needs neither store nor configuration', async () => {
     const { folder, run, add, exported } = await commands(newStore);
     const anchors: string[] = [];
-    let log = '';
     for (const id of ['a', 'b', 'c']) {
       const { stderr } = await add(id);
-      log += stderr;
       const line = JSON.parse(stderr) as { position: number; hash: string; origin: string };
       expect(line.origin).toBe(`${userInfo().username}@${hostname()}`);
       anchors.push(` --anchor ${line.position}:${line.hash}`);
@@ -114,40 +112,10 @@ describeOnEachStore('audit verify', (newStore) => {
       stderr: 'audit verify: event 3 is missing: it was removed: an anchor is behind it\n',
     });
     expect(await verify(` --anchor 2:${'0'.repeat(64)}`)).toMatchObject({ code: 1 });
-    const [first = '', second = ''] = lines(log);
-    // As it is, and as a container's runtime and other collectors have it.
-    for (const text of [
-      log,
-      log.replaceAll('":', '": '),
-      lines(log)
-        .map((each) => JSON.stringify({ log: each, stream: 'stdout' }))
-        .join('\n'),
-    ]) {
-      folder.write({ 'own.log': `started\n${text}` });
-      expect(await verify(` --log ${folder.file('own.log')}`)).toMatchObject({ code: 1 });
-    }
-    // An actor may be called like the rest of a line.
-    const named = first.replace(/(?<="actor":")/, `x\\"position\\":1,\\"hash\\":\\"${'0'.repeat(64)}\\"`);
-    folder.write({ 'own.log': `${named}\n` });
-    expect(await verify(` --log ${folder.file('own.log')}`)).toMatchObject({ code: 0 });
-    // Enough for any command line, and the two that the trail has.
-    folder.write({ 'own.log': `${first}\n`.repeat(20_000), 'other.log': `${second}\n` });
-    const logs = ` --log ${folder.file('own.log')} --log ${folder.file('other.log')}`;
-    expect(await verify(logs)).toMatchObject({ code: 0 });
-    folder.write({
-      'other.log': `${second}\n${second.replace(/(?<="hash":")./, (digit) => (digit === '0' ? '1' : '0'))}\n`,
+    expect(await verify(anchors[0] ?? '')).toMatchObject({
+      code: 0,
+      stderr: 'warning: events from 2 on are behind the last anchor\n',
     });
-    const { code, stderr } = await verify(logs);
-    expect([code, stderr]).toEqual([
-      1,
-      'audit verify: event 2 is changed: it is said to be different ones: the anchors disagree\n',
-    ]);
-    folder.write({ 'own.log': '{"level":"info","msg":"starting"}\n' });
-    expect(await verify(` --log ${folder.file('own.log')}`)).toMatchObject({
-      code: 1,
-      stderr: `audit verify: ${folder.file('own.log')} has no audit line\n`,
-    });
-    expect(await verify(` --log ${folder.file('missing.log')}`)).toMatchObject({ code: 1 });
     const { stdout } = await verify(`${anchors[2]} --json`);
     expect(JSON.parse(stdout)).toMatchObject({ events: 2, problems: [{ position: 3, fault: 'missing' }] });
     for (const wrong of [' --anchor 2:0', ' --anchor x', ` --key ${folder.file('cut.jsonl')}`]) {

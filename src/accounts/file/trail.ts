@@ -91,9 +91,7 @@ export class Trail {
     // Others may write meanwhile.
     const { size } = fstatSync(file.fd);
     let { position } = findEnd(file.fd, size);
-    const lines = fromEnd(file.fd, size);
-    lines.next();
-    for (const bytes of lines) yield { position: position--, bytes };
+    for (const bytes of fromEnd(file.fd, size).drop(1)) yield { position: position--, bytes };
   }
 
   /** Moves an incomplete last line, as a crash leaves it, from the end of the trail to another file. */
@@ -119,9 +117,8 @@ export class Trail {
 /** Whether there is a file. @throws AccountsError `store_invalid` if it is something else */
 function isFile(path: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false });
-  if (stats?.isFile() === false) {
+  if (stats?.isFile() === false)
     throw new AccountsError('store_invalid', `${displayName(path)} is not a regular file: remove it`);
-  }
   return stats !== undefined;
 }
 

@@ -46,9 +46,8 @@ export async function record(
 /** Whether the trail has events that were appended. They are committed together, so one shows it for all. */
 export async function isRecorded(run: Query, [event]: readonly AppendedEvent[]): Promise<boolean> {
   if (event === undefined) return true;
-  const [row] = await run<{ readonly line: string }>('SELECT line FROM envelope_sidecar.trail WHERE position = $1', [
-    event.position,
-  ]);
+  const sql = 'SELECT line FROM envelope_sidecar.trail WHERE position = $1';
+  const [row] = await run<{ readonly line: string }>(sql, [event.position]);
   return row !== undefined && hashBytes(Buffer.from(row.line)) === event.hash;
 }
 
