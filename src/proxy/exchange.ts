@@ -40,8 +40,8 @@ export class ExchangeRunner {
   #isDraining = false;
   /** Connections whose request was refused as `overloaded`, before they are read again. */
   readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
-  /** One body of a test endpoint is processed in a turn: of merchants, and of all others. */
-  readonly #cipherTests = { merchants: new TickQueue(1), others: new TickQueue(1) };
+  /** One body for a test endpoint is processed in a turn, of all that come without a secret key. */
+  readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
   readonly #memories: FormatMemories;
   readonly #opener: EnvelopeOpener;
@@ -156,7 +156,7 @@ export class ExchangeRunner {
     if (http.fault !== undefined) return responder.bodyFails(http.fault);
     if (exchange.test !== undefined) {
       const context = this.#memories.none();
-      const queue = this.#cipherTests[exchange.tier === 'secret' ? 'merchants' : 'others'];
+      const queue = exchange.tier === 'secret' ? responder.reservation.claim.turns.cipherTests : this.#cipherTests;
       const refusal = runCipherTest(responder, exchange, exchange.test, queue, this.#longBodies, context);
       return continueWith(refusal, (why) => {
         if (why !== undefined) responder.refuse(why);

@@ -347,3 +347,27 @@ test('each request to a test endpoint gets its own turn of the event loop, so th
   await vi.waitFor(() => expect(turns).toHaveLength(40));
   expect(new Set(turns).size).toBe(40);
 });
+
+test('the bodies of one merchant keep no other merchant waiting', async () => {
+  const { sidecar } = await startGateway();
+  const body = JSON.stringify('x'.repeat(50_000));
+  const encrypt = (key: string): string => {
+    const fields = [
+      'Host: localhost',
+      `Authorization: Bearer ${key}`,
+      `key: ${'k'.repeat(32)}`,
+      `iv: ${'i'.repeat(16)}`,
+    ];
+    return request('POST /api/s2s/aes-encrypt HTTP/1.1', ...fields, `Content-Length: ${body.length}`) + body;
+  };
+  const order: string[] = [];
+  const ask = async (name: string, key: string): Promise<void> => {
+    await (await openConnection(sidecar.port)).send(encrypt(key)).untilText('"data"');
+    order.push(name);
+  };
+  const busy = Array.from({ length: 40 }, async () => ask('busy', keys.acme));
+  await busy[0];
+  await ask('other', keys.globex);
+  await Promise.all(busy);
+  expect(order.indexOf('other')).toBeLessThan(20);
+});

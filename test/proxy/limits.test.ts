@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
-import type { Waiter } from '../../src/proxy/capacity/queues.ts';
+import { WaitQueue, type Waiter } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
 import { configOf } from '../support/sidecar.ts';
@@ -142,6 +142,32 @@ describe('a reservation', () => {
     reservation.leaveSlot();
     expect(budgets.inFlight.used).toBe(0);
   });
+});
+
+test('strangers that wait leave a quarter of their part to incomplete heads, which may be of merchants', () => {
+  const budgets = newBudgets();
+  const queue = new WaitQueue();
+  const started: string[] = [];
+  const wait = (bytes: number, claim: Claim, name: string): Reservation | undefined => {
+    const reservation = new Reservation(budgets, claim);
+    return reservation.waitIn(queue, bytes, () => started.push(name)) ? reservation : undefined;
+  };
+  const first = wait(400, budgets.anonymous.live, 'first');
+  expect(wait(350, budgets.anonymous.test, 'second')).toBeDefined();
+  const third = new Reservation(budgets, budgets.anonymous.live);
+  expect(third.waitIn(queue, 1, () => {})).toBe(false);
+  expect(third.exceeded).toEqual({ limit: 'buffered', shortage: 'anonymous' });
+  expect(wait(1_000, budgets.claim('live', 'acme', 'secret'), 'merchant')).toBeDefined();
+  expect(budgets.buffered.take(250, budgets.anonymous.none)).toBeUndefined();
+  // Room comes when one leaves, and when one starts.
+  budgets.buffered.give(250, budgets.anonymous.none);
+  first?.abandon();
+  first?.end();
+  queue.shift()?.();
+  expect(started).toEqual(['second']);
+  expect(wait(750, budgets.anonymous.live, 'third')).toBeDefined();
+  expect(wait(1, budgets.anonymous.live, 'fourth')).toBeUndefined();
+  expect(budgets.buffered.used).toBe(1_750);
 });
 
 test('a bounded number of guesses wait for their look-up', async () => {

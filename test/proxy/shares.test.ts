@@ -1,15 +1,23 @@
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Budgets, type Claim, type LimitName } from '../../src/proxy/capacity/budgets.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { startGateway } from '../support/gateway.ts';
 import { inFlight, limitUsed } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
-import { acme, apiKey, globex, keys, type TestSidecar } from '../support/sidecar.ts';
+import { acme, apiKey, configOf, globex, keys, type TestSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
 import type { TestUpstream } from '../support/upstream.ts';
 
 const globexLive = 'sk_live_globexglobexglobexglobex';
-const accounts = [acme, { ...globex, keys: [...globex.keys, apiKey(globexLive)] }];
+const shopPublic = 'pk_test_shopshopshopshopshopshop';
+const quietKey = 'sk_test_quietquietquietquietquie';
+const accounts = [
+  acme,
+  { ...globex, keys: [...globex.keys, apiKey(globexLive)] },
+  { ...globex, id: 'shop', keys: [apiKey(shopPublic)] },
+  { ...globex, id: 'quiet', keys: [apiKey(quietKey)] },
+];
 const hosts = { test: 'sandbox.pay.example', live: 'api.pay.example' };
 
 type Limits = NonNullable<NonNullable<Parameters<typeof startGateway>[0]>['limits']>;
@@ -378,4 +386,61 @@ describe('strangers that do not read their responses', () => {
     expect(used).toBeLessThanOrEqual(250_000);
     await expectServed(sidecar, keys.globex);
   });
+});
+
+describe('those who hold much leave some to accounts that hold little:', () => {
+  const claims = (account = 0.5) => {
+    const limits = { ...configOf('http://127.0.0.1:1').limits, connections: 64, inFlight: 64, account };
+    const budgets = new Budgets({ ...limits, requestBody: 1, buffered: 64 }, true);
+    onTestFinished(() => budgets.stop());
+    /** Takes one by one until there is no more. @returns how many, and why */
+    const takeAll = (name: LimitName, claim: Claim): readonly [number, string] => {
+      for (let taken = 0; ; taken += 1) {
+        const shortage = budgets[name].take(1, claim);
+        if (shortage !== undefined) return [taken, shortage];
+      }
+    };
+    return { budgets, takeAll };
+  };
+
+  test.each([
+    ['inFlight', 54],
+    ['buffered', 54],
+    // Strangers have no part of their own, because they give way.
+    ['connections', 62],
+  ] as const)('of %s, an account and all public keys together have %i of 64', (name, most) => {
+    const { budgets, takeAll } = claims();
+    expect(takeAll(name, budgets.claim('live', 'noisy', 'secret'))).toEqual([32, 'account']);
+    expect(takeAll(name, budgets.claim('live', 'shop', 'public'))).toEqual([16, 'account']);
+    expect(takeAll(name, budgets.claim('live', 'other', 'public'))).toEqual([most - 48, 'total']);
+    expect(takeAll(name, budgets.claim('live', 'third', 'public'))).toEqual([0, 'total']);
+    // Its public keys are in everybody's page.
+    const [quietPublic, quiet] = [budgets.claim('live', 'shop', 'public'), budgets.claim('live', 'shop', 'secret')];
+    expect(budgets[name].shortage(1, quietPublic)).toBe('total');
+    if (name !== 'connections') expect(takeAll(name, budgets.anonymous.live)).toEqual([8, 'anonymous']);
+    expect(takeAll(name, quiet)).toEqual([2, 'total']);
+    expect(budgets[name].used).toBe(64);
+  });
+
+  test('one account has 31 of the 32 of test', () => {
+    const { budgets, takeAll } = claims();
+    expect(takeAll('inFlight', budgets.claim('test', 'noisy', 'secret'))).toEqual([31, 'test']);
+    expect(takeAll('inFlight', budgets.claim('test', 'quiet', 'secret'))).toEqual([1, 'test']);
+  });
+
+  test('an account whose share is all has all', () => {
+    const { budgets, takeAll } = claims(1);
+    expect(takeAll('inFlight', budgets.claim('live', 'only', 'secret'))).toEqual([64, 'total']);
+  });
+});
+
+test('the busy requests of an account, and stalled ones with public keys, keep no other account out', async () => {
+  const { sidecar, upstream } = await start({ inFlight: 32, account: 0.5 });
+  await openBusy(sidecar, upstream, 16, keys.acme);
+  for (const key of [keys.globexPublic, shopPublic]) {
+    const unfinished = unfinishedVisit.replace(keys.globexPublic, key);
+    for (let i = 0; i < 10; i += 1) (await openConnection(sidecar.port)).send(unfinished);
+  }
+  await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(27));
+  await expectServed(sidecar, quietKey);
 });

@@ -21,13 +21,21 @@ export class Part {
   readonly shortage: Shortage;
   /** How much of each budget they may use together; the configuration may change it. */
   readonly quotas: Readonly<Amounts>;
+  /** How much of it is only for accounts that hold little. */
+  readonly reserved: Readonly<Amounts>;
   readonly used: Amounts = [0, 0, 0];
 
-  constructor(shortage: Shortage, quotas: Readonly<Amounts>) {
+  constructor(shortage: Shortage, quotas: Readonly<Amounts>, reserved: Readonly<Amounts> = newAmounts()) {
     this.shortage = shortage;
     this.quotas = quotas;
+    this.reserved = reserved;
   }
 }
+
+const newAmounts = (): Amounts => [0, 0, 0];
+
+/** Of a part, this much is little for an account. */
+const little = 1 / 32;
 
 /** Whom an amount is billed to. */
 export interface Claim {
@@ -37,6 +45,10 @@ export interface Claim {
   readonly turns: Turns;
   /** All of them must have it. */
   readonly parts: readonly Part[];
+  /** What secret keys of its account use in this environment; undefined for other requests. */
+  readonly own?: Part;
+  /** What requests that wait must have besides: they leave room for the incomplete heads of those whose key is not known yet. */
+  readonly waiting?: Claim;
 }
 
 /** How many connections may be closed for one amount. */
@@ -98,8 +110,18 @@ class Budget {
 
   #shortPart(amount: number, claim: Claim): Part | undefined {
     const limit = this.#limit;
-    for (const part of claim.parts) if (part.used[limit] + amount > part.quotas[limit]) return part;
+    for (const part of claim.parts) {
+      const used = part.used[limit] + amount;
+      const quota = part.quotas[limit];
+      if (used > quota) return part;
+      if (used > quota - part.reserved[limit] && this.#isMuch(amount, claim, quota)) return part;
+    }
     return undefined;
+  }
+
+  /** Whether a claim is none of those that the rest of this quota is for. Public keys are in everybody's page; strangers have a part of their own. */
+  #isMuch(amount: number, { tier, own }: Claim, quota: number): boolean {
+    return tier === 'public' || (own !== undefined && own.used[this.#limit] + amount > quota * little);
   }
 
   #add(amount: number, claim: Claim): void {
@@ -114,26 +136,28 @@ interface AccountClaims {
   readonly secret: Claim;
 }
 
-const newQuotas = (): Amounts => [0, 0, 0];
-
 /** Milliseconds between two removals of accounts that use nothing. */
 const sweepInterval = 60_000;
 
 /** The budgets of all requests, and what each account uses of them. */
 export class Budgets {
   readonly #quotas = {
-    total: newQuotas(),
-    anonymous: newQuotas(),
-    public: newQuotas(),
-    test: newQuotas(),
-    testPublic: newQuotas(),
-    account: newQuotas(),
-    accountPublic: newQuotas(),
+    total: newAmounts(),
+    anonymous: newAmounts(),
+    anonymousWaiting: newAmounts(),
+    public: newAmounts(),
+    test: newAmounts(),
+    testPublic: newAmounts(),
+    account: newAmounts(),
+    accountPublic: newAmounts(),
   };
-  readonly #total = new Part('total', this.#quotas.total);
+  /** The shares of one account and of all public keys may add up to the whole, and an account may take all of test: others need some, too. */
+  readonly #reserved = { total: newAmounts(), test: newAmounts() };
+  readonly #total = new Part('total', this.#quotas.total, this.#reserved.total);
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
+  readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
   readonly #public = new Part('public', this.#quotas.public);
-  readonly #test = new Part('test', this.#quotas.test);
+  readonly #test = new Part('test', this.#quotas.test, this.#reserved.test);
   /** The public keys of test must not keep out its secret ones. */
   readonly #testPublic = new Part('public', this.#quotas.testPublic);
   readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
@@ -154,8 +178,10 @@ export class Budgets {
   /** @param servesBoth whether there is a live environment to protect from the test environment */
   constructor(limits: Limits, servesBoth: boolean) {
     const anonymous = (...more: readonly Part[]): Claim => {
-      const turns = this.#turns.anonymous;
-      return { tier: 'anonymous', crowd: 'anonymous', turns, parts: [this.#total, this.#anonymous, ...more] };
+      const tier = 'anonymous';
+      const claim = { tier, crowd: tier, turns: this.#turns.anonymous } as const;
+      const waiting = { ...claim, parts: [this.#anonymousWaiting] };
+      return { ...claim, parts: [this.#total, this.#anonymous, ...more], waiting };
     };
     this.anonymous = { none: anonymous(), live: anonymous(), test: anonymous(this.#test) };
     this.resize(limits, servesBoth);
@@ -170,11 +196,17 @@ export class Budgets {
       const limit = indexes[name];
       this.#quotas.total[limit] = size;
       this.#quotas.anonymous[limit] = part(anonymous);
+      this.#quotas.anonymousWaiting[limit] = Math.floor((part(anonymous) * 3) / 4);
       this.#quotas.public[limit] = part(1 / 2);
       this.#quotas.test[limit] = part(servesBoth ? 1 / 2 : 1);
       this.#quotas.testPublic[limit] = part(servesBoth ? 1 / 4 : 1 / 2);
       this.#quotas.account[limit] = part(account);
       this.#quotas.accountPublic[limit] = part(account / 2);
+      // Beside the part of strangers. An account may have what is configured, and one body must always fit.
+      const reserved = Math.floor(size * little) * (anonymous < 1 ? 5 : 1);
+      this.#reserved.total[limit] = Math.max(0, Math.min(reserved, size - this.#quotas.account[limit], size - min));
+      const test = servesBoth ? this.#quotas.test[limit] : 0;
+      this.#reserved.test[limit] = Math.max(0, Math.min(Math.floor(test * little), test - min));
     };
     // A connection without a known key can be evicted, so that anonymous ones may use all that nobody else needs.
     divide('connections', connections, 1, 1);
@@ -219,6 +251,7 @@ export class Budgets {
       const account = new Part('account', this.#quotas.account);
       // The public keys of an account must not keep out its secret ones.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
+      const own = new Part('account', this.#quotas.account);
       const publicParts = isTest ? [this.#public, this.#test, this.#testPublic] : [this.#public];
       claims = {
         account,
@@ -230,10 +263,11 @@ export class Budgets {
           parts: [this.#total, ...publicParts, account, accountPublic],
         },
         secret: {
+          own,
           tier: 'secret',
           crowd: environment,
           turns: new Turns(),
-          parts: isTest ? [this.#total, this.#test, account] : [this.#total, account],
+          parts: isTest ? [this.#total, this.#test, account, own] : [this.#total, account, own],
         },
       };
       accounts.set(accountId, claims);

@@ -205,6 +205,8 @@ export class Turns {
   /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
   readonly smallPieces: TickQueue;
   readonly bytes = new TickQueue(4);
+  /** Bodies for the test endpoints with their secret keys. */
+  readonly cipherTests = new TickQueue(1);
   readonly heldUp: HeldUp;
   /** New connections wait among themselves. */
   readonly heldUpNew: HeldUp;

@@ -61,23 +61,43 @@ export class Reservation implements Waiter {
    * @returns false if they are not available
    */
   waitIn(queue: Pick<WaitQueue, 'add'>, bytes: number, start: () => void): boolean {
-    if (!this.hold(bytes)) return false;
-    this.#enter(queue, () => {
+    const { waiting } = this.claim;
+    const { buffered } = this.#budgets;
+    const shortage = waiting && buffered.take(bytes, waiting);
+    const leave = (): void => {
+      if (waiting !== undefined) buffered.give(bytes, waiting);
+    };
+    if (shortage !== undefined) {
+      this.exceeded = { limit: 'buffered', shortage };
+      return false;
+    }
+    if (!this.hold(bytes)) {
+      leave();
+      return false;
+    }
+    const withdraw = this.#enter(queue, () => {
+      leave();
       this.release(bytes);
       start();
     });
+    this.#leaveQueue = () => {
+      withdraw();
+      leave();
+    };
     return true;
   }
 
   wait(queue: Pick<WaitQueue, 'add'>): Promise<void> {
-    return new Promise((resolve) => this.#enter(queue, resolve));
+    return new Promise((resolve) => void this.#enter(queue, resolve));
   }
 
-  #enter(queue: Pick<WaitQueue, 'add'>, start: () => void): void {
-    this.#leaveQueue = queue.add(() => {
+  #enter(queue: Pick<WaitQueue, 'add'>, start: () => void): () => void {
+    const withdraw = queue.add(() => {
       this.#leaveQueue = undefined;
       start();
     });
+    this.#leaveQueue = withdraw;
+    return withdraw;
   }
 
   /** The request will do nothing more than be answered: it leaves its queue, and gives all bytes back. */
