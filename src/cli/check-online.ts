@@ -78,11 +78,12 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
   }
 }
 
-function migrated({ missingRights }: Inspection): Check {
+function migrated({ missingRights, isUnlimited }: Inspection): Check {
   if (missingRights.length > 0) {
     return { check: 'store', ok: false, detail: describeMissing(missingRights) };
   }
-  return { check: 'store', ok: true, detail: 'the database is reachable and migrated' };
+  const limit = isUnlimited ? '; its user has no CONNECTION LIMIT' : '';
+  return { check: 'store', ok: true, detail: `the database is reachable and migrated${limit}` };
 }
 
 function opened({ failures }: Pick<CredentialsSample, 'failures'>, of: string, good: string): Check {

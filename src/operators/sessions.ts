@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { sha256Hex } from '../accounts/api-key.ts';
 import type { OperatorsToken } from '../config/config.ts';
-import type { EpochMs } from '../times.ts';
+import type { EpochMs, MonotonicMs } from '../times.ts';
 
 /** How long a session lasts, in milliseconds: a working day. */
 const sessionLength = 8 * 3_600_000;
@@ -29,8 +29,9 @@ interface Session {
   /** The hash of the session's token. The session ends with the token and has its role. */
   readonly tokenHash: string;
   readonly expiresAt: EpochMs;
-  /** When its last request came. */
-  usedAt: number;
+  /** When it began and when its last request came: a wall clock that is put back prolongs no session. */
+  readonly begunAt: MonotonicMs;
+  usedAt: MonotonicMs;
 }
 
 /** A session that is accepted. */
@@ -55,18 +56,24 @@ export class Sessions {
    * @param browser of a request: the browser's other sessions get the new half, because its cookie is replaced
    */
   begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: EpochMs } {
-    const now = this.#clock();
+    const now = performance.now();
     this.#endIf((session) => isOver(session, now));
     const own = [...this.#sessions].filter(([, { tokenHash }]) => tokenHash === token.hash);
     if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
     const halves = { browser: secret(), key: secret() };
-    const expiresAt = now + sessionLength;
+    const expiresAt = this.#clock() + sessionLength;
     const replaced = sha256Hex(browser);
     const browserHash = sha256Hex(halves.browser);
     for (const session of this.#sessions.values()) {
       if (session.browserHash === replaced) session.browserHash = browserHash;
     }
-    this.#sessions.set(sha256Hex(halves.key), { browserHash, tokenHash: token.hash, expiresAt, usedAt: now });
+    this.#sessions.set(sha256Hex(halves.key), {
+      browserHash,
+      tokenHash: token.hash,
+      expiresAt,
+      begunAt: now,
+      usedAt: now,
+    });
     return { ...halves, expiresAt };
   }
 
@@ -77,7 +84,7 @@ export class Sessions {
    */
   find({ browser, key }: SessionHalves, tokens: readonly OperatorsToken[]): OpenSession | undefined {
     const session = this.#sessions.get(sha256Hex(key));
-    const now = this.#clock();
+    const now = performance.now();
     if (session === undefined || isOver(session, now)) return undefined;
     if (session.browserHash !== sha256Hex(browser)) return undefined;
     const token = tokens.find(({ hash }) => hash === session.tokenHash);
@@ -102,8 +109,8 @@ export class Sessions {
   }
 }
 
-function isOver({ expiresAt, usedAt }: Session, now: EpochMs): boolean {
-  return now >= expiresAt || now - usedAt >= idleTime;
+function isOver({ begunAt, usedAt }: Session, now: MonotonicMs): boolean {
+  return now - begunAt >= sessionLength || now - usedAt >= idleTime;
 }
 
 function secret(): string {

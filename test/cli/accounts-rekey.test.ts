@@ -8,10 +8,9 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 
 const [oldKey, newKey] = [Buffer.alloc(32, 1).toString('base64'), Buffer.alloc(32, 2).toString('base64')];
 const patience = { timeout: 20_000, interval: 20 };
-const count = 3;
 
 /** Accounts wrapped with the old master key, and the new one configured before it, as in the documentation. */
-async function sealedWithOld(store: object, masterKey: (key: object) => object) {
+async function sealedWithOld(store: object, masterKey: (key: object) => object, count = 3) {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n', 'master-key': oldKey, 'new-key': newKey });
   const accounts = masterKey({ file: 'master-key' });
   folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: { ...store, ...accounts } }) });
@@ -83,9 +82,8 @@ test('a rekey of a file that is killed half way can be repeated', async () => {
 describeWithPostgres('accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('a rekey of a database that is killed half way can be repeated', async () => {
-    const url = await postgres.createDatabase();
-    const setup = await sealedWithOld({}, (masterKey) => ({ postgres: { url, masterKey } }));
+  /** A rekey that is killed when it waits for this account. */
+  async function killedAt(id: string, url: string, { args }: Setup): Promise<void> {
     const isHeld = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
     const waits = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     const untilSome = (query: string) =>
@@ -95,14 +93,35 @@ describeWithPostgres('accounts in PostgreSQL', () => {
       });
     const held = postgres.psql(
       url,
-      `BEGIN; SELECT 1 FROM envelope_sidecar.encryption WHERE account_id = 'a1' FOR UPDATE; SELECT pg_sleep(60)`,
+      `BEGIN; SELECT 1 FROM envelope_sidecar.encryption WHERE account_id = '${id}' FOR UPDATE; SELECT pg_sleep(60)`,
     );
     await untilSome(isHeld);
-    const command = startCommand(setup.args);
+    const command = startCommand(args);
     await untilSome(waits);
     expect(await command.signal('SIGKILL').ended()).toEqual({ code: null, signal: 'SIGKILL' });
     const holder = isHeld.replace('count(*)', 'pg_cancel_backend(pid)');
     await Promise.allSettled([held, postgres.psql(url, holder)]);
+  }
+
+  test('a rekey of a database that is killed half way can be repeated', async () => {
+    const url = await postgres.createDatabase();
+    const setup = await sealedWithOld({}, (masterKey) => ({ postgres: { url, masterKey } }));
+    await killedAt('a1', url, setup);
     await expectRepeatable(setup);
+  });
+
+  test('a rekey has an event for each part that it has committed, also if it is killed behind it', async () => {
+    const url = await postgres.createDatabase();
+    const setup = await sealedWithOld({}, (masterKey) => ({ postgres: { url, masterKey } }), 60);
+    const recorded = async (): Promise<string> =>
+      postgres.psql(
+        url,
+        `SELECT string_agg(line::jsonb #>> '{details,accounts}', ' ' ORDER BY position) FROM envelope_sidecar.trail
+          WHERE line::jsonb ->> 'action' = 'master_key_changed'`,
+      );
+    await killedAt('a9', url, setup);
+    expect(await recorded()).toBe('50');
+    expect(await runCommand(setup.args)).toMatchObject({ code: 0 });
+    expect(await recorded()).toBe('50 10');
   });
 });

@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Sessions } from '../../src/operators/sessions.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
@@ -210,22 +210,29 @@ describe('a session', () => {
 
   test('ends when its time is over, and not before', async () => {
     const eightHours = 8 * 3_600_000;
-    let time = now;
-    const { at, signIn } = await start(() => time);
+    const began = performance.now();
+    let time = began;
+    const { at, signIn } = await start();
+    onTestFinished(() => void vi.restoreAllMocks());
+    vi.spyOn(performance, 'now').mockImplementation(() => time);
     const halves = await signIn();
     const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
     const quarter = 15 * 60_000;
-    for (time = now + quarter; time < now + eightHours; time += quarter) expect(await status()).toBe(200);
-    time = now + eightHours - 1;
+    for (time = began + quarter; time < began + eightHours; time += quarter) expect(await status()).toBe(200);
+    time = began + eightHours - 1;
     expect(await status()).toBe(200);
-    time = now + eightHours;
+    time = began + eightHours;
     expect(await status()).toBe(401);
     expect((await at('GET /console/session', { headers: { ...ownPage, ...halves } })).status).toBe(204);
   });
 
   test('ends after thirty minutes without a request, and not before', async () => {
-    let time = now;
-    const { at, signIn } = await start(() => time);
+    let time = performance.now();
+    // A clock that is put back prolongs no session.
+    let clock = now;
+    const { at, signIn } = await start(() => (clock -= 3_600_000));
+    onTestFinished(() => void vi.restoreAllMocks());
+    vi.spyOn(performance, 'now').mockImplementation(() => time);
     const halves = await signIn();
     const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
     const idle = 30 * 60_000;

@@ -16,7 +16,7 @@ const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: PO
 /** A sidecar with 16 slots, and an upstream that responds only to `/now`. */
 async function start(): Promise<TestSidecar> {
   const upstream = await startUpstream((seen, res) => void (seen.url === '/now' && res.end('{"ok":true}')));
-  const limits = { inFlight: 16, buffered: 80_000, requestBody: 10_000 };
+  const limits = { inFlight: 16, buffered: 112_000, requestBody: 10_000 };
   return startSidecar(configOf(upstream.origin, { routes, limits }));
 }
 

@@ -9,13 +9,15 @@ import { changePool, withLookUpClient } from './clients.ts';
 import { accountsError } from './failures.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
-import { canRead, describeMissing, missingRights } from './rights.ts';
+import { canRead, describeMissing, isUnlimited, missingRights } from './rights.ts';
 import { query } from './transaction.ts';
 
 /** A sample of accounts in a database that has the tables of this version. */
 export interface Inspection {
   /** Rights that the user of the database lacks, such as `SELECT on receipts`. */
   readonly missingRights: readonly string[];
+  /** Whether the user is only for sidecars that serve merchants, and may take all connections of the server. */
+  readonly isUnlimited: boolean;
   readonly isEmpty: boolean;
   /** Accounts that have credentials, chosen at random. */
   readonly sample: readonly StoredAccount[];
@@ -74,7 +76,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
     const hasOne = async (): Promise<boolean> =>
       (await query(pool, 'SELECT true FROM envelope_sidecar.accounts LIMIT 1')).length > 0;
     const isEmpty = rows.length === 0 && !(await hasOne());
-    return { missingRights: missing, isEmpty, sample, unreadable };
+    return { missingRights: missing, isUnlimited: await isUnlimited(pool), isEmpty, sample, unreadable };
   } finally {
     await pool.end();
   }

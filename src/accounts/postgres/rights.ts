@@ -67,6 +67,16 @@ export async function missingRights(pool: Pool, hasOperators: boolean): Promise<
   return lacking.map(({ table, right }) => `${right} on ${table}`);
 }
 
+/** Whether the user may not change accounts, but take all connections of the server, so that nobody could change them. */
+export async function isUnlimited(pool: Pool): Promise<boolean> {
+  const [user] = await query<{ unlimited: boolean }>(
+    pool,
+    `SELECT rolconnlimit < 0 AND NOT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS unlimited
+      FROM pg_roles WHERE rolname = current_user`,
+  );
+  return user?.unlimited === true;
+}
+
 /** The roles, other than its owner, that may insert into the table of events of the version before. */
 export async function olderWriters(run: Query): Promise<readonly string[]> {
   const found = await run<{ role: string }>(

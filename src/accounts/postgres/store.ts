@@ -137,18 +137,17 @@ export class PostgresStore implements Store {
     // Before anything is written, so that an account that cannot be rewritten changes nothing.
     for await (const account of this.list()) rewrite(account);
     let accounts = 0;
+    const appended: AppendedEvent[] = [];
     for await (const rows of pages(this.#query('bulk'))) {
       const due = rows.map(toAccount).filter((account) => isChangedBy(rewrite, account));
       for (let i = 0; i < due.length; i += this.changedAtOnce) {
         const ids = due.slice(i, i + this.changedAtOnce).map(({ id }) => id);
-        accounts += await this.#rewrite(ids, rewrite);
+        const rewritten = await this.#rewrite(ids, rewrite, event);
+        accounts += rewritten.accounts;
+        appended.push(...rewritten.appended);
       }
     }
-    const total = { ...event, details: { ...event.details, accounts } };
-    const appended = await this.#transaction('bulk', {
-      run: (run) => record(run, [total], this.#trail),
-      isStored: isRecorded,
-    });
+    if (appended.length === 0) appended.push(...(await this.#rewrite([], rewrite, event)).appended);
     return { accounts, appended };
   }
 
@@ -175,20 +174,25 @@ export class PostgresStore implements Store {
     await Promise.all(Object.values(this.#pools).map(async (pool) => (await pool).end()));
   }
 
-  /** Rewrites a few accounts as they are now. Returns the number of changed ones. */
-  async #rewrite(ids: readonly string[], rewrite: (account: StoredAccount) => StoredAccount): Promise<number> {
-    return this.#transaction('bulk', {
+  /** Rewrites a few accounts as they are now, with an event that has the number of changed ones. */
+  #rewrite(
+    ids: readonly string[],
+    rewrite: (account: StoredAccount) => StoredAccount,
+    event: AuditEvent,
+  ): Promise<RewriteResult> {
+    return this.#transaction<RewriteResult>('bulk', {
       run: async (run) => {
         const { existing, versions } = await lockAccounts(run, ids);
         const before = [...existing.values()];
         const after = before.map(rewrite);
         await writeAccounts(run, before, after, versions);
-        return after.filter((account, i) => !isDeepStrictEqual(account, before[i])).length;
+        return { accounts: after.filter((account, i) => !isDeepStrictEqual(account, before[i])).length, appended: [] };
       },
-      isStored: async (run) => {
-        const { existing } = await readAccounts(run, ids);
-        return ![...existing.values()].some((account) => isChangedBy(rewrite, account));
+      finish: async (run, { accounts }) => {
+        const counted = { ...event, details: { ...event.details, accounts } };
+        return { accounts, appended: await record(run, [counted], this.#trail) };
       },
+      isStored: async (run, { appended }) => isRecorded(run, appended),
     });
   }
 

@@ -12,6 +12,9 @@ export class Reservation implements Waiter {
   #bytes = 0;
   #bytesClaim: Claim;
   #leaveQueue: (() => void) | undefined;
+  /** What it has taken besides while it waits. */
+  #waiting: Claim | undefined;
+  #waitingBytes = 0;
   /**
    * Whether the connection may be closed for these bytes, if it never carried a valid key: they are held as long as the client likes, in
    * the body for a test endpoint or in a response that it does not read. A body that waits for a look-up may be a merchant's. What gives
@@ -62,48 +65,42 @@ export class Reservation implements Waiter {
    */
   waitIn(queue: Pick<WaitQueue, 'add'>, bytes: number, start: () => void): boolean {
     const { waiting } = this.claim;
-    const { buffered } = this.#budgets;
-    const shortage = waiting && buffered.take(bytes, waiting);
-    const leave = (): void => {
-      if (waiting !== undefined) buffered.give(bytes, waiting);
-    };
-    if (shortage !== undefined) {
-      this.exceeded = { limit: 'buffered', shortage };
-      return false;
-    }
+    if (waiting !== undefined && !this.#take('buffered', bytes, waiting)) return false;
+    this.#waiting = waiting;
+    this.#waitingBytes = bytes;
     if (!this.hold(bytes)) {
-      leave();
+      this.#endWait();
       return false;
     }
-    const withdraw = this.#enter(queue, () => {
-      leave();
+    this.#enter(queue, () => {
       this.release(bytes);
       start();
     });
-    this.#leaveQueue = () => {
-      withdraw();
-      leave();
-    };
     return true;
   }
 
   wait(queue: Pick<WaitQueue, 'add'>): Promise<void> {
-    return new Promise((resolve) => void this.#enter(queue, resolve));
+    return new Promise((resolve) => this.#enter(queue, resolve));
   }
 
-  #enter(queue: Pick<WaitQueue, 'add'>, start: () => void): () => void {
-    const withdraw = queue.add(() => {
-      this.#leaveQueue = undefined;
+  #enter(queue: Pick<WaitQueue, 'add'>, start: () => void): void {
+    this.#leaveQueue = queue.add(() => {
+      this.#endWait();
       start();
     });
-    this.#leaveQueue = withdraw;
-    return withdraw;
+  }
+
+  // No closure for each wait: those that a full collection finds would keep later requests in memory.
+  #endWait(): void {
+    this.#leaveQueue = undefined;
+    if (this.#waiting !== undefined) this.#budgets.buffered.give(this.#waitingBytes, this.#waiting);
+    this.#waiting = undefined;
   }
 
   /** The request will do nothing more than be answered: it leaves its queue, and gives all bytes back. */
   abandon(): void {
     this.#leaveQueue?.();
-    this.#leaveQueue = undefined;
+    this.#endWait();
     this.release();
   }
 
@@ -135,8 +132,8 @@ export class Reservation implements Waiter {
   }
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
-    // The share of strangers is too small for it to be worth closing them for what an account holds.
-    const evicts = limit === 'buffered' && !this.givesWay && claim.tier === 'anonymous';
+    // The share of strangers is too small for it to be worth closing them for what an account holds. Nor does it help those that wait.
+    const evicts = limit === 'buffered' && !this.givesWay && claim.waiting !== undefined;
     const makeRoom = evicts ? this.#makeRoom : undefined;
     const shortage = this.#budgets[limit].take(amount, claim, makeRoom);
     if (shortage !== undefined) this.exceeded = { limit, shortage };
