@@ -428,6 +428,17 @@ describe('those who hold much leave some to accounts that hold little:', () => {
     expect(takeAll('inFlight', budgets.claim('test', 'quiet', 'secret'))).toEqual([1, 'test']);
   });
 
+  test('what strangers hold of the connections takes nothing from those who hold much', () => {
+    const { budgets, takeAll } = claims();
+    const { none } = budgets.anonymous;
+    expect(takeAll('connections', none)).toEqual([64, 'total']);
+    const [shop, noisy] = [budgets.claim('live', 'shop', 'public'), budgets.claim('live', 'noisy', 'secret')];
+    for (let i = 0; i < 16; i += 1) {
+      expect(budgets.connections.move(1, none, shop, () => false)).toBeUndefined();
+      expect(budgets.connections.move(1, none, noisy, () => false)).toBeUndefined();
+    }
+  });
+
   test('an account whose share is all has all', () => {
     const { budgets, takeAll } = claims(1);
     expect(takeAll('inFlight', budgets.claim('live', 'only', 'secret'))).toEqual([64, 'total']);

@@ -152,8 +152,10 @@ export class Budgets {
     accountPublic: newAmounts(),
   };
   /** The shares of one account and of all public keys may add up to the whole, and an account may take all of test: others need some, too. */
-  readonly #reserved = { total: newAmounts(), test: newAmounts() };
-  readonly #total = new Part('total', this.#quotas.total, this.#reserved.total);
+  readonly #reserved = { keys: newAmounts(), test: newAmounts() };
+  readonly #total = new Part('total', this.#quotas.total);
+  /** All with a valid key: what strangers hold is bounded, or gives way, and must not count against the others. */
+  readonly #keys = new Part('total', this.#quotas.total, this.#reserved.keys);
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
   readonly #public = new Part('public', this.#quotas.public);
@@ -204,7 +206,7 @@ export class Budgets {
       this.#quotas.accountPublic[limit] = part(account / 2);
       // Beside the part of strangers. An account may have what is configured, and one body must always fit.
       const reserved = Math.floor(size * little) * (anonymous < 1 ? 5 : 1);
-      this.#reserved.total[limit] = Math.max(0, Math.min(reserved, size - this.#quotas.account[limit], size - min));
+      this.#reserved.keys[limit] = Math.max(0, Math.min(reserved, size - this.#quotas.account[limit], size - min));
       const test = servesBoth ? this.#quotas.test[limit] : 0;
       this.#reserved.test[limit] = Math.max(0, Math.min(Math.floor(test * little), test - min));
     };
@@ -260,14 +262,14 @@ export class Budgets {
           crowd: `${environment}Public`,
           // Their requests take turns with those of all public keys, their reading only with the account's.
           turns: new Turns(this.#turns[`${environment}Public`].requests),
-          parts: [this.#total, ...publicParts, account, accountPublic],
+          parts: [this.#total, this.#keys, ...publicParts, account, accountPublic],
         },
         secret: {
           own,
           tier: 'secret',
           crowd: environment,
           turns: new Turns(),
-          parts: isTest ? [this.#total, this.#test, account, own] : [this.#total, account, own],
+          parts: [this.#total, this.#keys, ...(isTest ? [this.#test] : []), account, own],
         },
       };
       accounts.set(accountId, claims);
