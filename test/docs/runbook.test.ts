@@ -80,18 +80,28 @@ describeWithPostgres('the runbook', () => {
     expect(replaced).toMatchObject({ code: 0 });
     expect(replaced.stdout).not.toContain(before.key);
 
-    // The lines of the log: the first and the last event that the backup has, and two lost ones, of which one has the position of another.
+    // The lines of the log: the first and the last event that the backup has, and lost ones, of which one has the position of another.
     const last = await logged('accounts rename globex --name Globe');
-    const [issued, revoked] = (
-      [
-        ['key_issued', 2],
-        ['key_revoked', 1_000],
-      ] as const
-    ).map(([action, position]) => JSON.stringify({ action, position, hash: '0f'.repeat(32), msg: 'audit' }));
-    folder.write({ 'audit.log': `${first}${last}${issued}\n${revoked}\n` });
+    const lines = (actions: readonly string[]): string =>
+      actions
+        .map((action, i) => `${JSON.stringify({ action, position: i + 2, hash: '0f'.repeat(32), msg: 'audit' })}\n`)
+        .join('');
+    const granting = lines(['key_issued', 'account_added', 'account_renamed', 'account_activated']);
+    // What each of these has taken away works again.
+    const taking = lines([
+      'key_revoked',
+      'key_rotated',
+      'account_deactivated',
+      'account_removed',
+      'encryption_enabled',
+      'encryption_disabled',
+      'grace_changed',
+      'grace_ended',
+    ]);
+    folder.write({ 'audit.log': `${first}${last}${granting}${taking}` });
     const backup = await shell(commandsOf('Backup and restore'), folder, rest);
     expect(backup).toMatchObject({ code: 0 });
-    expect(backup.stdout).toContain(`\n${revoked}\n${issued}\n${revoked}\n`);
+    expect(backup.stdout).toContain(`\n${taking}${granting}${taking}`);
     for (const kept of [first, last]) expect(backup.stdout).not.toContain(kept);
     expect(backup.stdout).toMatch(
       /^ok +credentials +1 account: all open[^]*\nOK\nID[^]*\nacme [^]*\nglobex [^]* key_revoked /m,
