@@ -386,7 +386,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.receipts`)).toBe('1');
   });
 
-  test('rewrites all accounts, or none if one cannot be rewritten, and counts the changed ones', async () => {
+  test('rewrites all accounts, or none if one cannot be rewritten, and counts the changed ones in events of fifty', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, ...Array.from({ length: 1_100 }, (_, i) => storedAccount(`a${i}`)));
@@ -402,7 +402,11 @@ describeWithPostgres('the store in PostgreSQL', () => {
     await expect(store.changeAll(fail, event)).rejects.toThrow('no more');
     const names = (await all(store.list())).map(({ name }) => name);
     expect(names.filter((name) => name === 'New')).toHaveLength(1_099);
-    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.trail`)).toBe('1');
+    const counts = `SELECT count(*), sum((line::jsonb #>> '{details,accounts}')::int) FROM envelope_sidecar.trail`;
+    expect(await postgres.psql(url, counts)).toBe('22|1099');
+    // Nothing is left to be done.
+    expect(await store.changeAll(rename, { ...event, account: undefined })).toMatchObject({ accounts: 0 });
+    expect(await postgres.psql(url, counts)).toBe('23|1099');
   });
 
   test('keeps the changes of others while all accounts are rewritten', async () => {
