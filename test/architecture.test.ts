@@ -246,7 +246,9 @@ describe('src/', () => {
   test('only the path of a request, operators’ turns and sessions, and the drain measure durations', () => {
     expect(
       mentions(stopwatch, (file) =>
-        /^(?:main\.ts|app\.ts|promises\.ts|operators\/(?:owner-queues|sessions)\.ts|proxy\/|upstream\/|http1\/)/.test(file),
+        /^(?:main\.ts|app\.ts|promises\.ts|operators\/(?:owner-queues|sessions)\.ts|proxy\/|upstream\/|http1\/)/.test(
+          file,
+        ),
       ),
     ).toEqual([]);
   });

@@ -193,7 +193,8 @@ function readAnnouncement(line: Buffer): { key?: KeyObject; older?: Record<strin
   if (action === 'trail_begun') return { older: given };
   if (action !== 'audit_key_changed') return {};
   try {
-    return { key: createPublicKey({ key: Buffer.from(String(given['key']), 'base64'), type: 'spki', format: 'der' }) };
+    const key = createPublicKey({ key: Buffer.from(String(given['key']), 'base64'), type: 'spki', format: 'der' });
+    return key.asymmetricKeyType === cryptography.signature.algorithm ? { key } : {};
   } catch {
     return {};
   }

@@ -69,6 +69,12 @@ test('a line is JSON that ends with the hash of the line before it and its own s
   expect(isSignedBy(second, sig, otherKey)).toBe(false);
 });
 
+test('an announced key that cannot sign is none', async () => {
+  const { privateKey } = generateKeyPairSync('x25519');
+  const announced = chained(many(2), key, chained([change(privateKey)], key, signed));
+  expect((await verify(announced)).problems).toEqual([]);
+});
+
 test('an untouched trail is whole: empty, unsigned, signed, signed from some event on, with a later key', async () => {
   const begun = chained([change(key), ...many(3)], key, unsigned);
   const rotated = chained([change(otherKey)], key, signed);

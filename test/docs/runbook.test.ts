@@ -97,6 +97,8 @@ describeWithPostgres('the runbook', () => {
       'encryption_disabled',
       'grace_changed',
       'grace_ended',
+      'master_key_changed',
+      'audit_key_changed',
     ]);
     folder.write({ 'audit.log': `${first}${last}${granting}${taking}` });
     const backup = await shell(commandsOf('Backup and restore'), folder, rest);

@@ -154,6 +154,18 @@ test.each([
   expect(second - first >= 4 * duration).toBe(areStrangers);
 });
 
+test('one that sends many small pieces for the first time goes before those that have done it before', async () => {
+  const turns = new Turns();
+  const read: string[] = [];
+  const [again, first] = [new ReadTurn(), new ReadTurn()];
+  again.await(turns, 'smallPieces', () => read.push('before'));
+  await nextTurn();
+  for (let i = 0; i < 3; i += 1) again.await(turns, 'smallPieces', () => read.push('again'));
+  first.await(turns, 'smallPieces', () => read.push('first'));
+  await nextTurn();
+  expect(read).toEqual(['before', 'first']);
+});
+
 test('all are read, however many offend', async () => {
   const { at, readNow } = start(300);
   at(0).offend();

@@ -45,7 +45,7 @@ export interface Claim {
   readonly turns: Turns;
   /** All of them must have it. */
   readonly parts: readonly Part[];
-  /** What secret keys of its account use in this environment; undefined for other requests. */
+  /** What secret keys of its account use in both environments; undefined for other requests. */
   readonly own?: Part;
   /** What requests that wait must have besides: they leave room for the incomplete heads of those whose key is not known yet. */
   readonly waiting?: Claim;
@@ -132,6 +132,7 @@ class Budget {
 /** The claims of one account in one environment. */
 interface AccountClaims {
   readonly account: Part;
+  readonly own: Part;
   readonly public: Claim;
   readonly secret: Claim;
 }
@@ -150,6 +151,7 @@ export class Budgets {
     testPublic: newAmounts(),
     account: newAmounts(),
     accountPublic: newAmounts(),
+    own: newAmounts(),
   };
   /** The shares of one account and of all public keys may add up to the whole, and an account may take all of test: others need some, too. */
   readonly #reserved = { keys: newAmounts(), test: newAmounts() };
@@ -204,8 +206,11 @@ export class Budgets {
       this.#quotas.testPublic[limit] = part(servesBoth ? 1 / 4 : 1 / 2);
       this.#quotas.account[limit] = part(account);
       this.#quotas.accountPublic[limit] = part(account / 2);
-      // Beside the part of strangers. An account may have what is configured, and one body must always fit.
-      const reserved = Math.floor(size * little) * (anonymous < 1 ? 5 : 1);
+      // With its keys of both environments, an account has an eighth more: two halves would be all.
+      const share = Math.floor(size * little);
+      this.#quotas.own[limit] = share === 0 ? size : Math.min(size, part(account) + 4 * share);
+      // Beside the eighth of strangers. An account may have what is configured, and one body must always fit.
+      const reserved = 5 * share;
       this.#reserved.keys[limit] = Math.max(0, Math.min(reserved, size - this.#quotas.account[limit], size - min));
       const test = servesBoth ? this.#quotas.test[limit] : 0;
       this.#reserved.test[limit] = Math.max(0, Math.min(Math.floor(test * little), test - min));
@@ -253,10 +258,11 @@ export class Budgets {
       const account = new Part('account', this.#quotas.account);
       // The public keys of an account must not keep out its secret ones.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
-      const own = new Part('account', this.#quotas.account);
+      const own = this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ?? new Part('account', this.#quotas.own);
       const publicParts = isTest ? [this.#public, this.#test, this.#testPublic] : [this.#public];
       claims = {
         account,
+        own,
         public: {
           tier: 'public',
           crowd: `${environment}Public`,

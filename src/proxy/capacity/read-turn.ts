@@ -39,6 +39,8 @@ export class ReadTurn {
    * @param resume has it read
    */
   await(turns: Turns, why: Why, resume: () => void): void {
+    // The first time it goes before those that do it again and again.
+    const isFirst = why === 'smallPieces' && !this.#hasOffended;
     if (why === 'smallPieces') this.#hasOffended = true;
     const isHeldUp = why === 'heldUp' && !this.#hasOffended;
     const queue = performance.now() < this.#newUntil ? turns.heldUpNew : turns.heldUp;
@@ -51,7 +53,7 @@ export class ReadTurn {
     };
     this.#withdraw = isHeldUp
       ? queue.add(start, this.batchOf !== undefined)
-      : turns[why === 'bytes' ? why : 'smallPieces'].add(start);
+      : turns[why === 'bytes' ? why : 'smallPieces'].add(start, isFirst);
   }
 
   withdraw(): void {

@@ -52,10 +52,10 @@ test('a torn last line is set aside; all others are read', async () => {
   expect(await read()).toEqual(['a', 'b', 'c']);
 });
 
-test('a hand-written line is skipped and reported', async () => {
+test.each(['yesterday', '2026-13-45T99:99:99Z'])('a hand-written line of %s is skipped and reported', async (at) => {
   const { of, path, read } = trail();
   of.append([event('a')]);
-  appendFileSync(path, '{"at":"yesterday","actor":"x","action":"account_added","details":{}}\n');
+  appendFileSync(path, `{"at":"${at}","actor":"x","action":"account_added","details":{}}\n`);
   of.append([event('c')]);
   await expect(read()).rejects.toMatchObject({ code: 'store_invalid' });
   const messages: string[] = [];
