@@ -79,7 +79,7 @@ export const cryptography = {
     name: 'Ed25519',
     bits: 256,
     purpose: 'signs the audit trail',
-    files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts'],
+    files: ['src/config/value-types.ts', 'src/cli/audit.ts', 'src/audit/chain.ts', 'src/audit/verify.ts'],
     standard: 'RFC 8032, FIPS 186-5',
     fips: approved,
     quantum: 'broken by Shor; then only anchors kept elsewhere prove that a trail is old',

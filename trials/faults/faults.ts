@@ -16,14 +16,14 @@ export const faults: readonly Fault[] = [
   // A whole statement is left out of a block, which StrykerJS does not do.
   {
     file: 'src/accounts/file/replace.ts',
-    text: '    copyRights(model, file);\n    fsyncSync(file);\n',
-    replacement: '    copyRights(model, file);\n',
+    text: '  copyRights(model, file.fd);\n  fsyncSync(file.fd);\n',
+    replacement: '  copyRights(model, file.fd);\n',
     test: 'test/accounts/file/durable.test.ts',
   },
   {
     file: 'src/accounts/file/replace.ts',
-    text: "  const file = openSync(folder, 'r');\n  try {\n    fsyncSync(file);\n",
-    replacement: "  const file = openSync(folder, 'r');\n  try {\n",
+    text: "  using file = openFile(folder, 'r');\n  fsyncSync(file.fd);\n",
+    replacement: "  using file = openFile(folder, 'r');\n",
     test: 'test/accounts/file/durable.test.ts',
   },
   ...without('bin/sidecar', 'test/cli/sidecar-command.test.ts', ' --disable-sigusr1', 'exec '),
