@@ -110,16 +110,10 @@ function parseEvent(line: Buffer, position: number): RecordedEvent | undefined {
   const { at, actor, account, details, origin, request_id: requestId } = event;
   const action = auditActions.find((each) => each === event['action']);
   if (Object.keys(event).some((name) => !members.includes(name)) || action === undefined) return undefined;
-  if (
-    typeof at !== 'string' ||
-    !time.test(at) ||
-    Number.isNaN(Date.parse(at)) ||
-    typeof actor !== 'string' ||
-    !isDetails(details)
-  )
-    return undefined;
+  const instant = typeof at === 'string' && time.test(at) ? Date.parse(at) : NaN;
+  if (Number.isNaN(instant) || typeof actor !== 'string' || !isDetails(details)) return undefined;
   if (!isOptional(account) || !isOptional(origin) || !isOptional(requestId)) return undefined;
-  return { at: Date.parse(at), actor, action, account, details, origin, requestId, position };
+  return { at: instant, actor, action, account, details, origin, requestId, position };
 }
 
 function isOptional(value: unknown): value is string | undefined {

@@ -97,11 +97,12 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     const { position, hash, ties } = line;
     const [fault, concerned = position, message] = findFault(last, line, next);
     if (fault !== undefined) return fail(concerned, fault, message);
-    if (ties !== undefined && !takeChained(line, ties.sig)) return false;
-    if (ties === undefined && older.events === position - 1) {
+    if (ties !== undefined) {
+      if (!takeChained(line, ties.sig)) return false;
+    } else if (older.events === position - 1) {
       older.hash.update(line.bytes).update('\n');
       older.events = position;
-    } else if (ties === undefined) fail(position, 'unchained');
+    } else fail(position, 'unchained');
     if (anchors.some((each) => each.position === position && each.hash !== hash))
       return fail(position, 'changed', 'is not that of the anchor');
     last = line;

@@ -9,7 +9,7 @@ import { changePool, withLookUpClient } from './clients.ts';
 import { accountsError } from './failures.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
-import { canRead, describeMissing, isUnlimited, missingRights } from './rights.ts';
+import { canRead, describeMissing, readRights } from './rights.ts';
 import { query } from './transaction.ts';
 
 /** A sample of accounts in a database that has the tables of this version. */
@@ -61,7 +61,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
       const message = `schema is at ${schema.at}, needs ${schema.needed}: run accounts migrate`;
       throw new AccountsError('store_invalid', message);
     }
-    const missing = await missingRights(pool, hasOperators);
+    const { missing, isUnlimited } = await readRights(pool, hasOperators);
     if (!canRead(missing)) throw new AccountsError('store_read_only', describeMissing(missing));
     const rows = await query<AccountRow>(
       pool,
@@ -76,7 +76,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
     const hasOne = async (): Promise<boolean> =>
       (await query(pool, 'SELECT true FROM envelope_sidecar.accounts LIMIT 1')).length > 0;
     const isEmpty = rows.length === 0 && !(await hasOne());
-    return { missingRights: missing, isUnlimited: await isUnlimited(pool), isEmpty, sample, unreadable };
+    return { missingRights: missing, isUnlimited, isEmpty, sample, unreadable };
   } finally {
     await pool.end();
   }

@@ -33,22 +33,30 @@ export function canRead(missing: readonly string[]): boolean {
   return !missing.some((right) => /^(?:USAGE|SELECT on (?:accounts|api_keys|encryption)$)/.test(right));
 }
 
+/** What the user of the database lacks, and what it has too much of. */
+interface Rights {
+  /** Such as `SELECT on receipts`: of an operator if it may add accounts, else of a sidecar that only serves merchants. */
+  readonly missing: readonly string[];
+  /** Whether it may not add accounts, but take all connections of the server, so that nobody could change them. */
+  readonly isUnlimited: boolean;
+}
+
 /**
- * The rights that the user of the database lacks, such as `SELECT on receipts`: of an operator if it may add accounts, else of
- * a sidecar that only serves merchants. A table that does not exist lacks none.
+ * Asks for the rights of the database's user. A table that does not exist lacks none.
  *
  * @param hasOperators whether an operator's rights are needed in any case
  */
-export async function missingRights(pool: Pool, hasOperators: boolean): Promise<readonly string[]> {
+export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rights> {
   // Without it, nothing can be asked of the tables.
   const [schema] = await query<{ usable: boolean }>(
     pool,
     `SELECT has_schema_privilege('envelope_sidecar', 'USAGE') AS usable`,
   );
-  if (schema?.usable !== true) return ['USAGE on the schema envelope_sidecar'];
-  const [user] = await query<{ operates: boolean }>(
+  if (schema?.usable !== true) return { missing: ['USAGE on the schema envelope_sidecar'], isUnlimited: false };
+  const [user] = await query<{ operates: boolean; unlimited: boolean }>(
     pool,
-    `SELECT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS operates`,
+    `SELECT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS operates, rolconnlimit < 0 AS unlimited
+      FROM pg_roles WHERE rolname = current_user`,
   );
   const wanted = (hasOperators || user?.operates === true ? operating : serving).flatMap(([rights, tables]) =>
     tables.flatMap((table) => rights.map((right) => ({ table, right }))),
@@ -64,17 +72,8 @@ export async function missingRights(pool: Pool, hasOperators: boolean): Promise<
         ELSE has_table_privilege(found, "right") END`,
     [JSON.stringify(wanted)],
   );
-  return lacking.map(({ table, right }) => `${right} on ${table}`);
-}
-
-/** Whether the user may not change accounts, but take all connections of the server, so that nobody could change them. */
-export async function isUnlimited(pool: Pool): Promise<boolean> {
-  const [user] = await query<{ unlimited: boolean }>(
-    pool,
-    `SELECT rolconnlimit < 0 AND NOT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS unlimited
-      FROM pg_roles WHERE rolname = current_user`,
-  );
-  return user?.unlimited === true;
+  const missing = lacking.map(({ table, right }) => `${right} on ${table}`);
+  return { missing, isUnlimited: user?.operates === false && user.unlimited };
 }
 
 /** The roles, other than its owner, that may insert into the table of events of the version before. */

@@ -132,7 +132,6 @@ class Budget {
 /** The claims of one account in one environment. */
 interface AccountClaims {
   readonly account: Part;
-  readonly own: Part;
   readonly public: Claim;
   readonly secret: Claim;
 }
@@ -208,10 +207,9 @@ export class Budgets {
       this.#quotas.accountPublic[limit] = part(account / 2);
       // With its keys of both environments, an account has an eighth more: two halves would be all.
       const share = Math.floor(size * little);
-      this.#quotas.own[limit] = share === 0 ? size : Math.min(size, part(account) + 4 * share);
+      this.#quotas.own[limit] = share === 0 ? size : Math.min(size, this.#quotas.account[limit] + 4 * share);
       // Beside the eighth of strangers. An account may have what is configured, and one body must always fit.
-      const reserved = 5 * share;
-      this.#reserved.keys[limit] = Math.max(0, Math.min(reserved, size - this.#quotas.account[limit], size - min));
+      this.#reserved.keys[limit] = Math.max(0, Math.min(5 * share, size - this.#quotas.account[limit], size - min));
       const test = servesBoth ? this.#quotas.test[limit] : 0;
       this.#reserved.test[limit] = Math.max(0, Math.min(Math.floor(test * little), test - min));
     };
@@ -258,11 +256,11 @@ export class Budgets {
       const account = new Part('account', this.#quotas.account);
       // The public keys of an account must not keep out its secret ones.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
-      const own = this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ?? new Part('account', this.#quotas.own);
+      const own =
+        this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.secret.own ?? new Part('account', this.#quotas.own);
       const publicParts = isTest ? [this.#public, this.#test, this.#testPublic] : [this.#public];
       claims = {
         account,
-        own,
         public: {
           tier: 'public',
           crowd: `${environment}Public`,

@@ -133,8 +133,9 @@ export class TickQueue {
     this.#scheduled = false;
     if (this.#rests && this.#started > 0) this.restAfter(this.#began);
     this.#started = 0;
-    this.#began = performance.now();
-    if (this.#restUntil > performance.now()) {
+    const now = performance.now();
+    this.#began = now;
+    if (this.#restUntil > now) {
       this.#schedule();
       return;
     }
