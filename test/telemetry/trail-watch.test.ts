@@ -4,6 +4,7 @@ import { FileStore } from '../../src/accounts/file/store.ts';
 import { Trail } from '../../src/accounts/file/trail.ts';
 import { PostgresStore } from '../../src/accounts/postgres/store.ts';
 import { trailState } from '../../src/accounts/postgres/trail.ts';
+import { queryOn } from '../../src/accounts/postgres/transaction.ts';
 import { changePool } from '../../src/accounts/postgres/clients.ts';
 import type { AppendedEvent, AuditEvent, ChangeResult, Store, TrailState } from '../../src/accounts/store.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -160,7 +161,7 @@ describeWithPostgres('a trail in PostgreSQL', () => {
     });
     await noticesWhatWasLost(
       store,
-      (seen) => trailState(pool, seen),
+      (seen) => trailState(queryOn(pool), seen),
       async () => void (await postgres.psql(url, 'DELETE FROM envelope_sidecar.trail WHERE position > 2')),
     );
   });

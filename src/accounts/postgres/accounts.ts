@@ -20,6 +20,7 @@ import { Revocations } from './revocations.ts';
 import { PostgresStore } from './store.ts';
 import { AccountCounter } from './account-counter.ts';
 import { trailState } from './trail.ts';
+import { queryOn } from './transaction.ts';
 import { UseRecorder } from './use-recorder.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 
@@ -124,7 +125,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   async trailState(seen: number): Promise<TrailState> {
-    return trailState(await this.#openPool(), seen);
+    return trailState(queryOn(await this.#openPool()), seen);
   }
 
   /** The latest counts of accounts, keys and credentials; undefined before the first. */

@@ -3,8 +3,7 @@ import type { Line } from '../../audit/lines.ts';
 import { chainEvents, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
-import { query, type Query } from './transaction.ts';
-import type { Pool } from 'pg';
+import type { Query } from './transaction.ts';
 
 /** Events read at once. */
 const page = 1_000;
@@ -45,10 +44,7 @@ export async function record(
 
 /** Whether the trail has events that were appended. They are committed together, so one shows it for all. */
 export async function isRecorded(run: Query, [event]: readonly AppendedEvent[]): Promise<boolean> {
-  if (event === undefined) return true;
-  const sql = 'SELECT line FROM envelope_sidecar.trail WHERE position = $1';
-  const [row] = await run<{ readonly line: string }>(sql, [event.position]);
-  return row !== undefined && hashBytes(Buffer.from(row.line)) === event.hash;
+  return event === undefined || (await trailState(run, event.position)).seenHash === event.hash;
 }
 
 /**
@@ -67,9 +63,8 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
 }
 
 /** Where the trail ends, for any role. @param seen a position whose hash is wanted */
-export async function trailState(pool: Pool, seen: number): Promise<TrailState> {
-  const [row] = await query<{ readonly state: TrailState }>(
-    pool,
+export async function trailState(run: Query, seen: number): Promise<TrailState> {
+  const [row] = await run<{ readonly state: TrailState }>(
     `SELECT jsonb_strip_nulls(jsonb_build_object('last', jsonb_build_object('position', last, 'hash', coalesce(last_hash, $2)),
         'isSigned', coalesce(last_signed, false), 'seenHash', seen_hash)) AS state
       FROM envelope_sidecar.trail_state($1)`,

@@ -55,6 +55,11 @@ export async function query<R extends QueryResultRow>(
   }
 }
 
+/** Runs statements outside a transaction, on any connection of a pool. */
+export function queryOn(pool: Pool): Query {
+  return (text, values) => query(pool, text, values);
+}
+
 /** What a transaction does. */
 export interface Work<T> {
   run(query: Query): Promise<T>;
@@ -158,7 +163,7 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
 
 /** Asks on another connection whether a commit succeeded, after its response was lost. */
 async function wasCommitted<T>(pool: Pool, work: Work<T>, { id, result }: Commit<T>, cause: unknown): Promise<boolean> {
-  const run: Query = (text, values) => query(pool, text, values);
+  const run = queryOn(pool);
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
     try {
       const [row] = await run<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]);
