@@ -47,15 +47,12 @@ async function printLine({ stdout, stderr }: CliIo, keyring: Keyring, key: KeyOb
   await stdout.write(`${line}\n`);
 }
 
-async function rewrap(
-  { settings, keyring, masterKeys, io }: StoreSession,
-  { environment }: { readonly environment?: EnvironmentName },
-): Promise<void> {
-  if (settings.masterKeys.every(({ wrapped }) => wrapped === undefined))
+async function rewrap(session: StoreSession, options: { readonly environment?: EnvironmentName }): Promise<void> {
+  if (session.settings.masterKeys.every(({ wrapped }) => wrapped === undefined))
     throw new CommandFailed('no configured master key is wrapped by a KMS');
-  const keys = await masterKeys();
-  const chosen = environment === undefined ? keys : keysFor(environment, keys);
-  for (const key of chosen ?? []) await printLine(io, keyring, openedKey(key));
+  const keys = await session.masterKeys();
+  const chosen = options.environment === undefined ? keys : keysFor(options.environment, keys);
+  for (const key of chosen ?? []) await printLine(session.io, session.keyring, openedKey(key));
 }
 
 async function list(session: StoreSession, { usage }: { readonly usage?: true }): Promise<void> {
