@@ -69,10 +69,9 @@ async function verify(io: CliIo, lines: AsyncIterable<Line>, { key = [], anchor 
   const report = await verifyTrail(lines, { keys: key, anchors: anchor });
   const { events, signed, problems, warnings } = report;
   for (const warning of warnings) await printError(io, `warning: ${warning}\n`);
-  const isWhole = problems.length === 0;
-  if (json || isWhole)
-    await io.stdout.write(json ? `${JSON.stringify(report)}\n` : `OK: ${events} events, ${signed} signed\n`);
-  if (!isWhole)
+  if (json) await io.stdout.write(`${JSON.stringify(report)}\n`);
+  else if (problems.length === 0) await io.stdout.write(`OK: ${events} events, ${signed} signed\n`);
+  if (problems.length > 0)
     throw new CommandFailed(problems.map((each) => `event ${each.position} is ${each.fault}: it ${each.message}`));
 }
 
