@@ -38,13 +38,11 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
     // While it does not work, the key that it wrapped with last is still the newest one known.
     if (!status.healthy) status = { healthy: false, keyId: before?.keyId ?? '' };
     const { healthy, keyId } = status;
-    if (!healthy && before?.healthy !== false) {
-      log.warn({ problem }, 'the KMS does not work: what is in force does not need it');
-    } else if (healthy && before?.healthy === false) {
-      log.info({ key_id: keyId }, 'the KMS works again');
-    } else if (healthy && before !== undefined && before.keyId !== keyId) {
+    const worked = before?.healthy ?? true;
+    if (worked && !healthy) log.warn({ problem }, 'the KMS does not work: what is in force does not need it');
+    if (!worked && healthy) log.info({ key_id: keyId }, 'the KMS works again');
+    if (worked && healthy && keyId !== (before?.keyId ?? keyId))
       log.info({ key_id: keyId }, 'the KMS wraps with another key: run "master-key rewrap"');
-    }
   };
   void look();
   const timer = setInterval(() => void look(), interval).unref();
