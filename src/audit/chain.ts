@@ -1,4 +1,4 @@
-import { createHash, createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
+import { createPublicKey, hash, sign, verify, type KeyObject } from 'node:crypto';
 import { cryptography } from '../cryptography.ts';
 
 // A trail is a chain of lines of JSON: each has the hash of the line before it, and a signature if there is a key. What is
@@ -36,7 +36,7 @@ export function readTies(line: Buffer): Ties | undefined {
 
 /** SHA-256 of a line, in lower-case hex. */
 export function hashBytes(line: Buffer): string {
-  return createHash(cryptography.digest.algorithm).update(line).digest('hex');
+  return hash(cryptography.digest.algorithm, line);
 }
 
 /** Whether this key made the signature of a line. */
@@ -56,8 +56,8 @@ export function publicText(key: KeyObject): string {
  * @param members in the order of the line; undefined ones are left out
  * @param key     an Ed25519 private key; undefined: the line is not signed
  */
-export function lineAfter({ position, hash }: Link, members: object, key: KeyObject | undefined): Buffer {
-  const line = Buffer.from(JSON.stringify({ position: position + 1, ...members, prev: hash }));
+export function lineAfter(last: Link, members: object, key: KeyObject | undefined): Buffer {
+  const line = Buffer.from(JSON.stringify({ position: last.position + 1, ...members, prev: last.hash }));
   if (key === undefined) return line;
   const sig = sign(null, line, key).toString('base64');
   return Buffer.concat([line.subarray(0, -1), Buffer.from(`,"sig":"${sig}"}`)]);
