@@ -20,22 +20,17 @@ export interface TrailEnd extends Link {
   readonly chained: Buffer | undefined;
 }
 
-/** A line to be appended, without newline, and its event. */
-export interface ChainedEvent {
-  readonly line: string;
-  readonly appended: AppendedEvent;
-}
-
 /**
  * Chains events to the end of a trail, behind an event of their own if the key that signs is another one from here on.
  *
+ * @returns lines to be appended, without newline, and their events
  * @throws AccountsError `audit_key_missing` if the trail is signed and none of the keys has signed its last event
  */
 export function chainEvents(
   end: TrailEnd,
   events: readonly AuditEvent[],
   { origin: ownOrigin, auditKeys = [] }: TrailOptions,
-): readonly ChainedEvent[] {
+): readonly { readonly line: string; readonly appended: AppendedEvent }[] {
   const [key] = auditKeys;
   const [first] = events;
   const signer = findSigner(end.chained, auditKeys);
@@ -116,9 +111,7 @@ function parseEvent(line: Buffer, position: number): RecordedEvent | undefined {
   return { at: instant, actor, action, account, details, origin, requestId, position };
 }
 
-function isOptional(value: unknown): value is string | undefined {
-  return value === undefined || typeof value === 'string';
-}
+const isOptional = (value: unknown) => value === undefined || typeof value === 'string';
 
 function isDetails(value: unknown): value is Record<string, string | number | boolean> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
