@@ -248,12 +248,13 @@ export class Operations extends Queries {
     const details = { kcv, replaces_kcv: [...configured].join(' ') };
     const action = 'master_key_changed';
     const event: AuditEvent = { ...pickSource(request), at: now, action, account: undefined, details };
-    const { accounts, appended } = await this.store.changeAll(
-      (account) => changes.rewrap(account, vault, to, environments),
-      event,
-    );
-    appended.forEach(this.#audit);
-    return accounts;
+    const rewrap = (account: StoredAccount): StoredAccount => changes.rewrap(account, vault, to, environments);
+    let count = 0;
+    for await (const { accounts, appended } of this.store.changeAll(rewrap, event)) {
+      appended.forEach(this.#audit);
+      count += accounts;
+    }
+    return count;
   }
 
   /** Adds an event to the trail that changes no account. */

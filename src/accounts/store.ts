@@ -65,9 +65,9 @@ export interface Store {
   /**
    * Replaces every account with the result of `rewrite`, for a new master key, and none if one of them cannot be rewritten.
    * In a database a few at a time, between other changes: an interrupted one is run again. `rewrite` may be called several
-   * times for an account. The event gets the number of changed accounts as `accounts`.
+   * times for an account. The event gets the number of changed accounts as `accounts`. Yields what is stored.
    */
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult>;
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
 
   /**
    * The audit trail, newest first; with `after` in the order of writing. Memory stays bounded.
@@ -162,7 +162,7 @@ export type ChangeResult<T> =
   | { readonly outcome: 'changed'; readonly result: T; readonly appended: readonly AppendedEvent[] }
   | { readonly outcome: 'repeated'; readonly receipt: string };
 
-/** The outcome of a change of all accounts. */
+/** A part of a change of all accounts. */
 export interface RewriteResult {
   /** The number of changed accounts. */
   readonly accounts: number;

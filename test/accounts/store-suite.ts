@@ -363,7 +363,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
           account: undefined,
           details: {},
         };
-        await store.changeAll((account) => ({ ...account, name: 'New' }), master);
+        await Array.fromAsync(store.changeAll((account) => ({ ...account, name: 'New' }), master));
         expect((await events(store)).at(-1)).toEqual({ ...master, details: { accounts: 3 } });
       });
     });
@@ -372,11 +372,9 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       test('returns the number of accounts that changed', async () => {
         const store = (await makeStorage()).open();
         await put(store, ...accounts);
-        const { accounts: count } = await store.changeAll(
-          (account) => (account.id === 'off' ? account : { ...account, name: `New ${account.name}` }),
-          event,
-        );
-        expect(count).toBe(2);
+        const rewrite = (account: StoredAccount): StoredAccount =>
+          account.id === 'off' ? account : { ...account, name: `New ${account.name}` };
+        expect(await Array.fromAsync(store.changeAll(rewrite, event))).toMatchObject([{ accounts: 2 }]);
         expect((await all(store)).map(({ name }) => name)).toEqual(['New Empty', 'New Full', 'Off']);
       });
 
@@ -387,7 +385,9 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
           if (account.id === 'off') throw new AccountsError('master_key_wrong', 'no');
           return { ...account, name: 'New' };
         };
-        await expect(store.changeAll(rewrite, event)).rejects.toMatchObject({ code: 'master_key_wrong' });
+        await expect(Array.fromAsync(store.changeAll(rewrite, event))).rejects.toMatchObject({
+          code: 'master_key_wrong',
+        });
         expect((await all(store)).map(({ name }) => name)).toEqual(['Empty', 'Full', 'Off']);
       });
     });
@@ -459,16 +459,12 @@ const off: StoredAccount = {
 
 const accounts: readonly StoredAccount[] = [full, { ...accountOf('empty'), name: 'Empty' }, off];
 
-async function all(store: Store, after?: string): Promise<StoredAccount[]> {
-  const found: StoredAccount[] = [];
-  for await (const account of store.list(after)) found.push(account);
-  return found;
+function all(store: Store, after?: string): Promise<StoredAccount[]> {
+  return Array.fromAsync(store.list(after));
 }
 
-async function ids(store: Store, after: string | undefined, selection: Selection): Promise<string[]> {
-  const found: string[] = [];
-  for await (const { id } of store.list(after, undefined, selection)) found.push(id);
-  return found;
+function ids(store: Store, after: string | undefined, selection: Selection): Promise<string[]> {
+  return Array.fromAsync(store.list(after, undefined, selection), ({ id }) => id);
 }
 
 async function put(store: Store, ...written: readonly StoredAccount[]): Promise<void> {

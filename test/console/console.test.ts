@@ -132,12 +132,15 @@ describeWithChromium('the console', () => {
     await dialog.getByRole('button', { name: 'Deactivate' }).click();
     await page.getByText('The account was deactivated.').waitFor();
     await page.getByText('This page may be out of date').waitFor({ state: 'detached' });
+    const activate = page.getByRole('button', { name: 'Activate', exact: true });
+    // Offline, the page could not learn that the account is inactive.
+    await activate.waitFor();
     // The failure of an action without a dialog is shown, too.
     await page.context().setOffline(true);
-    await page.getByRole('button', { name: 'Activate', exact: true }).click();
+    await activate.click();
     await page.getByRole('alert').getByText('The sidecar cannot be reached. Try again.').waitFor();
     await page.context().setOffline(false);
-    await page.getByRole('button', { name: 'Activate', exact: true }).click();
+    await activate.click();
     await page.getByText('The account was activated.').waitFor();
     expect(await page.getByRole('alert').count()).toBe(0);
   });

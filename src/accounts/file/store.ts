@@ -110,7 +110,10 @@ export class FileStore implements Store {
     return result.outcome === 'repeated' ? result : { ...result, appended };
   }
 
-  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
+  async *changeAll(
+    rewrite: (account: StoredAccount) => StoredAccount,
+    event: AuditEvent,
+  ): AsyncIterable<RewriteResult> {
     const { result: accounts, appended } = await this.#rewrite(false, (read) => {
       const different = read.accounts
         .map((account) => [account, rewrite(account)] as const)
@@ -120,7 +123,7 @@ export class FileStore implements Store {
       const events = [{ ...event, details: { ...event.details, accounts: result } }];
       return { accounts, events, receipts: undefined, result };
     });
-    return { accounts, appended };
+    yield { accounts, appended };
   }
 
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {

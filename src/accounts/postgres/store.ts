@@ -133,22 +133,22 @@ export class PostgresStore implements Store {
     return changed;
   }
 
-  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
+  async *changeAll(
+    rewrite: (account: StoredAccount) => StoredAccount,
+    event: AuditEvent,
+  ): AsyncIterable<RewriteResult> {
     // Before anything is written, so that an account that cannot be rewritten changes nothing.
     for await (const account of this.list()) rewrite(account);
-    let accounts = 0;
-    const appended: AppendedEvent[] = [];
+    let isRecorded = false;
     for await (const rows of pages(this.#query('bulk'))) {
       const due = rows.map(toAccount).filter((account) => isChangedBy(rewrite, account));
       for (let i = 0; i < due.length; i += this.changedAtOnce) {
         const ids = due.slice(i, i + this.changedAtOnce).map(({ id }) => id);
-        const rewritten = await this.#rewrite(ids, rewrite, event);
-        accounts += rewritten.accounts;
-        appended.push(...rewritten.appended);
+        yield this.#rewrite(ids, rewrite, event);
+        isRecorded = true;
       }
     }
-    if (appended.length === 0) appended.push(...(await this.#rewrite([], rewrite, event)).appended);
-    return { accounts, appended };
+    if (!isRecorded) yield this.#rewrite([], rewrite, event);
   }
 
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {

@@ -165,12 +165,14 @@ describe('the file store', () => {
     [
       'a rekey',
       (store: Store, meanwhile: () => void) =>
-        store.changeAll(
-          (account) => {
-            meanwhile();
-            return { ...account, name: 'New' };
-          },
-          { ...eventOf('a'), account: undefined, action: 'master_key_changed' },
+        Array.fromAsync(
+          store.changeAll(
+            (account) => {
+              meanwhile();
+              return { ...account, name: 'New' };
+            },
+            { ...eventOf('a'), account: undefined, action: 'master_key_changed' },
+          ),
         ),
     ],
     [

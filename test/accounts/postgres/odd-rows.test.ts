@@ -65,9 +65,12 @@ describeWithPostgres('an invalid row', () => {
     const store = openStore(url);
     await expect(store.read('odd')).rejects.toMatchObject(refusal);
     await expect(put(store, storedAccount('odd'))).rejects.toMatchObject(refusal);
-    await expect(all(store.list())).rejects.toMatchObject(refusal);
+    await expect(Array.fromAsync(store.list())).rejects.toMatchObject(refusal);
     const errors: unknown[] = [];
-    expect((await all(store.list('', (error) => errors.push(error)))).map(({ id }) => id)).toEqual(['good', 'zulu']);
+    expect((await Array.fromAsync(store.list('', (error) => errors.push(error)))).map(({ id }) => id)).toEqual([
+      'good',
+      'zulu',
+    ]);
     expect(errors).toMatchObject([refusal]);
 
     const { directory, monitor } = await openDirectory(url);
@@ -107,7 +110,7 @@ describeWithPostgres('an invalid row', () => {
     const operations = new Operations({ store, vault, clock, audit: () => {} });
     expect((await operations.show('odd')).keys[0]).toMatchObject({ state: 'valid', expires_at: null });
     await operations.setActive('odd', false, { actor: 'user:test' });
-    expect((await all(store.list())).map(toMembers)).toHaveLength(3);
+    expect((await Array.fromAsync(store.list())).map(toMembers)).toHaveLength(3);
     expect(
       await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.api_keys WHERE expires_at = 'infinity'`),
     ).toBe('1');
@@ -115,9 +118,3 @@ describeWithPostgres('an invalid row', () => {
     expect(await directory.find(sha256Hex(keyNamed('odd')))).toMatchObject({ account: { active: false } });
   });
 });
-
-async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccount[]> {
-  const seen: StoredAccount[] = [];
-  for await (const account of accounts) seen.push(account);
-  return seen;
-}

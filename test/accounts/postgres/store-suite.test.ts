@@ -56,7 +56,7 @@ class MarkingStore implements Store {
     return this.#store.change(ids, decideMarked, once);
   }
 
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<RewriteResult> {
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
     return this.#store.changeAll((account) => marked(rewrite(unmarked(account))), event);
   }
 

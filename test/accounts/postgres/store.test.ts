@@ -11,7 +11,16 @@ import { record } from '../../../src/accounts/postgres/trail.ts';
 import type { AuditEvent, StoredAccount } from '../../../src/accounts/store.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { keyNamed, masterKey, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
+import {
+  changeAll,
+  keyNamed,
+  masterKey,
+  openStore,
+  put,
+  storedAccount,
+  storedEncryption,
+  storedKey,
+} from './fixtures.ts';
 
 const event: AuditEvent = {
   at: Date.parse('2026-11-01T00:00:00.123Z'),
@@ -20,12 +29,6 @@ const event: AuditEvent = {
   account: 'acme',
   details: { environment: 'test', overlap_ms: 1 },
 };
-
-async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccount[]> {
-  const seen: StoredAccount[] = [];
-  for await (const account of accounts) seen.push(account);
-  return seen;
-}
 
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
@@ -162,7 +165,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     await put(store, account);
     expect(await store.read('acme')).toEqual(account);
     expect(await store.read('Acme')).toBeUndefined();
-    expect(await all(store.list())).toEqual([account]);
+    expect(await Array.fromAsync(store.list())).toEqual([account]);
   });
 
   test('replaces changed parts and removes deleted ones', async () => {
@@ -200,12 +203,12 @@ describeWithPostgres('the store in PostgreSQL', () => {
     ];
     const newestValid = [2_000, 'k2001', 'k5999'];
     expect(bounds(await store.read('acme'))).toEqual(newestValid);
-    expect(bounds((await all(store.list('', undefined, { now: 0 })))[0])).toEqual(newestValid);
+    expect(bounds((await Array.fromAsync(store.list('', undefined, { now: 0 })))[0])).toEqual(newestValid);
     expect(bounds(await store.findByKey(oldest.hash))).toEqual([2_000, oldest.id, 'k5999']);
     expect(bounds(await store.read('acme', { key: oldest.id }))).toEqual([2_000, oldest.id, 'k5999']);
     // An export has all.
-    expect((await all(store.list()))[0]?.keys).toHaveLength(6_001);
-    expect((await all(store.list())).map(({ id }) => id)).toEqual(['acme', 'globex', 'other']);
+    expect((await Array.fromAsync(store.list()))[0]?.keys).toHaveLength(6_001);
+    expect((await Array.fromAsync(store.list())).map(({ id }) => id)).toEqual(['acme', 'globex', 'other']);
 
     const operations = new Operations({ store, vault: new Vault([masterKey]), clock: Date.now, audit: () => {} });
     const request = { actor: 'user:test' };
@@ -262,9 +265,11 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const ids = ['B', 'a', '_x', '.x', '-x', 'Z9', ...Array.from({ length: 1_200 }, (_, i) => `n${i}`)];
     await put(store, ...ids.map((id) => storedAccount(id, { keys: [] })));
     const sorted = ids.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
-    expect((await all(store.list())).map(({ id }) => id)).toEqual(sorted);
-    expect((await all(store.list('Z9'))).map(({ id }) => id)).toEqual(sorted.slice(sorted.indexOf('Z9') + 1));
-    expect(await all(store.list(sorted.at(-1)))).toEqual([]);
+    expect((await Array.fromAsync(store.list())).map(({ id }) => id)).toEqual(sorted);
+    expect((await Array.fromAsync(store.list('Z9'))).map(({ id }) => id)).toEqual(
+      sorted.slice(sorted.indexOf('Z9') + 1),
+    );
+    expect(await Array.fromAsync(store.list(sorted.at(-1)))).toEqual([]);
   });
 
   test('serializes changes to one account across connections', async () => {
@@ -304,7 +309,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
         return { accounts, events: [], result: undefined };
       });
     await Promise.all(Array.from({ length: 10 }, (_, i) => rename(i % 2 === 0 ? ids : ids.toReversed(), `round ${i}`)));
-    expect(new Set((await all(openStore(url).list())).map(({ name }) => name)).size).toBe(1);
+    expect(new Set((await Array.fromAsync(openStore(url).list())).map(({ name }) => name)).size).toBe(1);
   });
 
   test.each([
@@ -319,7 +324,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
       code: 'key_exists',
       message: expect.not.stringContaining(key.hash),
     });
-    expect((await all(store.list())).map(({ id }) => id)).toEqual(['acme']);
+    expect((await Array.fromAsync(store.list())).map(({ id }) => id)).toEqual(['acme']);
   });
 
   test('rethrows the error of the decision, and changes nothing', async () => {
@@ -392,21 +397,44 @@ describeWithPostgres('the store in PostgreSQL', () => {
     await put(store, ...Array.from({ length: 1_100 }, (_, i) => storedAccount(`a${i}`)));
     const rename = (account: StoredAccount): StoredAccount =>
       account.id === 'a7' ? account : { ...account, name: 'New' };
-    expect(await store.changeAll(rename, { ...event, account: undefined })).toMatchObject({ accounts: 1_099 });
+    expect(await changeAll(store, rename, { ...event, account: undefined })).toBe(1_099);
     let count = 0;
     const fail = (account: StoredAccount): StoredAccount => {
       count += 1;
       if (count === 1_000) throw new Error('no more');
       return { ...account, name: 'Newer' };
     };
-    await expect(store.changeAll(fail, event)).rejects.toThrow('no more');
-    const names = (await all(store.list())).map(({ name }) => name);
+    await expect(changeAll(store, fail, event)).rejects.toThrow('no more');
+    const names = (await Array.fromAsync(store.list())).map(({ name }) => name);
     expect(names.filter((name) => name === 'New')).toHaveLength(1_099);
     const counts = `SELECT count(*), sum((line::jsonb #>> '{details,accounts}')::int) FROM envelope_sidecar.trail`;
     expect(await postgres.psql(url, counts)).toBe('22|1099');
     // Nothing is left to be done.
-    expect(await store.changeAll(rename, { ...event, account: undefined })).toMatchObject({ accounts: 0 });
+    expect(await changeAll(store, rename, { ...event, account: undefined })).toBe(0);
     expect(await postgres.psql(url, counts)).toBe('23|1099');
+  });
+
+  test('reports the parts of a rekey that are stored although a later one fails', async () => {
+    const url = await postgres.createDatabase();
+    const encrypted = (id: string) => storedAccount(id, { encryption: { test: storedEncryption(id, 'test') } });
+    await put(openStore(url), ...Array.from({ length: 60 }, (_, i) => encrypted(`a${i + 10}`)));
+    const reported: unknown[] = [];
+    const next = createMasterKey(createSecretKey(Buffer.alloc(32, 8)));
+    const operations = new Operations({
+      store: openStore(url),
+      vault: new Vault([masterKey, next]),
+      clock: Date.now,
+      audit: (made) => reported.push(made),
+    });
+    const rekey = () => operations.rekey(new Vault([next]), { actor: 'user:ana' });
+    const other = new Client({ connectionString: url });
+    await other.connect();
+    await other.query(`BEGIN; SELECT 1 FROM envelope_sidecar.accounts WHERE account_id = 'a69' FOR UPDATE`);
+    await expect(rekey()).rejects.toMatchObject({ code: 'store_locked' });
+    expect(reported).toMatchObject([{ position: 1, details: { accounts: 50 } }]);
+    await other.end();
+    expect(await rekey()).toBe(10);
+    expect(reported).toMatchObject([{ position: 1 }, { position: 2, details: { accounts: 10 } }]);
   });
 
   test('keeps the changes of others while all accounts are rewritten', async () => {
@@ -414,7 +442,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const [one, other] = [openStore(url), openStore(url)];
     await put(one, ...Array.from({ length: 600 }, (_, i) => storedAccount(`a${i}`, { keys: [] })));
     const append = (text: string) => (account: StoredAccount) => ({ ...account, name: `${account.name}${text}` });
-    const rewriting = one.changeAll(append('!'), event);
+    const rewriting = changeAll(one, append('!'), event);
     const changing = Promise.all(
       Array.from({ length: 50 }, (_, i) =>
         other.change([`a${i}`], (existing) => {
@@ -423,7 +451,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
       ),
     );
     await Promise.all([rewriting, changing]);
-    const names = (await all(one.list())).map(({ name }) => name.replace(/^[^!?]*/, ''));
+    const names = (await Array.fromAsync(one.list())).map(({ name }) => name.replace(/^[^!?]*/, ''));
     expect(names.filter((end) => end === '!?' || end === '?!')).toHaveLength(50);
     expect(names.filter((end) => end === '!')).toHaveLength(550);
   });
@@ -559,7 +587,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
         proxy.mute();
         setTimeout(() => proxy.mend(), 50);
       };
-      expect(await openStore(proxy.url).changeAll(rename, event)).toMatchObject({ accounts: 1 });
+      expect(await changeAll(openStore(proxy.url), rename, event)).toBe(1);
       expect(await openStore(url).read('acme')).toMatchObject({ name: 'New' });
       expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('1');
     },
@@ -567,7 +595,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
 
   test.each([
     ['a change', add],
-    ['a rewritten account', (store: PostgresStore) => store.changeAll(rename, event)],
+    ['a rewritten account', (store: PostgresStore) => changeAll(store, rename, event)],
   ])(
     'does not take the commit of another transaction for that of %s that it has lost in a crash',
     async (_, change) => {
@@ -590,7 +618,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       await put(openStore(url), storedAccount('other'));
       proxy.mend();
       expect(await changed).toMatchObject({ code: 'store_unavailable' });
-      expect((await all(openStore(url).list())).map(({ id, name }) => [id, name])).toEqual([
+      expect((await Array.fromAsync(openStore(url).list())).map(({ id, name }) => [id, name])).toEqual([
         ['before', storedAccount('before').name],
         ['other', storedAccount('other').name],
       ]);
@@ -625,7 +653,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     expect(await blocked).toMatchObject({ code: 'store_unavailable' });
     const outcomes = await Promise.all(changes);
     expect(await openStore(url).read('blocked')).toBeUndefined();
-    const stored = new Set((await all(openStore(url).list())).map(({ id }) => id));
+    const stored = new Set((await Array.fromAsync(openStore(url).list())).map(({ id }) => id));
     for (const [i, outcome] of outcomes.entries()) {
       const present = accounts.slice(i * 25, i * 25 + 25).filter(({ id }) => stored.has(id));
       expect(present).toHaveLength(outcome === 'changed' ? 25 : 0);

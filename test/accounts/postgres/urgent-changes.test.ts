@@ -7,6 +7,7 @@ import { record } from '../../../src/accounts/postgres/trail.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
+  changeAll,
   keyNamed,
   openStore,
   put,
@@ -76,7 +77,8 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
       onTestFinished(async () => void (await Promise.all(waiting)));
     },
     'searches, more than there are connections': async (url, store) => {
-      for (let i = 0; i < 10; i += 1) void all(store.list('', undefined, { search: 'slow', now: 0 })).catch(() => {});
+      for (let i = 0; i < 10; i += 1)
+        void Array.fromAsync(store.list('', undefined, { search: 'slow', now: 0 })).catch(() => {});
       await waiting(url, 2);
       // The rest need not sleep.
       onTestFinished(async () => void (await postgres.psql(url, slowSearches.end)));
@@ -97,9 +99,9 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
           resolve();
         };
       });
-      store
-        .changeAll((account) => (account.id === 'acme' ? account : { ...account, name: 'New' }), event)
-        .catch(() => {});
+      changeAll(store, (account) => (account.id === 'acme' ? account : { ...account, name: 'New' }), event).catch(
+        () => {},
+      );
       await frozen;
     },
     'an import that is not committed': async (url) => {
@@ -182,9 +184,3 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     expect(await openStore(url).read('acme')).toMatchObject({ name: 'Account acme' });
   });
 });
-
-async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccount[]> {
-  const seen: StoredAccount[] = [];
-  for await (const account of accounts) seen.push(account);
-  return seen;
-}

@@ -5,9 +5,7 @@ async function records(text: string): Promise<CsvRecord[]> {
   async function* lines(): AsyncIterable<string> {
     yield* text.split('\n');
   }
-  const all: CsvRecord[] = [];
-  for await (const record of csvRecords(lines())) all.push(record);
-  return all;
+  return Array.fromAsync(csvRecords(lines()));
 }
 
 async function cells(text: string): Promise<(readonly string[] | undefined)[]> {

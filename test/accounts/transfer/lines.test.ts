@@ -2,10 +2,8 @@ import { expect, test } from 'vitest';
 import { readLines } from '../../../src/accounts/transfer/lines.ts';
 import { Folder } from '../../support/folder.ts';
 
-async function lines(content: string): Promise<(string | undefined)[]> {
-  const all: (string | undefined)[] = [];
-  for await (const line of readLines(new Folder({ file: content }).file('file'))) all.push(line);
-  return all;
+function lines(content: string): Promise<(string | undefined)[]> {
+  return Array.fromAsync(readLines(new Folder({ file: content }).file('file')));
 }
 
 test.each([
