@@ -90,7 +90,7 @@ async function migrateTables({ settings, store, show, actor, clock, audit, log }
     const message = 'this configuration stores the accounts in a file, not in a database';
     throw new CommandFailed(message, exitCodes.configuration);
   }
-  const migrations = await migrate(settings.url);
+  const migrations = await migrate(settings.url, () => log.warn(isWaiting));
   const begun: AuditEvent = { at: clock(), actor, action: 'trail_begun', account: undefined, details: {} };
   const appended = await store.chainOlder(begun);
   const events = appended.at(-1)?.details['events'] ?? 0;
@@ -103,6 +103,8 @@ async function migrateTables({ settings, store, show, actor, clock, audit, log }
       : `Applied ${migrations.join(', ')}.\n${chained}`,
   );
 }
+
+const isWaiting = 'another session of the database holds a lock of the tables: trying again for a minute';
 
 const signsOlder =
   'this role may insert into the table "audit", and "accounts migrate" signs what stands there: revoke it, unless version 0.1.0 still runs';

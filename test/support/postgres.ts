@@ -132,7 +132,7 @@ export async function startPostgres(defer: (release: () => Promise<void>) => voi
   await asPostgres('initdb', '--pgdata', data, ...options);
   await start();
   await psql(urlOf('postgres'), 'CREATE DATABASE template');
-  await migrate(urlOf('template'));
+  await migrate(urlOf('template'), () => {});
   return {
     createDatabase: async () => {
       databases += 1;

@@ -18,14 +18,16 @@ const pause = 2_000;
  * and columns, so that sidecars of the previous version keep working.
  *
  * @param url of a user who owns the schema, or may create it
+ * @param wait called once if somebody else holds a lock
  * @throws AccountsError nothing was changed then
  */
-export async function migrate(url: string): Promise<string[]> {
+export async function migrate(url: string, wait: () => void): Promise<string[]> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await migrateOnce(url);
     } catch (error) {
       if (attempt >= attempts || !isLocked(error)) throw accountsError(error);
+      if (attempt === 1) wait();
       await delay(pause);
     }
   }

@@ -48,9 +48,9 @@ describeWithPostgres('migrations', () => {
 
   test('create all tables once, and nothing if they exist', async () => {
     const url = await emptyDatabase();
-    expect(await migrate(url)).toEqual(all);
+    expect(await migrate(url, () => {})).toEqual(all);
     await put(openStore(url), storedAccount('acme'));
-    expect(await migrate(url)).toEqual([]);
+    expect(await migrate(url, () => {})).toEqual([]);
     expect(await openStore(url).read('acme')).toEqual(storedAccount('acme'));
   });
 
@@ -68,18 +68,22 @@ describeWithPostgres('migrations', () => {
     await reader.query('BEGIN');
     await reader.query('LOCK TABLE envelope_sidecar.changes IN ACCESS SHARE MODE');
     let isMigrated = false;
-    const migrated = migrate(url).finally(() => (isMigrated = true));
-    const waits = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%alter table changes%'`;
-    await expect.poll(() => postgres.psql(url, waits), { timeout: 10_000, interval: 20 }).toBe('1');
+    let waits = 0;
+    const migrated = migrate(url, () => (waits += 1)).finally(() => (isMigrated = true));
+    const waiting = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%alter table changes%'`;
+    await expect.poll(() => postgres.psql(url, waiting), { timeout: 10_000, interval: 20 }).toBe('1');
     await postgres.psql(url, `SELECT pg_sleep(0.05); INSERT INTO envelope_sidecar.changes DEFAULT VALUES`);
     expect(isMigrated).toBe(false);
+    await expect.poll(() => waits, { timeout: 10_000 }).toBe(1);
+    await expect.poll(() => postgres.psql(url, waiting), { timeout: 10_000, interval: 20 }).toBe('1');
     await reader.end();
     expect(await migrated).toEqual([first]);
+    expect(waits).toBe(1);
   });
 
   test('run once if several processes start them at the same time', async () => {
     const url = await emptyDatabase();
-    const done = await Promise.all([migrate(url), migrate(url), migrate(url)]);
+    const done = await Promise.all([migrate(url, () => {}), migrate(url, () => {}), migrate(url, () => {})]);
     expect(done.flat()).toEqual(all);
   });
 
@@ -90,7 +94,7 @@ describeWithPostgres('migrations', () => {
       url,
       `CREATE SCHEMA envelope_sidecar; CREATE FUNCTION envelope_sidecar.announce_change() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
     );
-    await expect(migrate(url)).rejects.toMatchObject({
+    await expect(migrate(url, () => {})).rejects.toMatchObject({
       message: 'the database failed (42723)',
     });
     const tables = `SELECT count(*) FROM pg_tables WHERE schemaname = 'envelope_sidecar' AND tablename <> 'migrations'`;
@@ -99,7 +103,7 @@ describeWithPostgres('migrations', () => {
 
   test('touch nothing outside their schema', async () => {
     const url = await emptyDatabase();
-    await migrate(url);
+    await migrate(url, () => {});
     const outside = `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'public'`;
     expect(await postgres.psql(url, outside)).toBe('0');
   });
@@ -131,7 +135,7 @@ describeWithPostgres('migrations', () => {
       'acme|us\nglobex|eu',
     );
     expect(await inspect(url, 1)).toMatchObject({ missingRights: [] });
-    expect(await migrate(url)).toEqual([]);
+    expect(await migrate(url, () => {})).toEqual([]);
   });
 
   test('of this version that are missing are counted, and the accounts of the version before stay', async () => {
@@ -146,7 +150,7 @@ describeWithPostgres('migrations', () => {
     await postgres.psql(url, `SET search_path TO envelope_sidecar; ${insert}`);
     const message = `schema is at ${all.length - 1}, needs ${all.length}: run accounts migrate`;
     await expect(inspect(url, 1)).rejects.toThrow(message);
-    expect(await migrate(url)).toEqual([last]);
+    expect(await migrate(url, () => {})).toEqual([last]);
     const { directory } = await openDirectory(url);
     expect(await directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
   });
@@ -184,7 +188,7 @@ describeWithPostgres('migrations', () => {
   }
 
   test('report an error in one line', async () => {
-    await expect(migrate('postgres://postgres:hunter2@127.0.0.1:1/x')).rejects.toMatchObject({
+    await expect(migrate('postgres://postgres:hunter2@127.0.0.1:1/x', () => {})).rejects.toMatchObject({
       code: 'store_unavailable',
       message: 'the database cannot be reached (ECONNREFUSED)',
     });

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { toMembers } from '../../../src/accounts/file/members.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
-import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption, vault } from './fixtures.ts';

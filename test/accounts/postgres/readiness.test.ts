@@ -28,7 +28,7 @@ describeWithPostgres('a sidecar that starts is not ready', () => {
     const sidecar = await start(url);
     expect(await isReady(sidecar)).toBe(false);
     expect(reasons(sidecar)).toEqual([expect.stringMatching(/^schema is at 0, needs [1-9]\d*: run accounts migrate$/)]);
-    await migrate(url);
+    await migrate(url, () => {});
     await eventually('the sidecar is ready', () => isReady(sidecar), patience);
   });
 

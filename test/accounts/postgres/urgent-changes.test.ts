@@ -4,7 +4,6 @@ import { Operations } from '../../../src/accounts/operations.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import type { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { record } from '../../../src/accounts/postgres/trail.ts';
-import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
   changeAll,
