@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { Budgets, type Claim, type LimitName } from '../../src/proxy/capacity/budgets.ts';
+import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
+import type { LimitName } from '../../src/proxy/capacity/parts.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -388,11 +389,16 @@ describe('strangers that do not read their responses', () => {
   });
 });
 
-describe('those who hold much leave some to accounts that hold little:', () => {
-  const claims = (account = 0.5) => {
-    const limits = { ...configOf('http://127.0.0.1:1').limits, connections: 64, inFlight: 64, account };
-    const budgets = new Budgets({ ...limits, requestBody: 1, buffered: 64 }, true);
+describe('those who take all they can get leave some to others:', () => {
+  const claims = ({ account = 0.5, size = 64 } = {}) => {
+    const limits = { ...configOf('http://127.0.0.1:1').limits, connections: size, inFlight: size, account };
+    const budgets = new Budgets({ ...limits, requestBody: 1, buffered: size }, true);
     onTestFinished(() => budgets.stop());
+    const { anonymous } = budgets;
+    const noisy = {
+      live: budgets.claim('live', 'noisy', 'secret'),
+      test: budgets.claim('test', 'noisy', 'secret'),
+    };
     /** Takes one by one until there is no more. @returns how many, and why */
     const takeAll = (name: LimitName, claim: Claim): readonly [number, string] => {
       for (let taken = 0; ; taken += 1) {
@@ -400,67 +406,133 @@ describe('those who hold much leave some to accounts that hold little:', () => {
         if (shortage !== undefined) return [taken, shortage];
       }
     };
-    return { budgets, takeAll };
+    /** As `takeAll` with public keys of several accounts. @returns how many */
+    const takeWithShops = (name: LimitName, environment: 'live' | 'test'): number => {
+      let taken = 0;
+      for (const shop of ['one', 'two', 'quiet']) taken += takeAll(name, budgets.claim(environment, shop, 'public'))[0];
+      return taken;
+    };
+    return { budgets, anonymous, noisy, takeAll, takeWithShops };
   };
+  type Claims = ReturnType<typeof claims>;
+
+  const takers = {
+    'its live keys': (name: LimitName, { takeAll, noisy }: Claims) => takeAll(name, noisy.live),
+    'its test keys': (name: LimitName, { takeAll, noisy }: Claims) => takeAll(name, noisy.test),
+    'another account': (name: LimitName, { takeAll, budgets }: Claims) => {
+      for (const environment of ['live', 'test'] as const) takeAll(name, budgets.claim(environment, 'other', 'secret'));
+    },
+    'live shops': (name: LimitName, { takeWithShops }: Claims) => takeWithShops(name, 'live'),
+    'test shops': (name: LimitName, { takeWithShops }: Claims) => takeWithShops(name, 'test'),
+    // Those with connections give way.
+    strangers: (name: LimitName, { takeAll, anonymous }: Claims) =>
+      name === 'connections' ? undefined : takeAll(name, anonymous.live),
+    'strangers in test': (name: LimitName, { takeAll, anonymous }: Claims) =>
+      name === 'connections' ? undefined : takeAll(name, anonymous.test),
+  };
+  /** What they leave to the next account, in the worst order. */
+  const leastLeft = (name: LimitName, environment: 'live' | 'test', names: readonly (keyof typeof takers)[]): number =>
+    Math.min(
+      ...permutations(names).map((order) => {
+        const all = claims();
+        for (const taker of order) takers[taker](name, all);
+        return all.takeAll(name, all.budgets.claim(environment, 'quiet', 'secret'))[0];
+      }),
+    );
+  const one = ['its live keys', 'its test keys', 'live shops', 'test shops', 'strangers', 'strangers in test'] as const;
 
   test.each(['inFlight', 'buffered', 'connections'] as const)(
-    'of %s, an account and all public keys together have 54 of 64',
+    'of 64 %s, an account with all its keys, the public keys of all and strangers leave five in live and two in test',
     (name) => {
-      const { budgets, takeAll } = claims();
-      expect(takeAll(name, budgets.claim('live', 'noisy', 'secret'))).toEqual([32, 'account']);
-      expect(takeAll(name, budgets.claim('live', 'shop', 'public'))).toEqual([16, 'account']);
-      expect(takeAll(name, budgets.claim('live', 'other', 'public'))).toEqual([6, 'total']);
-      expect(takeAll(name, budgets.claim('live', 'third', 'public'))).toEqual([0, 'total']);
-      // Its public keys are in everybody's page.
-      const [quietPublic, quiet] = [budgets.claim('live', 'shop', 'public'), budgets.claim('live', 'shop', 'secret')];
-      expect(budgets[name].shortage(1, quietPublic)).toBe('total');
-      if (name !== 'connections') expect(takeAll(name, budgets.anonymous.live)).toEqual([8, 'anonymous']);
-      expect(takeAll(name, quiet)).toEqual([2, 'total']);
-      expect(budgets[name].used).toBe(name === 'connections' ? 56 : 64);
+      expect([leastLeft(name, 'live', one), leastLeft(name, 'test', one)]).toEqual([5, 2]);
     },
   );
 
-  test('one account has 31 of the 32 of test', () => {
-    const { budgets, takeAll } = claims();
-    expect(takeAll('inFlight', budgets.claim('test', 'noisy', 'secret'))).toEqual([31, 'test']);
-    expect(takeAll('inFlight', budgets.claim('test', 'quiet', 'secret'))).toEqual([1, 'test']);
+  test('two such accounts leave one', () => {
+    const two = [...one.filter((each) => each !== 'strangers in test'), 'another account'] as const;
+    expect([leastLeft('inFlight', 'live', two), leastLeft('inFlight', 'test', two)]).toEqual([1, 1]);
   });
 
-  test('what strangers hold of the connections takes nothing from those who hold much', () => {
+  test('an account has its share of what others leave beside an eighth, and a first place in any case', () => {
     const { budgets, takeAll } = claims();
-    const { none } = budgets.anonymous;
+    const taken = Array.from({ length: 7 }, (_, i) => takeAll('inFlight', budgets.claim('live', `a${i}`, 'secret')));
+    expect(taken.slice(0, 5)).toEqual([
+      [32, 'account'],
+      [17, 'account'],
+      [5, 'account'],
+      [1, 'account'],
+      [1, 'account'],
+    ]);
+    expect(taken.reduce((sum, [each]) => sum + each, 0)).toBe(58);
+  });
+
+  test('all public keys together have half of that', () => {
+    const { budgets, noisy, takeAll } = claims();
+    takeAll('inFlight', noisy.live);
+    expect(takeAll('inFlight', budgets.claim('live', 'shop', 'public'))).toEqual([13, 'public']);
+    expect(takeAll('inFlight', budgets.claim('test', 'shop', 'public'))).toEqual([0, 'public']);
+  });
+
+  test('an account has 20 of the 32 of test, and the next one of the rest', () => {
+    const { budgets, noisy, takeAll } = claims();
+    expect(takeAll('inFlight', noisy.test)).toEqual([20, 'account']);
+    expect(takeAll('inFlight', budgets.claim('test', 'shop', 'public'))).toEqual([4, 'public']);
+    expect(takeAll('inFlight', budgets.claim('test', 'quiet', 'secret'))).toEqual([2, 'account']);
+  });
+
+  test('an account has 40 of 64 with its keys of both environments', () => {
+    const { noisy, takeAll } = claims();
+    expect(takeAll('inFlight', noisy.live)).toEqual([32, 'account']);
+    expect(takeAll('inFlight', noisy.test)).toEqual([8, 'account']);
+  });
+
+  test.each([
+    [31, 15],
+    [32, 8],
+  ])('of %i, the second account has %i', (size, second) => {
+    const { budgets, noisy, takeAll } = claims({ size });
+    takeAll('inFlight', noisy.live);
+    expect(takeAll('inFlight', budgets.claim('live', 'other', 'secret'))[0]).toBe(second);
+  });
+
+  test('what strangers hold of the connections takes nothing from accounts', () => {
+    const { budgets, anonymous, noisy, takeAll } = claims();
+    const { none } = anonymous;
     expect(takeAll('connections', none)).toEqual([64, 'total']);
-    const [shop, noisy] = [budgets.claim('live', 'shop', 'public'), budgets.claim('live', 'noisy', 'secret')];
-    for (let i = 0; i < 16; i += 1) {
-      expect(budgets.connections.move(1, none, shop, () => false)).toBeUndefined();
-      expect(budgets.connections.move(1, none, noisy, () => false)).toBeUndefined();
-    }
-  });
-
-  test('an account has 40 of 64 with its keys of both environments, and holds much in one if it does in the other', () => {
-    const { budgets, takeAll } = claims();
-    const [live, inTest] = [budgets.claim('live', 'noisy', 'secret'), budgets.claim('test', 'noisy', 'secret')];
-    expect(takeAll('inFlight', inTest)).toEqual([31, 'test']);
-    expect(takeAll('inFlight', live)).toEqual([9, 'account']);
-    budgets.inFlight.give(9, live);
-    for (const shop of ['one', 'two']) takeAll('inFlight', budgets.claim('live', shop, 'public'));
-    expect(takeAll('inFlight', live)).toEqual([0, 'total']);
-    expect(takeAll('inFlight', budgets.claim('live', 'quiet', 'secret'))).toEqual([2, 'total']);
+    const shop = budgets.claim('live', 'shop', 'public');
+    for (let i = 0; i < 32; i += 1) expect(budgets.connections.move(1, none, noisy.live, () => false)).toBeUndefined();
+    for (let i = 0; i < 13; i += 1) expect(budgets.connections.move(1, none, shop, () => false)).toBeUndefined();
+    expect(budgets.connections.move(1, none, shop, () => false)).toBe('public');
   });
 
   test('an account whose share is all has all', () => {
-    const { budgets, takeAll } = claims(1);
-    expect(takeAll('inFlight', budgets.claim('live', 'only', 'secret'))).toEqual([64, 'total']);
+    const { noisy, takeAll } = claims({ account: 1 });
+    expect(takeAll('inFlight', noisy.live)).toEqual([64, 'total']);
+  });
+
+  test('a changed share counts from the next request on', () => {
+    const { budgets, noisy, takeAll } = claims({ account: 1 });
+    const limits = configOf('http://127.0.0.1:1').limits;
+    budgets.resize({ ...limits, inFlight: 64, account: 0.25 }, true);
+    expect(takeAll('inFlight', noisy.live)).toEqual([16, 'account']);
+    expect(takeAll('inFlight', budgets.claim('live', 'other', 'secret'))).toEqual([16, 'account']);
+    expect(takeAll('inFlight', budgets.claim('live', 'third', 'secret'))).toEqual([10, 'account']);
   });
 });
 
+function permutations<T>(items: readonly T[]): readonly (readonly T[])[] {
+  if (items.length === 0) return [[]];
+  return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first, ...rest]));
+}
+
 test('the busy requests of an account, and stalled ones with public keys, keep no other account out', async () => {
-  const { sidecar, upstream } = await start({ inFlight: 32, account: 0.5 });
-  await openBusy(sidecar, upstream, 16, keys.acme);
+  const { sidecar, upstream } = await start({ inFlight: 64, account: 0.5 });
+  await openBusy(sidecar, upstream, 32, keys.acme);
   for (const key of [keys.globexPublic, shopPublic]) {
     const unfinished = unfinishedVisit.replace(keys.globexPublic, key);
     for (let i = 0; i < 10; i += 1) (await openConnection(sidecar.port)).send(unfinished);
   }
-  await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(27));
+  await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(45));
+  await openBusy(sidecar, upstream, 5, quietKey);
   await expectServed(sidecar, quietKey);
 });

@@ -5,6 +5,7 @@ import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { oneInATurn, TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { startGateway } from '../support/gateway.ts';
 import { listen } from '../support/listen.ts';
 import { limitUsed } from '../support/metrics.ts';
@@ -61,6 +62,20 @@ test('work that is withdrawn does not take a turn from other work', async () => 
   await nextTurn();
   await nextTurn();
   expect(started).toEqual(['first', 'last']);
+});
+
+test('no further work starts in a turn that has taken five milliseconds', async () => {
+  const turns = new TickQueue(8);
+  let turn = 0;
+  const started: number[] = [];
+  const begins = (): number => started.push(turn);
+  const burn = (): void => {
+    begins();
+    for (const before = performance.now(); performance.now() - before < 5;);
+  };
+  for (const work of [burn, burn, begins, begins, burn, begins]) turns.add(() => void work());
+  for (; started.length < 6; turn += 1) await nextTurn();
+  expect(started.map((each) => each - (started[0] ?? 0))).toEqual([0, 1, 2, 2, 2, 3]);
 });
 
 test('after long work nothing of its kind starts for three times as long', async () => {
@@ -145,6 +160,30 @@ describe('requests of one merchant', () => {
     expect(turns).toHaveLength(160);
     expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
   });
+
+  test.each([100, 8_193, 65_536])(
+    'whose bodies of %i bytes end together are worked on a few in a turn',
+    async (length) => {
+      const { sidecar } = await startGateway({ limits: { buffered: 32 * 1_048_576 } });
+      const clients = await openConnections(sidecar, 160);
+      const head = request(
+        'POST /api/s2s/payments HTTP/1.1',
+        'Host: localhost',
+        `Authorization: Bearer ${keys.acme}`,
+        'Content-Type: application/json',
+        `Content-Length: ${length}`,
+      );
+      for (const client of clients) client.send(`${head}"${'x'.repeat(length - 2)}`);
+      await eventually('all but their last bytes are held', async () => {
+        return (await limitUsed(sidecar, 'buffered')) >= 160 * (length - 1);
+      });
+      const turns = turnsOfResponses();
+      for (const client of clients) client.send('"');
+      await Promise.all(clients.map((client) => client.untilText('envelope_required')));
+      expect(turns).toHaveLength(160);
+      expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / (length > 8_192 ? 8 : 16));
+    },
+  );
 
   test('begin at once if there is no room for them to wait', async () => {
     const { sidecar } = await startGateway({ limits: { buffered: 1_000, requestBody: 1_000 } });

@@ -18,6 +18,9 @@ const shortHead = 2_048;
 /** Bytes that are reserved for a body at first. */
 const minCapacity = 1_024;
 
+/** Bytes of a body that takes no longer than a small request. Of longer ones, as many begin in a turn as there is time for. */
+const quickBody = 8_192;
+
 /** The first bytes of a body, or all of it. */
 export interface CollectedBody {
   readonly bytes: Buffer;
@@ -103,7 +106,7 @@ class Collector implements BodySink {
 }
 
 /**
- * See `Collector`. The result is no promise if the body arrived with the head.
+ * See `Collector`. The result is no promise if the body arrived with the head; one that ends later has a turn of its own.
  *
  * @param outlives whether it is used after the caller returns to the event loop. A body that arrived with the head is a view of
  *   what was read from the socket, which the next read overwrites.
@@ -119,13 +122,22 @@ export function collect(
     const bytes = responder.takeWholeBody(outlives);
     return bytes instanceof Refusal ? bytes : { bytes, whole: true };
   }
-  const { exchange, http } = responder;
+  const { exchange, http, reservation } = responder;
   if (exchange.head?.expectsContinue === true) http.sendInformation(100, []);
   responder.setDeadline('request_timeout');
   // The texts of a head keep all of it.
   const held = (http.head?.size ?? 0) - shortHead;
-  if (held > 0 && !responder.reservation.hold(held)) return new Refusal('overloaded');
-  return new Promise((resolve) => http.readBody(new Collector(responder, limit, goOn, resolve)));
+  if (held > 0 && !reservation.hold(held)) return new Refusal('overloaded');
+  const { requests } = reservation.claim.turns;
+  return new Promise((resolve) => {
+    const settle = (result: CollectedBody | Refusal): void => {
+      if (result instanceof Refusal || !result.whole) resolve(result);
+      // Any number of bodies may end in one turn of the event loop.
+      else if (result.bytes.length <= quickBody && requests.tryStart()) resolve(result);
+      else void reservation.wait(requests).then(() => resolve(result));
+    };
+    http.readBody(new Collector(responder, limit, goOn, settle));
+  });
 }
 
 const nothing = Buffer.alloc(0);

@@ -1,41 +1,10 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
+import { indexes, newAmounts, Part, type LimitIndex, type LimitName, type FairShare, type Shortage } from './parts.ts';
 import { queuesByCrowd, Turns, WaitQueue, type Crowd } from './queues.ts';
 
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
-
-/** The limits that are shared by all requests. */
-export type LimitName = 'connections' | 'inFlight' | 'buffered';
-
-/** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
-export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
-
-/** An amount of each limit, by its index: requests would pay for names. */
-type Amounts = [number, number, number];
-const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
-
-/** A part of the budgets that some requests share. */
-export class Part {
-  /** Why it is exhausted. */
-  readonly shortage: Shortage;
-  /** How much of each budget they may use together; the configuration may change it. */
-  readonly quotas: Readonly<Amounts>;
-  /** How much of it is only for accounts that hold little. */
-  readonly reserved: Readonly<Amounts>;
-  readonly used: Amounts = [0, 0, 0];
-
-  constructor(shortage: Shortage, quotas: Readonly<Amounts>, reserved: Readonly<Amounts> = newAmounts()) {
-    this.shortage = shortage;
-    this.quotas = quotas;
-    this.reserved = reserved;
-  }
-}
-
-const newAmounts = (): Amounts => [0, 0, 0];
-
-/** Of a part, this much is little for an account. */
-const little = 1 / 32;
 
 /** Whom an amount is billed to. */
 export interface Claim {
@@ -45,18 +14,19 @@ export interface Claim {
   readonly turns: Turns;
   /** All of them must have it. */
   readonly parts: readonly Part[];
-  /** What secret keys of its account use in both environments; undefined for other requests. */
-  readonly own?: Part;
   /** What requests that wait must have besides: they leave room for the incomplete heads of those whose key is not known yet. */
   readonly waiting?: Claim;
 }
+
+/** The share of strangers. */
+const strangers = 1 / 8;
 
 /** How many connections may be closed for one amount. */
 const maxEvictions = 8;
 
 /** A resource shared by all requests. */
 class Budget {
-  readonly #limit: 0 | 1 | 2;
+  readonly #limit: LimitIndex;
   readonly #total: Part;
 
   constructor(name: LimitName, total: Part) {
@@ -109,19 +79,8 @@ class Budget {
   }
 
   #shortPart(amount: number, claim: Claim): Part | undefined {
-    const limit = this.#limit;
-    for (const part of claim.parts) {
-      const used = part.used[limit] + amount;
-      const quota = part.quotas[limit];
-      if (used > quota) return part;
-      if (used > quota - part.reserved[limit] && this.#isMuch(amount, claim, quota)) return part;
-    }
+    for (const part of claim.parts) if (!part.has(amount, this.#limit)) return part;
     return undefined;
-  }
-
-  /** Whether a claim is none of those that the rest of this quota is for. Public keys are in everybody's page; strangers have a part of their own. */
-  #isMuch(amount: number, { tier, own }: Claim, quota: number): boolean {
-    return tier === 'public' || (own !== undefined && own.used[this.#limit] + amount > quota * little);
   }
 
   #add(amount: number, claim: Claim): void {
@@ -132,6 +91,8 @@ class Budget {
 /** The claims of one account in one environment. */
 interface AccountClaims {
   readonly account: Part;
+  /** What its secret keys use, in both environments. */
+  readonly own: Part;
   readonly public: Claim;
   readonly secret: Claim;
 }
@@ -145,24 +106,34 @@ export class Budgets {
     total: newAmounts(),
     anonymous: newAmounts(),
     anonymousWaiting: newAmounts(),
+    anonymousTest: newAmounts(),
     public: newAmounts(),
     test: newAmounts(),
     testPublic: newAmounts(),
     account: newAmounts(),
     accountPublic: newAmounts(),
-    own: newAmounts(),
   };
-  /** The shares of one account and of all public keys may add up to the whole, and an account may take all of test: others need some, too. */
-  readonly #reserved = { keys: newAmounts(), test: newAmounts() };
+  /** With its secret keys of both environments, an account has an eighth more than in one: two halves would be all. */
+  #accountShare = 0;
   readonly #total = new Part('total', this.#quotas.total);
   /** All with a valid key: what strangers hold is bounded, or gives way, and must not count against the others. */
-  readonly #keys = new Part('total', this.#quotas.total, this.#reserved.keys);
+  readonly #keys = new Part('total', this.#quotas.total);
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
-  readonly #public = new Part('public', this.#quotas.public);
-  readonly #test = new Part('test', this.#quotas.test, this.#reserved.test);
+  readonly #anonymousTest = new Part('anonymous', this.#quotas.anonymousTest);
+  readonly #public = new Part(
+    'public',
+    this.#quotas.public,
+    this.#amongKeys(() => 1 / 2),
+  );
+  readonly #test = new Part('test', this.#quotas.test);
+  readonly #testKeys = new Part('test', this.#quotas.test);
   /** The public keys of test must not keep out its secret ones. */
-  readonly #testPublic = new Part('public', this.#quotas.testPublic);
+  readonly #testPublic = new Part(
+    'public',
+    this.#quotas.testPublic,
+    this.#inTest(() => 1 / 2),
+  );
   readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
 
   readonly connections = new Budget('connections', this.#total);
@@ -186,7 +157,7 @@ export class Budgets {
       const waiting = { ...claim, parts: [this.#anonymousWaiting] };
       return { ...claim, parts: [this.#total, this.#anonymous, ...more], waiting };
     };
-    this.anonymous = { none: anonymous(), live: anonymous(), test: anonymous(this.#test) };
+    this.anonymous = { none: anonymous(), live: anonymous(), test: anonymous(this.#test, this.#anonymousTest) };
     this.resize(limits, servesBoth);
     // Not at the end of each request: an entry for each request would promote them all to the old generation.
     this.#sweep = setInterval(() => this.#forgetIdle(), sweepInterval).unref();
@@ -200,24 +171,19 @@ export class Budgets {
       this.#quotas.total[limit] = size;
       this.#quotas.anonymous[limit] = part(anonymous);
       this.#quotas.anonymousWaiting[limit] = Math.floor((part(anonymous) * 3) / 4);
+      this.#quotas.anonymousTest[limit] = part(servesBoth ? anonymous / 2 : anonymous);
       this.#quotas.public[limit] = part(1 / 2);
       this.#quotas.test[limit] = part(servesBoth ? 1 / 2 : 1);
       this.#quotas.testPublic[limit] = part(servesBoth ? 1 / 4 : 1 / 2);
       this.#quotas.account[limit] = part(account);
       this.#quotas.accountPublic[limit] = part(account / 2);
-      // With its keys of both environments, an account has an eighth more: two halves would be all.
-      const share = Math.floor(size * little);
-      this.#quotas.own[limit] = share === 0 ? size : Math.min(size, this.#quotas.account[limit] + 4 * share);
-      // Beside the eighth of strangers. An account may have what is configured, and one body must always fit.
-      this.#reserved.keys[limit] = Math.max(0, Math.min(5 * share, size - this.#quotas.account[limit], size - min));
-      const test = servesBoth ? this.#quotas.test[limit] : 0;
-      this.#reserved.test[limit] = Math.max(0, Math.min(Math.floor(test * little), test - min));
     };
+    this.#accountShare = Math.min(1, account + 1 / 8);
     // A connection without a known key can be evicted, so that anonymous ones may use all that nobody else needs.
     divide('connections', connections, 1, 1);
-    divide('inFlight', inFlight, 1, 1 / 8);
+    divide('inFlight', inFlight, 1, strangers);
     // At least enough for one body.
-    divide('buffered', buffered, requestBody, 1 / 8);
+    divide('buffered', buffered, requestBody, strangers);
     this.#startWaiting();
   }
 
@@ -256,11 +222,15 @@ export class Budgets {
       const account = new Part('account', this.#quotas.account);
       // The public keys of an account must not keep out its secret ones.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
+      const share = (): number => this.#accountShare;
       const own =
-        this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.secret.own ?? new Part('account', this.#quotas.own);
-      const publicParts = isTest ? [this.#public, this.#test, this.#testPublic] : [this.#public];
+        this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??
+        new Part('account', this.#quotas.total, this.#amongKeys(share));
+      const ownInTest = new Part('account', this.#quotas.test, this.#inTest(share));
+      const publicParts = isTest ? [this.#public, this.#test, this.#testKeys, this.#testPublic] : [this.#public];
       claims = {
         account,
+        own,
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
@@ -269,16 +239,23 @@ export class Budgets {
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic],
         },
         secret: {
-          own,
           tier: 'secret',
           crowd: environment,
           turns: new Turns(),
-          parts: [this.#total, this.#keys, ...(isTest ? [this.#test] : []), account, own],
+          parts: [this.#total, this.#keys, ...(isTest ? [this.#test, this.#testKeys, ownInTest] : []), account, own],
         },
       };
       accounts.set(accountId, claims);
     }
     return claims[tier];
+  }
+
+  #amongKeys(share: () => number): FairShare {
+    return { whole: this.#keys, share, fence: strangers };
+  }
+
+  #inTest(share: () => number): FairShare {
+    return { whole: this.#testKeys, share, fence: strangers };
   }
 
   #forgetIdle(): void {

@@ -9,7 +9,8 @@ import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { HeldUp } from './queues.ts';
 import { ReadTurn } from './read-turn.ts';
-import type { Budgets, Claim, Part, Shortage } from './budgets.ts';
+import type { Budgets, Claim } from './budgets.ts';
+import type { Part, Shortage } from './parts.ts';
 import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 

@@ -69,6 +69,9 @@ export class Semaphore {
   }
 }
 
+/** Milliseconds after which no further piece of waiting work starts in a turn of the event loop. */
+const longTurn = 5;
+
 /** Work that rests does so for this many times as long as it took. */
 const restFactor = 3;
 
@@ -139,7 +142,7 @@ export class TickQueue {
       this.#schedule();
       return;
     }
-    while (this.#started < this.#perTick) {
+    while (this.#started < this.#perTick && performance.now() - now < longTurn) {
       const start = this.#waiting.shift();
       if (start === undefined) break;
       this.#started += 1;

@@ -1,5 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
-import type { Budgets, Claim, LimitName, Shortage } from './budgets.ts';
+import type { Budgets, Claim } from './budgets.ts';
+import type { LimitName, Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
 /** What one request has taken of the budgets, and the queue in which it waits. */

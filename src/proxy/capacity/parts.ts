@@ -1,0 +1,58 @@
+/** The limits that are shared by all requests. */
+export type LimitName = 'connections' | 'inFlight' | 'buffered';
+
+/** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
+export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
+
+/** An amount of each limit, by its index: requests would pay for names. */
+export type Amounts = [number, number, number];
+export const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
+export type LimitIndex = (typeof indexes)[LimitName];
+
+export const newAmounts = (): Amounts => [0, 0, 0];
+
+/**
+ * A share of what others leave of a whole. Those who take all they can get leave some to the next one, which gets the same share of that;
+ * with quotas alone, a few would have all. The dynamic threshold of Choudhury and Hahne (1998) for the buffers of a switch.
+ */
+export interface FairShare {
+  readonly whole: Part;
+  /** Between 0 and 1. */
+  readonly share: () => number;
+  /** The share of the whole that is left besides, for those who are not in it. */
+  readonly fence: number;
+}
+
+/** Of a smaller whole, most shares would be less than one. */
+const minWhole = 32;
+
+/** A part of the budgets that some requests share. */
+export class Part {
+  /** Why it is exhausted. */
+  readonly shortage: Shortage;
+  /** How much of each budget they may use together; the configuration may change it. */
+  readonly quotas: Readonly<Amounts>;
+  readonly used: Amounts = [0, 0, 0];
+  readonly #fairShare: FairShare | undefined;
+
+  /** @param fairShare undefined: they may have their quota whatever others hold */
+  constructor(shortage: Shortage, quotas: Readonly<Amounts>, fairShare?: FairShare) {
+    this.shortage = shortage;
+    this.quotas = quotas;
+    this.#fairShare = fairShare;
+  }
+
+  /** Whether they may have so much more. Those who have nothing get what is there: one body must always fit. */
+  has(amount: number, limit: LimitIndex): boolean {
+    const used = this.used[limit];
+    return used + amount <= this.quotas[limit] && (used === 0 || used + amount <= this.#fairQuota(limit));
+  }
+
+  #fairQuota(limit: LimitIndex): number {
+    if (this.#fairShare === undefined) return Infinity;
+    const { whole, share, fence } = this.#fairShare;
+    const size = whole.quotas[limit];
+    const others = whole.used[limit] - this.used[limit];
+    return size < minWhole ? Infinity : share() * (size - others / (1 - fence));
+  }
+}
