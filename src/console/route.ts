@@ -1,8 +1,12 @@
 import { computed, signal } from '@preact/signals';
 
+const signInLink = /^#\/sign-in\/(.+)$/;
+
 /** The fragment of the address, which selects the page. It names accounts, never anything secret. */
 const hash = signal(location.hash);
 addEventListener('hashchange', () => {
+  // A link that signs in, opened in this window: only a page that begins takes its token.
+  if (signInLink.test(location.hash)) location.reload();
   hash.value = location.hash;
 });
 
@@ -10,7 +14,7 @@ const parts = computed(() => hash.value.replace(/^#\/?/, '').split('?'));
 
 /** The token of a link that signs in, as the demo prints it. It is removed from the address and from the history at once. */
 export function takeToken(): string | undefined {
-  const [, token] = /^#\/sign-in\/(.+)$/.exec(location.hash) ?? [];
+  const [, token] = signInLink.exec(location.hash) ?? [];
   if (token === undefined) return undefined;
   history.replaceState(null, '', location.pathname);
   hash.value = '';

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { blockLength, isWholeBlocks } from './aes-cbc.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
+import { MemberReader } from './json/members.ts';
 import { isJson } from './json/json.ts';
 
 export const wrongCredentials =
@@ -71,13 +72,13 @@ const charsetHint =
 /** The mistake if the string, or what it encodes, is a text. */
 function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined {
   const trimmed = text.trim();
-  if (!/^[[{"]/.test(trimmed) || !isJson(Buffer.from(trimmed))) return undefined;
+  const json = Buffer.from(trimmed);
+  if (!/^[[{"]/.test(trimmed) || !isJson(json)) return undefined;
   if (/^\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*\]$/.test(trimmed)) return byteList;
-  const value: unknown = JSON.parse(trimmed);
-  if (typeof value === 'string') {
-    return 'the string is in quotes: it was serialised twice';
-  }
-  const names = typeof value === 'object' && value !== null ? Object.keys(value) : [];
+  if (trimmed.startsWith('"')) return 'the string is in quotes: it was serialised twice';
+  // Not built: thousands of objects of different members would take milliseconds.
+  const names: (string | undefined)[] = [];
+  new MemberReader((name) => names.push(name)).read(json, 0, json.length);
   if (names.join() === 'type,data') return byteList;
   if (names.join() === 'data') return 'an envelope within the envelope: "data" must be the ciphertext alone';
   if (names.includes('iv') && names.includes('value')) {

@@ -257,6 +257,15 @@ describeWithChromium('the console', () => {
     expect(page.url()).not.toContain(operators.viewer.token);
     const stored = 'JSON.stringify([Object.entries(sessionStorage), Object.entries(localStorage)])';
     expect(await page.evaluate(stored)).not.toContain(operators.viewer.token);
+    // Also in a window that shows the console already, of another operator.
+    await page.evaluate(`location.hash = '#/sign-in/${operators.admin.token}'`);
+    await page.getByText(/, admin/).waitFor();
+    expect(page.url()).not.toContain(operators.admin.token);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Token').waitFor();
+    await page.evaluate(`location.hash = '#/sign-in/${operators.viewer.token}'`);
+    await page.getByText('vera, viewer').waitFor();
+    expect(page.url()).not.toContain(operators.viewer.token);
   });
 
   test('signs a window out that nobody has used for thirty minutes, although it keeps itself up to date', async () => {

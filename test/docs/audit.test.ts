@@ -137,6 +137,10 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
         removed: trail.toSpliced(3, 1),
         // Near the beginning, because the shell needs some processes for each event.
         'not signed': trail.with(20, (trail[20] ?? '').replace(/,"sig":"[^"]*"/, '')),
+        'followed by members': trail.with(20, `${(trail[20] ?? '').slice(0, -1)},"actor":"token:mallory"}`),
+        'ended by a member': [...trail.slice(0, 20), `${(trail[20] ?? '').slice(0, -1)},"actor":"token:mallory"}`, ''],
+        'with a NUL byte': trail.with(20, (trail[20] ?? '').replace('}', '\0}')),
+        'with a return': [...trail.slice(0, 20), `${trail[20] ?? ''}\r`, ''],
         'signed by another key, which names this one': [...forgedBy(trail.slice(0, 20), genuine), ''],
       };
       for (const [what, forged] of Object.entries(forgeries)) {

@@ -2,6 +2,7 @@ import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { EnableOptions } from '../changes.ts';
 import type { MasterKey } from '../master-key.ts';
+import type { ChangeRequest } from '../operations.ts';
 import { createOperationsClient, type OperationCall } from '../operations-rpc.ts';
 import type { AppendedEvent, Hints } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
@@ -47,6 +48,36 @@ function isUrgent({ name, arguments: [, first, option] }: OperationCall): boolea
   return name === 'revokeKey' || name === 'disableEncryption';
 }
 
+/** Whether it takes away what a leaked key can do, or tells whether that is in force. With many accounts others take a second each. */
+function goesFirst({ name }: OperationCall): boolean {
+  return name === 'revokeKey' || name === 'setActive' || name === 'stored';
+}
+
+/** Operations that wait, by their owners. However many one asks for, others wait for one of them. */
+class OwnerTurns {
+  /** First whose turn it is. */
+  readonly #waiting = new Map<string, (() => void)[]>();
+
+  add(owner: string, start: () => void): void {
+    this.#waiting.set(owner, [...(this.#waiting.get(owner) ?? []), start]);
+  }
+
+  shift(): (() => void) | undefined {
+    const [next] = this.#waiting;
+    if (next === undefined) return undefined;
+    const [owner, [start, ...others]] = next;
+    this.#waiting.delete(owner);
+    if (others.length > 0) this.#waiting.set(owner, others);
+    return start;
+  }
+}
+
+/** Who asks for an operation, as far as it says so; otherwise the account that is read. */
+function ownerOf({ arguments: asked }: OperationCall): string {
+  const request = asked.find((each) => typeof each === 'object' && each !== null && 'actor' in each);
+  return request === undefined ? String(asked[0]) : String((request as ChangeRequest).actor);
+}
+
 /**
  * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second: urgent
  * ones on a thread of their own, each thread one at a time.
@@ -71,8 +102,11 @@ export class OperationsThreads {
 class OperationsThread {
   readonly #options: OperationsThreadOptions;
   readonly #isUrgent: boolean;
-  /** Settles when the previous operation is over. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #first = new OwnerTurns();
+  readonly #others = new OwnerTurns();
+  #isBusy = false;
+  /** Settles when all operations are over. */
+  #over: Promise<unknown> = Promise.resolve();
   #thread: Thread<OperationRequest, OperationReply> | undefined;
   #idle: NodeJS.Timeout | undefined;
 
@@ -81,21 +115,25 @@ class OperationsThread {
     this.#isUrgent = isUrgent;
   }
 
-  carryOut(call: OperationCall): Promise<unknown> {
-    return this.#inTurn(() => this.#ask(call));
+  async carryOut(call: OperationCall): Promise<unknown> {
+    const turn = Promise.withResolvers<void>();
+    (goesFirst(call) ? this.#first : this.#others).add(ownerOf(call), turn.resolve);
+    const result = turn.promise.then(() => this.#ask(call)).finally(() => this.#startNext());
+    this.#over = Promise.allSettled([this.#over, result]).then(() => {});
+    if (!this.#isBusy) this.#startNext();
+    return result;
   }
 
   async close(): Promise<void> {
-    await this.#inTurn(async () => {
-      clearTimeout(this.#idle);
-      await this.#thread?.end();
-    });
+    await this.#over;
+    clearTimeout(this.#idle);
+    await this.#thread?.end();
   }
 
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work);
-    this.#turn = result.catch(() => {});
-    return result;
+  #startNext(): void {
+    const start = this.#first.shift() ?? this.#others.shift();
+    this.#isBusy = start !== undefined;
+    start?.();
   }
 
   async #ask(call: OperationCall): Promise<unknown> {

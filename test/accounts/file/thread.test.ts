@@ -49,6 +49,29 @@ test('operations run one at a time, in the order of the calls', async () => {
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8').match(/(?<=id: )\w+/g)).toEqual(['a', ...ids]);
 });
 
+test('however many operations one operator has waiting, others wait for one of them', async () => {
+  const order: string[] = [];
+  const operations = operationsOn(new Folder({ 'accounts.yaml': one }), ({ actor, account }) =>
+    order.push(`${actor} ${account}`),
+  );
+  const add = (actor: string, ...ids: readonly string[]) => ids.map((id) => operations.add(id, id, { actor }));
+  await Promise.all([...add('eve', 'e1', 'e2', 'e3', 'e4'), ...add('ana', 'a1', 'a2'), ...add('bob', 'b1')]);
+  expect(order).toEqual(['eve e1', 'eve e2', 'ana a1', 'bob b1', 'eve e3', 'ana a2', 'eve e4']);
+});
+
+test('a revocation goes before other urgent operations', async () => {
+  const key = { id: 'k', prefix: 'sk_test_', sha256: '0'.repeat(64), createdAt: '2026-11-01' };
+  const order: string[] = [];
+  const operations = operationsOn(
+    new Folder({ 'accounts.yaml': `accounts:\n  - { id: a, name: A, keys: [${JSON.stringify(key)}] }\n` }),
+    ({ action, actor }) => order.push(`${actor} ${action}`),
+  );
+  const enable = (actor: string) =>
+    operations.enableEncryption('a', 'test', { encoding: undefined, grace: undefined, replace: true }, { actor });
+  await Promise.all([enable('eve'), enable('bob'), operations.revokeKey('a', 'k', { actor: 'eve' })]);
+  expect(order).toEqual(['eve encryption_enabled', 'eve key_revoked', 'bob encryption_enabled']);
+});
+
 test('an operation that ends the thread rejects, and the next one starts a new thread', async () => {
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
   const broken = operations.eventsPage(1, null as never);
