@@ -63,11 +63,10 @@ export interface Store {
   ): Promise<ChangeResult<T>>;
 
   /**
-   * Replaces every account with the result of `rewrite`, for a new master key, and none if one of them cannot be rewritten.
-   * In a database a few at a time, between other changes: an interrupted one is run again. `rewrite` may be called several
-   * times for an account. The event gets the number of changed accounts as `accounts`. Yields what is stored.
+   * Replaces every account with the result of `rewrite`, which may be called several times for it, and none if one cannot be rewritten. In a
+   * database a few at a time: an interrupted change is run again. Yields what is stored, each with an event that has the number as `accounts`.
    */
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
+  changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
 
   /**
    * The audit trail, newest first; with `after` in the order of writing. Memory stays bounded.
@@ -162,9 +161,10 @@ export type ChangeResult<T> =
   | { readonly outcome: 'changed'; readonly result: T; readonly appended: readonly AppendedEvent[] }
   | { readonly outcome: 'repeated'; readonly receipt: string };
 
-/** A part of a change of all accounts. */
+export type RewriteAccount = (account: StoredAccount) => StoredAccount;
+
+/** A part of a change of all accounts, and the number of those that changed. */
 export interface RewriteResult {
-  /** The number of changed accounts. */
   readonly accounts: number;
   readonly appended: readonly AppendedEvent[];
 }

@@ -522,7 +522,7 @@ describe('those who take all they can get leave some to others:', () => {
 
 function permutations<T>(items: readonly T[]): readonly (readonly T[])[] {
   if (items.length === 0) return [[]];
-  return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first, ...rest]));
+  return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first].concat(rest)));
 }
 
 test('the busy requests of an account, and stalled ones with public keys, keep no other account out', async () => {

@@ -29,6 +29,7 @@ import type {
   Hints,
   IdempotencyKey,
   RecordedEvent,
+  RewriteAccount,
   RewriteResult,
   Selection,
   Store,
@@ -110,10 +111,7 @@ export class FileStore implements Store {
     return result.outcome === 'repeated' ? result : { ...result, appended };
   }
 
-  async *changeAll(
-    rewrite: (account: StoredAccount) => StoredAccount,
-    event: AuditEvent,
-  ): AsyncIterable<RewriteResult> {
+  async *changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
     const { result: accounts, appended } = await this.#rewrite(false, (read) => {
       const different = read.accounts
         .map((account) => [account, rewrite(account)] as const)

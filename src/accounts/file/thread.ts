@@ -75,7 +75,7 @@ class OwnerTurns {
 /** Who asks for an operation, as far as it says so; otherwise the account that is read. */
 function ownerOf({ arguments: asked }: OperationCall): string {
   const request = asked.find((each) => typeof each === 'object' && each !== null && 'actor' in each);
-  return request === undefined ? String(asked[0]) : String((request as ChangeRequest).actor);
+  return request === undefined ? String(asked[0]) : (request as ChangeRequest).actor;
 }
 
 /**
@@ -105,8 +105,8 @@ class OperationsThread {
   readonly #first = new OwnerTurns();
   readonly #others = new OwnerTurns();
   #isBusy = false;
-  /** Settles when all operations are over. */
-  #over: Promise<unknown> = Promise.resolve();
+  /** The operations that are not over. */
+  readonly #pending = new Set<Promise<unknown>>();
   #thread: Thread<OperationRequest, OperationReply> | undefined;
   #idle: NodeJS.Timeout | undefined;
 
@@ -118,14 +118,19 @@ class OperationsThread {
   async carryOut(call: OperationCall): Promise<unknown> {
     const turn = Promise.withResolvers<void>();
     (goesFirst(call) ? this.#first : this.#others).add(ownerOf(call), turn.resolve);
-    const result = turn.promise.then(() => this.#ask(call)).finally(() => this.#startNext());
-    this.#over = Promise.allSettled([this.#over, result]).then(() => {});
+    const result = turn.promise
+      .then(() => this.#ask(call))
+      .finally(() => {
+        this.#pending.delete(result);
+        this.#startNext();
+      });
+    this.#pending.add(result);
     if (!this.#isBusy) this.#startNext();
     return result;
   }
 
   async close(): Promise<void> {
-    await this.#over;
+    await Promise.allSettled(this.#pending);
     clearTimeout(this.#idle);
     await this.#thread?.end();
   }

@@ -15,6 +15,7 @@ import type {
   Hints,
   IdempotencyKey,
   RecordedEvent,
+  RewriteAccount,
   RewriteResult,
   Selection,
   Store,
@@ -133,10 +134,7 @@ export class PostgresStore implements Store {
     return changed;
   }
 
-  async *changeAll(
-    rewrite: (account: StoredAccount) => StoredAccount,
-    event: AuditEvent,
-  ): AsyncIterable<RewriteResult> {
+  async *changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
     // Before anything is written, so that an account that cannot be rewritten changes nothing.
     for await (const account of this.list()) rewrite(account);
     let isRecorded = false;
@@ -175,11 +173,7 @@ export class PostgresStore implements Store {
   }
 
   /** Rewrites a few accounts as they are now, with an event that has the number of changed ones. */
-  #rewrite(
-    ids: readonly string[],
-    rewrite: (account: StoredAccount) => StoredAccount,
-    event: AuditEvent,
-  ): Promise<RewriteResult> {
+  #rewrite(ids: readonly string[], rewrite: RewriteAccount, event: AuditEvent): Promise<RewriteResult> {
     return this.#transaction<RewriteResult>('bulk', {
       run: async (run) => {
         const { existing, versions } = await lockAccounts(run, ids);
@@ -209,7 +203,7 @@ export class PostgresStore implements Store {
   }
 }
 
-function isChangedBy(rewrite: (account: StoredAccount) => StoredAccount, account: StoredAccount): boolean {
+function isChangedBy(rewrite: RewriteAccount, account: StoredAccount): boolean {
   return !isDeepStrictEqual(rewrite(account), account);
 }
 
