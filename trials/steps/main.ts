@@ -51,6 +51,9 @@ const hints = {
   'white space': Buffer.alloc(testBody, ' '),
   'a string': Buffer.from(JSON.stringify('"'.repeat(testBody / 2 - 2))),
 };
+/** Objects of different members, which would be costly to build. */
+const objects = Array.from({ length: testBody / 17 }, (_, i) => `{\\"${(i + 46_656).toString(36)}\\":0},`).join('');
+const jsonInData = Buffer.from(`{"data":"[${objects}0]"}`);
 const encryptedText = randomBytes(testBody / 2 - 32).toString('hex');
 /** Looks like JSON at every place, and is none. */
 const sealedBrackets = createCodec(credentials, 'base64').seal(Buffer.alloc((testBody * 3) / 4 - 48, '['));
@@ -90,6 +93,7 @@ const steps: readonly (readonly [name: string, bytes: number, work: () => unknow
         () => hintForBody(body, isJson(body) ? 'envelope_required' : 'envelope_malformed', codec),
       ] as const,
   ),
+  ['hint: JSON in `data`', jsonInData.length, () => hintForBody(jsonInData, 'decryption_failed', codec)],
   ['aes-encrypt', document.length, () => isJson(document) && codec.seal(atOnce(minifyJson(document)))],
   [
     'aes-decrypt',
