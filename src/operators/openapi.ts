@@ -10,7 +10,7 @@ const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'A repeated request with the same key creates nothing. Its response has the same object without the secret, ' +
+    'A repeated request with the same key creates nothing. Its response has the same object, as it was then, without the secret, ' +
     'and `secret_shown: false`.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7E]*$' },
 };

@@ -39,6 +39,9 @@ function chained(events: readonly (readonly [object, KeyObject])[]): string[] {
   });
 }
 
+/** Of the last digit of 64 bytes in base64, two bits count. */
+const otherDigit = (digit: string): string => String.fromCodePoint((digit.codePointAt(0) ?? 0) + 1);
+
 /** A trail that another key has signed anew, and that names the genuine key at its end. */
 function forgedBy(trail: readonly string[], genuine: KeyObject): readonly string[] {
   const key = newKey();
@@ -139,6 +142,8 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
         'not signed': trail.with(20, (trail[20] ?? '').replace(/,"sig":"[^"]*"/, '')),
         'followed by members': trail.with(20, `${(trail[20] ?? '').slice(0, -1)},"actor":"token:mallory"}`),
         'ended by a member': [...trail.slice(0, 20), `${(trail[20] ?? '').slice(0, -1)},"actor":"token:mallory"}`, ''],
+        'another text of its signature': [...trail.slice(0, 20), (trail[20] ?? '').replace(/.(?===)/, otherDigit), ''],
+        'more behind its signature': [...trail.slice(0, 20), (trail[20] ?? '').replace('=="', '==AAAA"'), ''],
         'with a NUL byte': trail.with(20, (trail[20] ?? '').replace('}', '\0}')),
         'with a return': [...trail.slice(0, 20), `${trail[20] ?? ''}\r`, ''],
         'signed by another key, which names this one': [...forgedBy(trail.slice(0, 20), genuine), ''],
