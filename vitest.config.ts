@@ -44,7 +44,7 @@ export default defineConfig({
     // More workers than cores, because tests mostly wait: with as many, two cores idle for two fifths of the time.
     maxWorkers: Math.ceil(1.5 * availableParallelism()),
     // Long enough for a busy machine; no test waits for it to pass.
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 30_000,
     // The default, a second, is too short on a busy machine.
     expect: { poll: { timeout: 20_000 } },

@@ -33,6 +33,7 @@ const layers: readonly (readonly string[])[] = [
     'cryptography.ts',
     'errors.ts',
     'http.ts',
+    'fair-queue.ts',
     'linked-list.ts',
     'package-file.ts',
     'own-text.ts',

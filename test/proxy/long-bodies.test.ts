@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { sliceLength } from '../../src/slices.ts';
 import { LongBodies } from '../../src/proxy/body/read.ts';
-import type { Budgets } from '../../src/proxy/capacity/budgets.ts';
+import type { Budgets, Claim } from '../../src/proxy/capacity/budgets.ts';
 import { Turns, type Crowd } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { settle } from '../support/turns.ts';
@@ -52,6 +52,22 @@ describe('bodies that take several slices', () => {
     first.finish();
     await settle();
     expect(order).toEqual(['first', 'second']);
+  });
+
+  test('of one account, however many, wait for one of another at a time', async () => {
+    const bodies = new LongBodies();
+    const order: string[] = [];
+    const first = pending();
+    const [noisy, quiet] = [requestOf('live').claim, requestOf('live').claim];
+    const enter = (name: string, claim: Claim, work: () => void = () => {}): void => {
+      void bodies.run(new Reservation({} as Budgets, claim), long, () => (order.push(name), work()));
+    };
+    enter('noisy', noisy, first.work);
+    for (let i = 0; i < 3; i += 1) enter('noisy', noisy);
+    for (let i = 0; i < 2; i += 1) enter('quiet', quiet);
+    first.finish();
+    await settle();
+    expect(order).toEqual(['noisy', 'noisy', 'quiet', 'noisy', 'quiet', 'noisy']);
   });
 
   test('are left out if their request ends before their turn', async () => {

@@ -127,7 +127,7 @@ test('ever newer connections keep none from being read', async () => {
 });
 
 test('where four break a batch, it goes on behind three', async () => {
-  const { at, readNow } = start(200, new Turns(undefined, true));
+  const { at, readNow } = start(200, new Turns(true));
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));
   for (const number of [10, 11, 12]) at(number).offend();
@@ -139,7 +139,7 @@ test.each([
   ['strangers', true],
   ['merchants', false],
 ])('the small pieces of %s that took long have the next ones wait: %s', async (_whose, areStrangers) => {
-  const turns = new Turns(undefined, areStrangers);
+  const turns = new Turns(areStrangers);
   const duration = 50;
   const reads: number[] = [];
   for (let i = 0; i < 2; i += 1) {

@@ -520,6 +520,18 @@ describe('those who take all they can get leave some to others:', () => {
   });
 });
 
+test('clients with public keys of many shops are read in one queue if they send many small pieces, those with secret keys in one of their account', () => {
+  const budgets = new Budgets(configOf('http://127.0.0.1:1').limits, true);
+  onTestFinished(() => budgets.stop());
+  const queues = (tier: 'public' | 'secret', ...ids: readonly string[]) =>
+    new Set(ids.map((id) => budgets.claim('live', id, tier).turns.smallPieces)).size;
+  expect([queues('public', 'a', 'b', 'c'), queues('secret', 'a', 'b', 'c')]).toEqual([1, 3]);
+  expect(budgets.claim('live', 'a', 'public').turns.bytes).toBe(budgets.claim('live', 'b', 'public').turns.bytes);
+  expect(budgets.claim('live', 'a', 'public').turns.readers).not.toBe(
+    budgets.claim('live', 'b', 'public').turns.readers,
+  );
+});
+
 function permutations<T>(items: readonly T[]): readonly (readonly T[])[] {
   if (items.length === 0) return [[]];
   return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first].concat(rest)));

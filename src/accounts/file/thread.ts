@@ -1,3 +1,4 @@
+import { FairQueue } from '../../fair-queue.ts';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { EnableOptions } from '../changes.ts';
@@ -53,25 +54,6 @@ function goesFirst({ name }: OperationCall): boolean {
   return name === 'revokeKey' || name === 'setActive' || name === 'stored';
 }
 
-/** Operations that wait, by their owners. However many one asks for, others wait for one of them. */
-class OwnerTurns {
-  /** First whose turn it is. */
-  readonly #waiting = new Map<string, (() => void)[]>();
-
-  add(owner: string, start: () => void): void {
-    this.#waiting.set(owner, [...(this.#waiting.get(owner) ?? []), start]);
-  }
-
-  shift(): (() => void) | undefined {
-    const [next] = this.#waiting;
-    if (next === undefined) return undefined;
-    const [owner, [start, ...others]] = next;
-    this.#waiting.delete(owner);
-    if (others.length > 0) this.#waiting.set(owner, others);
-    return start;
-  }
-}
-
 /** Who asks for an operation, as far as it says so; otherwise the account that is read. */
 function ownerOf({ arguments: asked }: OperationCall): string {
   const request = asked.find((each) => typeof each === 'object' && each !== null && 'actor' in each);
@@ -102,8 +84,8 @@ export class OperationsThreads {
 class OperationsThread {
   readonly #options: OperationsThreadOptions;
   readonly #isUrgent: boolean;
-  readonly #first = new OwnerTurns();
-  readonly #others = new OwnerTurns();
+  readonly #first = new FairQueue<string>();
+  readonly #others = new FairQueue<string>();
   #isBusy = false;
   /** The operations that are not over. */
   readonly #pending = new Set<Promise<unknown>>();

@@ -1,9 +1,11 @@
+import { FairQueue } from '../../fair-queue.ts';
 import { sliceLength } from '../../slices.ts';
 import { Refusal } from '../../errors.ts';
 import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts';
 import { continueWith } from '../../promises.ts';
 import type { RequestHead } from '../admit/head.ts';
-import { queuesByCrowd, Semaphore, WaitQueue, type Crowd } from '../capacity/queues.ts';
+import type { Claim } from '../capacity/budgets.ts';
+import { Semaphore, queuesByCrowd, type Crowd } from '../capacity/queues.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import type { Responder } from '../respond/responder.ts';
 
@@ -164,10 +166,10 @@ export function readBody(
 
 /**
  * Long bodies are checked and opened a few at a time, because each takes memory beside its bytes, and their slices add up in a turn of
- * the event loop: one with a secret key in live, one in test, and one of all others, of live first.
+ * the event loop: one with a secret key in live, one in test, and one of all others, of live first. Accounts take turns.
  */
 export class LongBodies {
-  readonly #queues = queuesByCrowd(() => new WaitQueue());
+  readonly #queues = queuesByCrowd(() => new FairQueue<Claim>());
   readonly #semaphores: Readonly<Record<Crowd, Semaphore>>;
 
   constructor() {
@@ -191,7 +193,9 @@ export class LongBodies {
   run<T>(reservation: Reservation, body: Buffer, work: (body: Buffer) => T | Promise<T>): T | Promise<T> {
     // Among them each body that arrived with its head: those are views of what was read, which is shorter than a slice.
     if (body.length <= sliceLength) return work(body);
-    const { crowd } = reservation.claim;
-    return this.#semaphores[crowd].run(1, this.#queues[crowd], reservation, () => work(body));
+    const { claim } = reservation;
+    const queue = this.#queues[claim.crowd];
+    const turns = { add: (start: () => void) => queue.add(claim, start) };
+    return this.#semaphores[claim.crowd].run(1, turns, reservation, () => work(body));
   }
 }

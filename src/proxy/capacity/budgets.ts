@@ -145,7 +145,7 @@ export class Budgets {
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
   /** The requests that wait for a place in flight; each must take it when it starts. Live ones do not wait behind test ones. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
-  readonly #turns = queuesByCrowd((crowd) => new Turns(undefined, crowd === 'anonymous'));
+  readonly #turns = queuesByCrowd((crowd) => new Turns(crowd === 'anonymous'));
   #isStarting = false;
   readonly #sweep: NodeJS.Timeout;
 
@@ -234,8 +234,8 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          // Their requests take turns with those of all public keys, their reading only with the account's.
-          turns: new Turns(this.#turns[`${environment}Public`].requests),
+          // Anyone has the public keys of many shops. Only those who have sent nothing wait for none but their account's.
+          turns: new Turns(false, this.#turns[`${environment}Public`]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic],
         },
         secret: {

@@ -48,21 +48,22 @@ export interface Waiter {
 
 /** Limits the work that goes on at a time. Work that ends hands its place to that which waits, in the first queue that is not empty. */
 export class Semaphore {
-  readonly #queues: readonly WaitQueue[];
+  readonly #queues: readonly Pick<WaitQueue, 'shift'>[];
   #pending = 0;
 
-  constructor(...queues: readonly WaitQueue[]) {
+  constructor(...queues: readonly Pick<WaitQueue, 'shift'>[]) {
     this.#queues = queues;
   }
 
   /** Runs `work`: at once if fewer than `limit` pieces go on, otherwise after a wait in `queue`, one of this semaphore's. */
-  async run<T>(limit: number, queue: WaitQueue, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
+  async run<T>(limit: number, queue: Pick<WaitQueue, 'add'>, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
     if (this.#pending < limit) this.#pending += 1;
     else await waiter.wait(queue);
     try {
       return await work();
     } finally {
-      const next = this.#queues.find(({ length }) => length > 0)?.shift();
+      let next: (() => void) | undefined;
+      for (const each of this.#queues) next ??= each.shift();
       if (next === undefined) this.#pending -= 1;
       else next();
     }
@@ -208,7 +209,7 @@ export class Turns {
   readonly readers = new Set<Reader>();
   /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
   readonly smallPieces: TickQueue;
-  readonly bytes = new TickQueue(4);
+  readonly bytes: TickQueue;
   /** Bodies for the test endpoints with their secret keys. */
   readonly cipherTests = new TickQueue(1);
   readonly heldUp: HeldUp;
@@ -216,11 +217,15 @@ export class Turns {
   readonly heldUpNew: HeldUp;
   #isHoldingUp = false;
 
-  /** @param areStrangers whether they are clients without a key, of which there may be any number */
-  constructor(requests = new TickQueue(startedInTurn), areStrangers = false) {
+  /**
+   * @param areStrangers whether they are clients without a key, of which there may be any number
+   * @param shared       with whom their requests, and those who have sent much, wait together
+   */
+  constructor(areStrangers = false, shared?: Turns) {
     const breaking = areStrangers ? floodsInTurn : 1;
-    this.smallPieces = new TickQueue(1, areStrangers);
-    this.requests = requests;
+    this.requests = shared?.requests ?? new TickQueue(startedInTurn);
+    this.smallPieces = shared?.smallPieces ?? new TickQueue(1, areStrangers);
+    this.bytes = shared?.bytes ?? new TickQueue(4);
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
   }

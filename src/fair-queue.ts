@@ -1,0 +1,26 @@
+/** Work that waits, by its owners, who take turns: however much one has, the others wait for one piece of it at a time. */
+export class FairQueue<Owner> {
+  /** First whose turn it is. */
+  readonly #waiting = new Map<Owner, Set<() => void>>();
+
+  /** @returns a function that withdraws the work */
+  add(owner: Owner, start: () => void): () => void {
+    const own = this.#waiting.get(owner) ?? new Set();
+    own.add(start);
+    this.#waiting.set(owner, own);
+    return () => void own.delete(start);
+  }
+
+  /** Removes the next work, for the caller to start. */
+  shift(): (() => void) | undefined {
+    for (const [owner, own] of this.#waiting) {
+      const [start] = own;
+      this.#waiting.delete(owner);
+      if (start === undefined) continue;
+      own.delete(start);
+      if (own.size > 0) this.#waiting.set(owner, own);
+      return start;
+    }
+    return undefined;
+  }
+}
