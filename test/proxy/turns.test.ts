@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
-import { oneInATurn, TickQueue } from '../../src/proxy/capacity/queues.ts';
+import { oneInATurn, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -65,7 +65,7 @@ test('work that is withdrawn does not take a turn from other work', async () => 
 });
 
 test('no further work starts in a turn that has taken five milliseconds', { timeout: 5_000 }, async () => {
-  const turns = new TickQueue(8);
+  const { requests: turns } = new Turns();
   let turn = 0;
   const started = new Set<number>();
   for (let i = 0; i < 6; i += 1) {

@@ -86,6 +86,7 @@ class OperationsThread {
   readonly #isUrgent: boolean;
   readonly #first = new FairQueue<string>();
   readonly #others = new FairQueue<string>();
+  #wasFirst = false;
   #isBusy = false;
   /** The operations that are not over. */
   readonly #pending = new Set<Promise<unknown>>();
@@ -118,7 +119,10 @@ class OperationsThread {
   }
 
   #startNext(): void {
-    const start = this.#first.shift() ?? this.#others.shift();
+    // Turn about, or those who revoke again and again would keep all others waiting.
+    const first = this.#wasFirst ? undefined : this.#first.shift();
+    this.#wasFirst = first !== undefined;
+    const start = first ?? this.#others.shift() ?? this.#first.shift();
     this.#isBusy = start !== undefined;
     start?.();
   }

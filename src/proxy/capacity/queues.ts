@@ -70,9 +70,6 @@ export class Semaphore {
   }
 }
 
-/** Milliseconds after which no further piece of waiting work starts in a turn of the event loop. */
-const longTurn = 5;
-
 /** Work that rests does so for this many times as long as it took. */
 const restFactor = 3;
 
@@ -86,6 +83,7 @@ export class TickQueue {
   #started = 0;
   #scheduled = false;
   readonly #rests: boolean;
+  readonly #maxTime: number;
   /** When the latest work started, and before when nothing starts, both on `performance.now()`'s scale. */
   #began = 0;
   #restUntil = 0;
@@ -93,10 +91,12 @@ export class TickQueue {
   /**
    * @param perTick pieces of work that start in one turn of the event loop, at most
    * @param rests whether they rest after each turn in which one has started (see `restAfter`)
+   * @param maxTime after so many milliseconds no further piece that waited starts in a turn
    */
-  constructor(perTick: number, rests = false) {
+  constructor(perTick: number, rests = false, maxTime = Infinity) {
     this.#perTick = perTick;
     this.#rests = rests;
+    this.#maxTime = maxTime;
   }
 
   /** Whether a piece of work may start in this turn, because none waits and there is room. If so, it is counted. */
@@ -143,7 +143,7 @@ export class TickQueue {
       this.#schedule();
       return;
     }
-    while (this.#started < this.#perTick && performance.now() - now < longTurn) {
+    while (this.#started < this.#perTick && performance.now() - now < this.#maxTime) {
       const start = this.#waiting.shift();
       if (start === undefined) break;
       this.#started += 1;
@@ -159,6 +159,9 @@ export class TickQueue {
  * exchange, so that a flood of requests without a key at most doubles the time of a turn.
  */
 export const startedInTurn = 8;
+
+/** Milliseconds of a turn after which no further request that waited starts in it: the body of one may take as long. */
+const requestsTime = 5;
 
 /** Connections to an upstream that are read on in a turn, because they have sent much, or many small pieces or chunks. */
 export const readOnInTurn = 1;
@@ -223,7 +226,7 @@ export class Turns {
    */
   constructor(areStrangers = false, shared?: Turns) {
     const breaking = areStrangers ? floodsInTurn : 1;
-    this.requests = shared?.requests ?? new TickQueue(startedInTurn);
+    this.requests = shared?.requests ?? new TickQueue(startedInTurn, false, requestsTime);
     this.smallPieces = shared?.smallPieces ?? new TickQueue(1, areStrangers);
     this.bytes = shared?.bytes ?? new TickQueue(4);
     this.heldUp = new HeldUp(breaking);

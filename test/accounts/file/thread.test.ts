@@ -59,6 +59,21 @@ test('however many operations one operator has waiting, others wait for one of t
   expect(order).toEqual(['eve e1', 'eve e2', 'ana a1', 'bob b1', 'eve e3', 'ana a2', 'eve e4']);
 });
 
+test('revocations, however many, and other urgent operations take turns', async () => {
+  const keys = Array.from({ length: 6 }, (_, i) => {
+    return { id: `k${i}`, prefix: 'sk_test_', sha256: String(i).repeat(64), createdAt: '2026-11-01' };
+  });
+  const order: string[] = [];
+  const operations = operationsOn(
+    new Folder({ 'accounts.yaml': `accounts:\n  - { id: a, name: A, keys: ${JSON.stringify(keys)} }\n` }),
+    ({ action }) => order.push(action),
+  );
+  const options = { encoding: undefined, grace: undefined, replace: true };
+  const revoked = keys.map(({ id }) => operations.revokeKey('a', id, { actor: `token:${id}` }));
+  await Promise.all([...revoked, operations.enableEncryption('a', 'test', options, request)]);
+  expect(order.indexOf('encryption_enabled')).toBeLessThanOrEqual(2);
+});
+
 test('a revocation goes before other urgent operations', async () => {
   const key = { id: 'k', prefix: 'sk_test_', sha256: '0'.repeat(64), createdAt: '2026-11-01' };
   const order: string[] = [];
