@@ -70,6 +70,16 @@ describe('bodies that take several slices', () => {
     expect(order).toEqual(['noisy', 'noisy', 'quiet', 'noisy', 'quiet', 'noisy']);
   });
 
+  test('of up to 256 KiB do not wait for longer ones', async () => {
+    const bodies = new LongBodies();
+    const order: number[] = [];
+    for (const length of [4 * sliceLength + 1, 4 * sliceLength, 4 * sliceLength + 1, 4 * sliceLength]) {
+      void bodies.run(requestOf('live'), Buffer.alloc(length), () => (order.push(length), pending().work()));
+    }
+    await settle();
+    expect(order).toEqual([4 * sliceLength + 1, 4 * sliceLength]);
+  });
+
   test('are left out if their request ends before their turn', async () => {
     const bodies = new LongBodies();
     const [ended, next] = [requestOf('live'), requestOf('live')];

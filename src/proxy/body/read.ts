@@ -164,25 +164,16 @@ export function readBody(
   });
 }
 
+/** Bytes of a body that waits for none of those that take much longer. */
+const mediumBody = 4 * sliceLength;
+
 /**
  * Long bodies are checked and opened a few at a time, because each takes memory beside its bytes, and their slices add up in a turn of
- * the event loop: one with a secret key in live, one in test, and one of all others, of live first. Accounts take turns.
+ * the event loop: a medium one and a longer one each with a secret key in live, in test, and of all others, of live first. Accounts take turns.
  */
 export class LongBodies {
-  readonly #queues = queuesByCrowd(() => new FairQueue<Claim>());
-  readonly #semaphores: Readonly<Record<Crowd, Semaphore>>;
-
-  constructor() {
-    const { live, test, ...others } = this.#queues;
-    const shared = new Semaphore(...Object.values(others));
-    this.#semaphores = {
-      live: new Semaphore(live),
-      test: new Semaphore(test),
-      livePublic: shared,
-      testPublic: shared,
-      anonymous: shared,
-    };
-  }
+  readonly #medium = createPlaces();
+  readonly #longer = createPlaces();
 
   /**
    * Works on a body: at once if it is short, otherwise in its turn.
@@ -194,8 +185,26 @@ export class LongBodies {
     // Among them each body that arrived with its head: those are views of what was read, which is shorter than a slice.
     if (body.length <= sliceLength) return work(body);
     const { claim } = reservation;
-    const queue = this.#queues[claim.crowd];
+    const { semaphore, queue } = (body.length <= mediumBody ? this.#medium : this.#longer)[claim.crowd];
     const turns = { add: (start: () => void) => queue.add(claim, start) };
-    return this.#semaphores[claim.crowd].run(1, turns, reservation, () => work(body));
+    return semaphore.run(1, turns, reservation, () => work(body));
   }
+}
+
+/** Where the bodies of a crowd wait. */
+interface Place {
+  readonly queue: FairQueue<Claim>;
+  readonly semaphore: Semaphore;
+}
+
+function createPlaces(): Readonly<Record<Crowd, Place>> {
+  const { live, test, ...others } = queuesByCrowd(() => new FairQueue<Claim>());
+  const semaphore = new Semaphore(...Object.values(others));
+  return {
+    live: { queue: live, semaphore: new Semaphore(live) },
+    test: { queue: test, semaphore: new Semaphore(test) },
+    livePublic: { queue: others.livePublic, semaphore },
+    testPublic: { queue: others.testPublic, semaphore },
+    anonymous: { queue: others.anonymous, semaphore },
+  };
 }
