@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
-import { indexes, newAmounts, Part, type LimitIndex, type LimitName, type FairShare, type Shortage } from './parts.ts';
+import { indexes, newAmounts, Part, strangersShare, type LimitIndex, type LimitName, type Shortage } from './parts.ts';
 import { queuesByCrowd, Turns, WaitQueue, type Crowd } from './queues.ts';
 
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
@@ -18,8 +18,8 @@ export interface Claim {
   readonly waiting?: Claim;
 }
 
-/** The share of strangers. */
-const strangers = 1 / 8;
+/** What all public keys together get of what others leave. */
+const publicShare = (): number => 1 / 2;
 
 /** How many connections may be closed for one amount. */
 const maxEvictions = 8;
@@ -121,19 +121,11 @@ export class Budgets {
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
   readonly #anonymousTest = new Part('anonymous', this.#quotas.anonymousTest);
-  readonly #public = new Part(
-    'public',
-    this.#quotas.public,
-    this.#amongKeys(() => 1 / 2),
-  );
+  readonly #public = new Part('public', this.#quotas.public, { whole: this.#keys, share: publicShare });
   readonly #test = new Part('test', this.#quotas.test);
   readonly #testKeys = new Part('test', this.#quotas.test);
   /** The public keys of test must not keep out its secret ones. */
-  readonly #testPublic = new Part(
-    'public',
-    this.#quotas.testPublic,
-    this.#inTest(() => 1 / 2),
-  );
+  readonly #testPublic = new Part('public', this.#quotas.testPublic, { whole: this.#testKeys, share: publicShare });
   readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
 
   readonly connections = new Budget('connections', this.#total);
@@ -181,9 +173,9 @@ export class Budgets {
     this.#accountShare = Math.min(1, account + 1 / 8);
     // A connection without a known key can be evicted, so that anonymous ones may use all that nobody else needs.
     divide('connections', connections, 1, 1);
-    divide('inFlight', inFlight, 1, strangers);
+    divide('inFlight', inFlight, 1, strangersShare);
     // At least enough for one body.
-    divide('buffered', buffered, requestBody, strangers);
+    divide('buffered', buffered, requestBody, strangersShare);
     this.#startWaiting();
   }
 
@@ -225,8 +217,10 @@ export class Budgets {
       const share = (): number => this.#accountShare;
       const own =
         this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??
-        new Part('account', this.#quotas.total, this.#amongKeys(share));
-      const ownInTest = new Part('account', this.#quotas.test, this.#inTest(share));
+        new Part('account', this.#quotas.total, { whole: this.#keys, share });
+      const ownParts = isTest
+        ? [this.#test, this.#testKeys, new Part('account', this.#quotas.test, { whole: this.#testKeys, share })]
+        : [];
       const publicParts = isTest ? [this.#public, this.#test, this.#testKeys, this.#testPublic] : [this.#public];
       claims = {
         account,
@@ -234,7 +228,7 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          // Anyone has the public keys of many shops. Only those who have sent nothing wait for none but their account's.
+          // A stranger can have the public keys of many shops: all who have sent much wait together. Those held up wait with their account's.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic],
         },
@@ -242,20 +236,12 @@ export class Budgets {
           tier: 'secret',
           crowd: environment,
           turns: new Turns(),
-          parts: [this.#total, this.#keys, ...(isTest ? [this.#test, this.#testKeys, ownInTest] : []), account, own],
+          parts: [this.#total, this.#keys, ...ownParts, account, own],
         },
       };
       accounts.set(accountId, claims);
     }
     return claims[tier];
-  }
-
-  #amongKeys(share: () => number): FairShare {
-    return { whole: this.#keys, share, fence: strangers };
-  }
-
-  #inTest(share: () => number): FairShare {
-    return { whole: this.#testKeys, share, fence: strangers };
   }
 
   #forgetIdle(): void {

@@ -19,9 +19,10 @@ export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
-  /** The share of the whole that is left besides, for those who are not in it. */
-  readonly fence: number;
 }
+
+/** The share of strangers, who are in no such whole: it is left besides. */
+export const strangersShare = 1 / 8;
 
 /** Of a smaller whole, most shares would be less than one. */
 const minWhole = 32;
@@ -50,9 +51,9 @@ export class Part {
 
   #fairQuota(limit: LimitIndex): number {
     if (this.#fairShare === undefined) return Infinity;
-    const { whole, share, fence } = this.#fairShare;
+    const { whole, share } = this.#fairShare;
     const size = whole.quotas[limit];
     const others = whole.used[limit] - this.used[limit];
-    return size < minWhole ? Infinity : share() * (size - others / (1 - fence));
+    return size < minWhole ? Infinity : share() * (size - others / (1 - strangersShare));
   }
 }
