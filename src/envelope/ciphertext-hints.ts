@@ -72,8 +72,9 @@ const charsetHint =
 /** The mistake if the string, or what it encodes, is a text. */
 function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined {
   const trimmed = text.trim();
+  if (!/^[[{"]/.test(trimmed)) return undefined;
   const json = Buffer.from(trimmed);
-  if (!/^[[{"]/.test(trimmed) || !isJson(json)) return undefined;
+  if (!isJson(json)) return undefined;
   if (/^\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*\]$/.test(trimmed)) return byteList;
   if (trimmed.startsWith('"')) return 'the string is in quotes: it was serialised twice';
   // Not built: thousands of objects of different members would take milliseconds.
