@@ -49,7 +49,7 @@ function isUrgent({ name, arguments: [, first, option] }: OperationCall): boolea
   return name === 'revokeKey' || name === 'disableEncryption';
 }
 
-/** Whether it takes away what a leaked key can do, or tells whether that is in force. With many accounts others take a second each. */
+/** Whether it may take away what a leaked key can do, or tell whether that is in force. With many accounts others take a second each. */
 function goesFirst({ name }: OperationCall): boolean {
   return name === 'revokeKey' || name === 'setActive' || name === 'stored';
 }
@@ -113,7 +113,8 @@ class OperationsThread {
   }
 
   async close(): Promise<void> {
-    await Promise.allSettled(this.#pending);
+    // Others may be asked for meanwhile.
+    while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
     clearTimeout(this.#idle);
     await this.#thread?.end();
   }

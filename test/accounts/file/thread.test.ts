@@ -11,17 +11,33 @@ const one = 'accounts:\n  - { id: a, name: A }\n';
 const now = Date.parse('2026-11-21T10:00:00Z');
 const request = { actor: 'token:dashboard' };
 
-/** Operations in a thread, which is closed after the test. */
-function operationsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}): RemoteOperations {
-  const thread = new OperationsThreads({
+/** Options of enabling that replace credentials. */
+const replacing = { encoding: undefined, grace: undefined, replace: true };
+
+/** A key as in the file, which differs from others by its number. */
+const keyOf = (number: number) => {
+  return { id: `k${number}`, prefix: 'sk_test_', sha256: String(number).repeat(64), createdAt: '2026-11-01' };
+};
+
+/** A file with an account `a` that has these keys. */
+const withKeys = (...keys: readonly object[]): Folder =>
+  new Folder({ 'accounts.yaml': `accounts:\n  - { id: a, name: A, keys: ${JSON.stringify(keys)} }\n` });
+
+/** Threads that are closed after the test. */
+function threadsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}): OperationsThreads {
+  const threads = new OperationsThreads({
     file: folder.file('accounts.yaml'),
     env: {},
     masterKeys: [],
     clock: () => now,
     audit,
   });
-  onTestFinished(() => thread.close());
-  return thread.operations;
+  onTestFinished(() => threads.close());
+  return threads;
+}
+
+function operationsOn(folder: Folder, audit?: (event: AuditEvent) => void): RemoteOperations {
+  return threadsOn(folder, audit).operations;
 }
 
 test.skipIf(!mayMount)('the thread reports refusals of the file with the same code and message', async () => {
@@ -60,31 +76,30 @@ test('however many operations one operator has waiting, others wait for one of t
 });
 
 test('revocations, however many, and other urgent operations take turns', async () => {
-  const keys = Array.from({ length: 6 }, (_, i) => {
-    return { id: `k${i}`, prefix: 'sk_test_', sha256: String(i).repeat(64), createdAt: '2026-11-01' };
-  });
+  const keys = Array.from({ length: 6 }, (_, i) => keyOf(i));
   const order: string[] = [];
-  const operations = operationsOn(
-    new Folder({ 'accounts.yaml': `accounts:\n  - { id: a, name: A, keys: ${JSON.stringify(keys)} }\n` }),
-    ({ action }) => order.push(action),
-  );
-  const options = { encoding: undefined, grace: undefined, replace: true };
+  const operations = operationsOn(withKeys(...keys), ({ action }) => order.push(action));
   const revoked = keys.map(({ id }) => operations.revokeKey('a', id, { actor: `token:${id}` }));
-  await Promise.all([...revoked, operations.enableEncryption('a', 'test', options, request)]);
+  await Promise.all([...revoked, operations.enableEncryption('a', 'test', replacing, request)]);
   expect(order.indexOf('encryption_enabled')).toBeLessThanOrEqual(2);
 });
 
 test('a revocation goes before other urgent operations', async () => {
-  const key = { id: 'k', prefix: 'sk_test_', sha256: '0'.repeat(64), createdAt: '2026-11-01' };
+  const key = keyOf(0);
   const order: string[] = [];
-  const operations = operationsOn(
-    new Folder({ 'accounts.yaml': `accounts:\n  - { id: a, name: A, keys: [${JSON.stringify(key)}] }\n` }),
-    ({ action, actor }) => order.push(`${actor} ${action}`),
-  );
-  const enable = (actor: string) =>
-    operations.enableEncryption('a', 'test', { encoding: undefined, grace: undefined, replace: true }, { actor });
-  await Promise.all([enable('eve'), enable('bob'), operations.revokeKey('a', 'k', { actor: 'eve' })]);
+  const operations = operationsOn(withKeys(key), ({ action, actor }) => order.push(`${actor} ${action}`));
+  const enable = (actor: string) => operations.enableEncryption('a', 'test', replacing, { actor });
+  await Promise.all([enable('eve'), enable('bob'), operations.revokeKey('a', key.id, { actor: 'eve' })]);
   expect(order).toEqual(['eve encryption_enabled', 'eve key_revoked', 'bob encryption_enabled']);
+});
+
+test('an operation that is asked for while the threads are being closed is carried out', async () => {
+  const threads = threadsOn(new Folder({ 'accounts.yaml': one }));
+  const { operations } = threads;
+  const first = operations.add('b', 'B', request);
+  const closed = threads.close();
+  await Promise.all([first, operations.add('c', 'C', request), closed]);
+  expect((await operations.show('c')).id).toBe('c');
 });
 
 test('an operation that ends the thread rejects, and the next one starts a new thread', async () => {

@@ -6,7 +6,14 @@ import { PostgresDirectory, type PostgresDirectoryOptions } from '../../../src/a
 import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
 import type { LookupOutcome, Monitor } from '../../../src/accounts/postgres/monitor.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
-import type { AuditEvent, Store, StoredAccount, StoredEncryption, StoredKey } from '../../../src/accounts/store.ts';
+import type {
+  AuditEvent,
+  RewriteAccount,
+  Store,
+  StoredAccount,
+  StoredEncryption,
+  StoredKey,
+} from '../../../src/accounts/store.ts';
 import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 
@@ -68,11 +75,7 @@ export function storedAccount(id: string, more: Partial<StoredAccount> = {}): St
 }
 
 /** Changes all accounts; returns the number of changed ones. */
-export async function changeAll(
-  store: Store,
-  rewrite: (account: StoredAccount) => StoredAccount,
-  event: AuditEvent,
-): Promise<number> {
+export async function changeAll(store: Store, rewrite: RewriteAccount, event: AuditEvent): Promise<number> {
   let count = 0;
   for await (const { accounts } of store.changeAll(rewrite, event)) count += accounts;
   return count;

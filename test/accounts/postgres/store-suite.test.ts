@@ -7,6 +7,7 @@ import type {
   EventFilter,
   IdempotencyKey,
   RecordedEvent,
+  RewriteAccount,
   RewriteResult,
   Store,
   StoredAccount,
@@ -56,7 +57,7 @@ class MarkingStore implements Store {
     return this.#store.change(ids, decideMarked, once);
   }
 
-  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
+  changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
     return this.#store.changeAll((account) => marked(rewrite(unmarked(account))), event);
   }
 
