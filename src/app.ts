@@ -60,7 +60,7 @@ export interface AppDependencies {
   readonly reload?: () => Promise<void>;
   readonly registry?: Registry;
   /** Of the files that the configuration comes from. */
-  readonly digests?: FileDigests;
+  readonly digests: FileDigests;
 }
 
 /** The composition root: connects the parts, applies new configurations to them, and closes them in order. */
@@ -88,7 +88,7 @@ export class App {
   readonly #drain: Drain;
 
   constructor(config: Config, dependencies: AppDependencies) {
-    const { log, clock, version, drainToken, reload, registry = new Registry(), digests = {} } = dependencies;
+    const { log, clock, version, drainToken, reload, registry = new Registry(), digests } = dependencies;
     // Without the accounts, because their credentials must not stay in memory after a reload.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;

@@ -196,7 +196,7 @@ describe('an address in use', () => {
         'http://127.0.0.1:9',
         member === 'listen' ? { listen: { ...taken, tls: undefined } } : { admin: taken },
       );
-      const app = new App(config, { log, clock: Date.now, version: '0.0.0', env: {} });
+      const app = new App(config, { log, clock: Date.now, version: '0.0.0', env: {}, digests: {} });
       await expect(app.start()).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
       for (const line of lines) {
         const { port: opened } = JSON.parse(line) as { port?: number };

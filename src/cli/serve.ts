@@ -5,7 +5,7 @@ import { createDrainToken, drainTokenFile, removeDrainToken, writeDrainToken } f
 import { App, type AppDependencies } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread, type FirstReading, type UnwrapKeys } from '../config/load-in-thread.ts';
-import { combine, type LoadedFiles } from '../config/loaded.ts';
+import { combine, type FileDigests, type LoadedFiles } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
 import { formatDuration } from '../input/value-types.ts';
 import { callCounter, watchKms } from '../telemetry/kms-watch.ts';
@@ -35,13 +35,14 @@ export async function serve(
   const read = await Promise.race([loadPatiently(io, configFile, reading), signals.first]);
   // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
-  const { config, warnings, files } = valid(combine(read));
+  const loaded = valid(combine(read));
+  const { config, warnings, files, digests } = loaded;
   const log = createLogger(config.log.level, io.log);
-  await logStart(log, io, { configuration: configFile, configuration_hash: read.digests.sidecar }, config);
+  await logStart(log, io, { configuration: configFile, configuration_hash: digests.sidecar }, config);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
   const reload = async (): Promise<void> => reloader?.reload();
-  const app = await startApp(io, config, log, { drainToken, reload, registry, digests: read.digests });
+  const app = await startApp(io, loaded, log, { drainToken, reload, registry });
   const kms = watchKms(registry, log, () => app.settings.kms && io.keyring(app.settings.kms));
   masterKeysMetric(
     registry,
@@ -109,11 +110,11 @@ export function createReloader({ env, clock, keyring }: CliIo, file: string, app
 /** Starts the sidecar. @throws CommandFailed if its listeners cannot be opened */
 export async function startApp(
   { clock, version, env }: CliIo,
-  config: Config,
+  { config, digests }: { readonly config: Config; readonly digests: FileDigests },
   log: Logger,
-  more: Pick<AppDependencies, 'drainToken' | 'reload' | 'registry' | 'digests'> = {},
+  more: Pick<AppDependencies, 'drainToken' | 'reload' | 'registry'> = {},
 ): Promise<App> {
-  const app = new App(config, { log, clock, version, env, ...more });
+  const app = new App(config, { log, clock, version, env, digests, ...more });
   try {
     await app.start();
     return app;

@@ -45,18 +45,18 @@ export function lockedKeys({ sidecar }: Pick<LoadedFiles, 'sidecar'>): LockedKey
 }
 
 /** The two files together. */
-export type LoadResult = Pick<LoadedFiles, 'files'> &
+export type LoadResult = Pick<LoadedFiles, 'files' | 'digests'> &
   (
     | { readonly ok: true; readonly config: Config; readonly warnings: readonly FileProblem[] }
     | { readonly ok: false; readonly problems: readonly FileProblem[] }
   );
 
 /** The configuration of two valid files, or the problems of both. */
-export function combine({ sidecar, accounts, files }: LoadedFiles): LoadResult {
+export function combine({ sidecar, accounts, files, digests }: LoadedFiles): LoadResult {
   if (sidecar.ok && accounts?.ok !== false) {
     const config = { ...sidecar.value, accounts: accounts?.value ?? [] };
-    return { ok: true, config, warnings: [...sidecar.warnings, ...(accounts?.warnings ?? [])], files };
+    return { ok: true, config, warnings: [...sidecar.warnings, ...(accounts?.warnings ?? [])], files, digests };
   }
   const problems = [sidecar, accounts].flatMap((content) => (content?.ok === false ? content.problems : []));
-  return { ok: false, problems: [...new Set(problems)], files };
+  return { ok: false, problems: [...new Set(problems)], files, digests };
 }

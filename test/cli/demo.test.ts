@@ -111,5 +111,7 @@ describe('the demo', () => {
     const list = () => fetch(`${merchants}/api/s2s/transactions`, { headers: { Authorization: `Bearer ${key}` } });
     await expect.poll(async () => (await list()).status, { timeout: 15_000, interval: 500 }).toBe(200);
     expect(readFileSync('config/accounts.yaml', 'utf8')).toBe(shipped);
+    const [reloaded] = await demo.untilEntries('configuration reloaded');
+    expect(reloaded).toMatchObject({ files: ['accounts'] });
   });
 });

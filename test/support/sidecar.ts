@@ -209,6 +209,7 @@ export async function startSidecar(
     env: {},
     drainToken,
     registry,
+    digests: {},
   });
   await app.start();
   defer(() => app.stop());

@@ -84,7 +84,7 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
     },
   });
   const log = createLogger(loaded.log.level, destination);
-  const app = new App(loaded, { log, clock: Date.now, version: '0.0.0', env: {} });
+  const app = new App(loaded, { log, clock: Date.now, version: '0.0.0', env: {}, digests: {} });
   await app.start();
   defer(() => app.stop());
   return app;
