@@ -211,11 +211,9 @@ export class App {
   /** Drains, then closes every part after the parts that use it. */
   async stop(): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
-    for (const other of [this.#operators?.listener, this.#adminListener]) {
-      other?.close();
-      other?.closeAllConnections();
-    }
-    await this.#operators?.flush();
+    await this.#operators?.close();
+    this.#adminListener.close();
+    this.#adminListener.closeAllConnections();
     for (const upstream of this.#upstreams.all()) upstream.close();
     await this.#accounts.close();
     await this.#recorder.stop();

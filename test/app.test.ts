@@ -11,6 +11,7 @@ import { send } from './support/client.ts';
 import { openConnection, parseOnly } from './support/connection.ts';
 import { eventually } from './support/eventually.ts';
 import { startGateway } from './support/gateway.ts';
+import { listens } from './support/listen.ts';
 import { inFlight } from './support/metrics.ts';
 import { configOf, keys, route, startSidecar, type TestSidecar } from './support/sidecar.ts';
 import { settle } from './support/turns.ts';
@@ -41,14 +42,6 @@ async function startBusy(timeouts: Partial<Config['timeouts']> = {}) {
 
 async function readiness(sidecar: TestSidecar): Promise<number> {
   return (await fetch(`${sidecar.adminUrl}/readyz`)).status;
-}
-
-/** Whether a server listens there. */
-async function listens(port: number): Promise<boolean> {
-  return openConnection(port).then(
-    () => true,
-    () => false,
-  );
 }
 
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`;

@@ -3,7 +3,7 @@ import { parse as parseQuery } from 'node:querystring';
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
-import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
+import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { OperatorsToken } from '../config/config.ts';
 import { ConnectionLimit } from '../connection-limit.ts';
 import { http, stopAtDestroyed } from '../http.ts';
@@ -24,6 +24,7 @@ import { Routes } from './routes.ts';
 import { findToken } from './tokens.ts';
 import { OwnerQueues } from './owner-queues.ts';
 import { UnparsedRequests } from './unparsed.ts';
+import { waitUntil } from '../promises.ts';
 import type { EpochMs } from '../times.ts';
 
 /** The status of a request whose client left, in the log and the metrics. */
@@ -89,9 +90,12 @@ export interface OperatorsApi {
   readonly configure: () => void;
   /** Adds to the audit trail that another content of the sidecar's file is in force. @param hash of that content */
   readonly configurationChanged: (hash: string) => void;
-  /** Adds to the audit trail what is not in it yet. */
-  readonly flush: () => Promise<void>;
+  /** Completes requests in progress, within a few seconds, then closes all connections and adds to the audit trail what is not in it yet. */
+  readonly close: () => Promise<void>;
 }
+
+/** How long requests in progress may take when the listener closes: the key that a change has made is only in its response. Milliseconds. */
+const closingPatience = 5_000;
 
 /** Creates the listener of the operators' API. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<OperatorsApi> {
@@ -172,6 +176,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     request.token = token;
     if (token !== undefined) connections.keep(request.raw.socket, token.hash);
   });
+  const complete = completeWhenClosing(app);
   app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));
 
   const routes = new Routes(state, clock, turns);
@@ -195,7 +200,30 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     listener: app.server,
     configure: () => console.configure(),
     configurationChanged: (hash) => access.configurationChanged(hash),
-    flush: () => access.flush(),
+    async close() {
+      await complete();
+      await access.flush();
+    },
+  };
+}
+
+/** Follows requests with a valid token. Returns what closes the listener, and all connections when those in progress have a response. */
+function completeWhenClosing(app: FastifyInstance): () => Promise<void> {
+  const inProgress = new Set<FastifyRequest>();
+  let isClosing = false;
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.token === undefined) return;
+    inProgress.add(request);
+    reply.raw.once('close', () => inProgress.delete(request));
+  });
+  app.addHook('onSend', async (_request, reply) => {
+    if (isClosing) void reply.header('Connection', 'close');
+  });
+  return async () => {
+    isClosing = true;
+    app.server.close();
+    await waitUntil(() => inProgress.size === 0, closingPatience);
+    app.server.closeAllConnections();
   };
 }
 

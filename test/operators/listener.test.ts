@@ -17,7 +17,8 @@ import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { openRaw13 } from '../support/key-updates.ts';
-import { listen } from '../support/listen.ts';
+import { listen, listens } from '../support/listen.ts';
+import { settle } from '../support/turns.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
 
@@ -291,6 +292,46 @@ describe('what is not HTTP', () => {
     const { sidecar } = await startApi();
     const request = `GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nExpect: zz\r\nConnection: close\r\n\r\n`;
     expect(await exchange(sidecar.app.addresses.operators?.port ?? 0, request)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe('when the sidecar is stopped', () => {
+  const tokens = Array.from({ length: 4 }, (_, i) => `${token}-${i}`);
+
+  test('each change that is made is answered', async () => {
+    const operators = operatorsOf(tokens.map((each, i) => admin(`operator-${i}`, each)));
+    const { ask: send, sidecar } = await startApi({ operators });
+    await send('POST /accounts', { body: { id: 'acme', name: 'Acme' }, token: tokens[0] ?? null });
+    const body = { environment: 'live', kind: 'secret' };
+    let answered = 0;
+    const all = Array.from({ length: 12 }, async (_, i) => {
+      const { status } = await send('POST /accounts/acme/keys', { body, token: tokens[i % tokens.length] ?? null });
+      if (status === 201) answered += 1;
+    });
+    const changes = Promise.allSettled(all);
+    await eventually('the first change is made', async () => answered > 0);
+    await sidecar.app.stop();
+    await changes;
+    expect(answered).toBeGreaterThan(1);
+    expect(sidecar.log.filter(({ action }) => action === 'key_issued')).toHaveLength(answered);
+  });
+
+  test('a connection closes with its next response, and a request that hangs is broken off after seconds', async () => {
+    const { sidecar, url } = await startApi();
+    const head = `Host: localhost\r\nAuthorization: Bearer ${token}\r\n`;
+    const port = Number(new URL(url).port);
+    const [slow, hanging] = await Promise.all([openConnection(port), openConnection(port)]);
+    for (const client of [slow, hanging])
+      client.send(
+        `POST /api/v1/accounts HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{`,
+      );
+    await settle();
+    const stopped = sidecar.app.stop();
+    await eventually('the listener is closed', async () => !(await listens(port)));
+    slow.send('xxxxxxxx');
+    expect(await slow.untilEnded()).toMatch(/^HTTP\/1\.1 400 [^]*\r\nconnection: close\r\n/);
+    expect(await hanging.untilEnded()).toBe('');
+    await stopped;
   });
 });
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { AddressInfo, Server } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { openConnection } from './connection.ts';
 import type { Defer } from './file-wide.ts';
 
 /**
@@ -22,4 +23,12 @@ export async function listen(
     server.close();
   });
   return typeof at === 'string' ? 0 : (server.address() as AddressInfo).port;
+}
+
+/** Whether a server listens there. */
+export async function listens(port: number): Promise<boolean> {
+  return openConnection(port).then(
+    () => true,
+    () => false,
+  );
 }

@@ -7,7 +7,7 @@ const cannotWrite = 'make the change where the file comes from';
 const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> = {
   EROFS: ['store_read_only', `is on a read-only file system: ${cannotWrite}`],
   EACCES: ['store_read_only', `or its folder may not be written by this user: ${cannotWrite}`],
-  EPERM: ['store_read_only', `belongs to another user: ${cannotWrite}, or as that user`],
+  EPERM: ['store_read_only', `belongs to another user or group: ${cannotWrite}, or as that user`],
   ENOSPC: ['disk_full', 'was not changed: no space is left on the device'],
   EDQUOT: ['disk_full', 'was not changed: the disk quota is used up'],
   ENOENT: ['store_unavailable', 'does not exist'],
