@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+
 /** An algorithm of the sidecar: what docs/cryptography.md says of it. */
 interface Use {
   /** The name by which OpenSSL and Node know it. */
@@ -61,10 +63,9 @@ export const cryptography = {
     purpose:
       "stored API keys, operators' tokens, fingerprints of credentials, the chain of the audit trail, changes of files, stores that were refused",
     files: [
-      'src/accounts/api-key.ts',
+      'src/cryptography.ts',
       'src/accounts/key-maker.ts',
       'src/admin/drain-token.ts',
-      'src/audit/chain.ts',
       'src/audit/verify.ts',
       'src/console/envelope.ts',
       'src/envelope/credentials.ts',
@@ -85,6 +86,11 @@ export const cryptography = {
     quantum: 'broken by Shor; then only anchors kept elsewhere prove that a trail is old',
   },
 } as const satisfies Record<string, Use>;
+
+/** SHA-256 in lower-case hex: the form in which keys and tokens are stored and found, and of the trail's hashes. */
+export function sha256Hex(data: string | Buffer): string {
+  return hash(cryptography.digest.algorithm, data, 'hex');
+}
 
 /** What other software does for the sidecar. */
 export const delegated = [

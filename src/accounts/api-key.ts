@@ -1,5 +1,3 @@
-import { hash } from 'node:crypto';
-import { cryptography } from '../cryptography.ts';
 import type { EpochMs } from '../times.ts';
 
 /** The environments of the payment platform, as API keys name them. */
@@ -67,9 +65,4 @@ export function getEnvironment(prefix: KeyPrefix): EnvironmentName {
 /** The kind a prefix names. */
 export function getKind(prefix: KeyPrefix): KeyKind {
   return prefix === 'pk_test_' || prefix === 'pk_live_' ? 'public' : 'secret';
-}
-
-/** Lower-case hex SHA-256: the form in which keys are stored and found. */
-export function sha256Hex(text: string): string {
-  return hash(cryptography.digest.algorithm, text, 'hex');
 }

@@ -1,10 +1,11 @@
 import type { KeyObject } from 'node:crypto';
-import { hashBytes, isSignedBy, lineAfter, publicText, readTies, type Link } from '../audit/chain.ts';
+import { isSignedBy, lineAfter, publicText, readTies, type Link } from '../audit/chain.ts';
 import type { Line } from '../audit/lines.ts';
 import { readMembers } from '../input/json.ts';
 import { AccountsError } from './accounts-error.ts';
 import { auditActions, endList } from './store.ts';
 import type { AppendedEvent, AuditAction, AuditEvent, EventFilter, RecordedEvent } from './store.ts';
+import { sha256Hex } from '../cryptography.ts';
 
 /** How a store writes its trail. */
 export interface TrailOptions {
@@ -43,7 +44,7 @@ export function chainEvents(
     const at = new Date(event.at).toISOString();
     const origin = older === undefined ? (event.origin ?? ownOrigin) : undefined;
     const line = lineAfter(last, { older, at, actor, action, account, details, origin, request_id }, signedBy);
-    const appended = { ...event, origin, prev: last.hash, position: last.position + 1, hash: hashBytes(line) };
+    const appended = { ...event, origin, prev: last.hash, position: last.position + 1, hash: sha256Hex(line) };
     last = appended;
     return { line: line.toString(), appended };
   });

@@ -1,10 +1,11 @@
 import { AccountsError } from './accounts-error.ts';
-import { getEnvironment, sha256Hex, getKind, readPrefix, getState } from './api-key.ts';
+import { getEnvironment, getKind, readPrefix, getState } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { formatDuration } from '../input/value-types.ts';
 import type { StoredAccount, StoredKey } from './store.ts';
 import type { EpochMs } from '../times.ts';
+import { sha256Hex } from '../cryptography.ts';
 
 // The rules of changes of API keys, in the form of changes.ts.
 

@@ -1,5 +1,4 @@
-import { createPublicKey, hash, sign, verify, type KeyObject } from 'node:crypto';
-import { cryptography } from '../cryptography.ts';
+import { createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 
 // A trail is a chain of lines of JSON: each has the hash of the line before it, and a signature if there is a key. What is
 // hashed and signed are the bytes of a line, never JSON that was parsed and written again.
@@ -32,11 +31,6 @@ const ties =
 export function readTies(line: Buffer): Ties | undefined {
   const [, position, prev, sig] = ties.exec(line.toString('latin1')) ?? [];
   return prev === undefined ? undefined : { position: Number(position), prev, sig };
-}
-
-/** SHA-256 of a line, in lower-case hex. */
-export function hashBytes(line: Buffer): string {
-  return hash(cryptography.digest.algorithm, line);
 }
 
 /** Whether this key made the signature of a line. */

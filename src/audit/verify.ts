@@ -1,6 +1,6 @@
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
-import { beginning, hashBytes, isSignedBy, readTies, type Link, type Ties } from './chain.ts';
-import { cryptography } from '../cryptography.ts';
+import { beginning, isSignedBy, readTies, type Link, type Ties } from './chain.ts';
+import { cryptography, sha256Hex } from '../cryptography.ts';
 import { readMembers } from '../input/json.ts';
 import type { Line } from './lines.ts';
 
@@ -149,7 +149,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     }
     isWhole = line === undefined || take(line, ties);
     if (!isWhole) break;
-    line = { bytes, position, hash: hashBytes(bytes), ties };
+    line = { bytes, position, hash: sha256Hex(bytes), ties };
   }
   if (isWhole && (line === undefined || take(line))) end(last);
   // What was removed moves those behind it.

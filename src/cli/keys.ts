@@ -2,14 +2,7 @@ import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { lifetime, newName, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
-import {
-  environmentNames,
-  sha256Hex,
-  isWellFormed,
-  keyKinds,
-  type EnvironmentName,
-  type KeyKind,
-} from '../accounts/api-key.ts';
+import { environmentNames, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { dueKinds, type DueFilter, type DueView } from '../accounts/due.ts';
 import { requireAccount } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
@@ -19,6 +12,7 @@ import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { day, members, minute, table, type Layout } from './table.ts';
+import { sha256Hex } from '../cryptography.ts';
 
 /** Adds `keys issue|list|find|due|rotate|revoke`. */
 export function addKeyCommands(add: AddStoreCommand): void {

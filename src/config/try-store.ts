@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { sha256Hex } from '../accounts/api-key.ts';
 import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
 import { testNotifications } from '../accounts/postgres/notification-test.ts';
 import { Vault } from '../accounts/vault.ts';
 import type { StoredAccount } from '../accounts/store.ts';
 import type { StoreSettings } from './config.ts';
+import { sha256Hex } from '../cryptography.ts';
 
 /** The number of accounts whose credentials are unwrapped. */
 const sampleSize = 1_000;

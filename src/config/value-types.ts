@@ -1,10 +1,10 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
-import { sha256Hex, type EnvironmentName } from '../accounts/api-key.ts';
+import { type EnvironmentName } from '../accounts/api-key.ts';
 import { parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
 import { duration, formatDuration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import type { operatorRoles } from './choices.ts';
-import { cryptography } from '../cryptography.ts';
+import { cryptography, sha256Hex } from '../cryptography.ts';
 
 /** The address of a listener. */
 export const address: ValueType<string> = {

@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import type { IdempotencyKey } from '../accounts/store.ts';
-import { sha256Hex } from '../accounts/api-key.ts';
 import { DuplicateMember, parseJson } from '../input/json.ts';
 import { formatPath } from '../input/member-path.ts';
 import { validateWhole } from '../input/validate.ts';
 import { ApiProblem, type MemberProblem } from './problems.ts';
+import { sha256Hex } from '../cryptography.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 

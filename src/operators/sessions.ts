@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { sha256Hex } from '../accounts/api-key.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import type { EpochMs, MonotonicMs } from '../times.ts';
+import { sha256Hex } from '../cryptography.ts';
 
 /** How long a session lasts, in milliseconds: a working day. */
 const sessionLength = 8 * 3_600_000;

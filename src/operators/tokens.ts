@@ -1,10 +1,10 @@
 import { timingSafeEqual } from 'node:crypto';
-import { sha256Hex } from '../accounts/api-key.ts';
 import { rankedRoles } from '../config/choices.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import { bearerToken } from '../http.ts';
 import type { Endpoint } from './endpoint.ts';
 import { ApiProblem } from './problems.ts';
+import { sha256Hex } from '../cryptography.ts';
 
 /**
  * Finds the token that a request carries. Its hash is compared with the whole hash of every token, so that the time

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import {
   changeGrace,
   disableEncryption,
@@ -15,6 +14,7 @@ import { hasChecksum } from '../../src/accounts/key-maker.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../../src/accounts/store.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { Vault } from '../../src/accounts/vault.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 const clear = new Vault([]);

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Operations, type OperationsOptions } from '../../src/accounts/operations.ts';
 import type { Page } from '../../src/accounts/pages.ts';
@@ -10,6 +9,7 @@ import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import type { AuditEventView } from '../../src/accounts/views.ts';
 import { Vault } from '../../src/accounts/vault.ts';
 import type { Storage } from './store-suite.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
 const day = 86_400_000;

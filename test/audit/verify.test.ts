@@ -1,9 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { beginning, hashBytes, isSignedBy, lineAfter, publicText, readTies, type Link } from '../../src/audit/chain.ts';
+import { beginning, isSignedBy, lineAfter, publicText, readTies, type Link } from '../../src/audit/chain.ts';
 import { readLines, type Line } from '../../src/audit/lines.ts';
 import { verifyTrail, type Report, type VerifyOptions } from '../../src/audit/verify.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const newKey = (): KeyObject => generateKeyPairSync('ed25519').privateKey;
 const [key, otherKey] = [newKey(), newKey()];
@@ -27,7 +28,7 @@ function chained(events: readonly object[], signer?: KeyObject, before: readonly
 
 function endOf(lines: readonly Buffer[]): Link {
   const last = lines.at(-1);
-  return last === undefined ? beginning : { position: lines.length, hash: hashBytes(last) };
+  return last === undefined ? beginning : { position: lines.length, hash: sha256Hex(last) };
 }
 
 const many = (count: number): object[] => Array.from({ length: count }, (_, i) => event(`account-${i}`));
@@ -63,7 +64,7 @@ test('a line is JSON that ends with the hash of the line before it and its own s
     'prev',
     'sig',
   ]);
-  expect(readTies(second)).toMatchObject({ position: 2, prev: hashBytes(first) });
+  expect(readTies(second)).toMatchObject({ position: 2, prev: sha256Hex(first) });
   const { sig = '' } = readTies(second) ?? {};
   expect(isSignedBy(second, sig, createPublicKey(key))).toBe(true);
   expect(isSignedBy(second, sig, otherKey)).toBe(false);
@@ -97,7 +98,7 @@ test('an untouched trail is whole: empty, unsigned, signed, signed from some eve
     warnings: [expect.stringMatching(/^events up to 8 are signed by a key that was not given: /)],
   });
   for (const lines of [unsigned, signed]) {
-    const anchors = lines.map((line, i) => ({ position: i + 1, hash: hashBytes(line) }));
+    const anchors = lines.map((line, i) => ({ position: i + 1, hash: sha256Hex(line) }));
     expect((await verify(lines, { anchors })).problems).toEqual([]);
   }
 });
@@ -183,7 +184,7 @@ describe.each([
   });
 
   test('a cut tail and a history that was written anew show against an anchor', async () => {
-    const anchors = [{ position: 5, hash: hashBytes(at(4)) }];
+    const anchors = [{ position: 5, hash: sha256Hex(at(4)) }];
     expect(await faults(lines, { anchors })).toEqual([]);
     expect(await faults(lines.slice(0, 5), { anchors })).toEqual([]);
     expect(await faults(lines.slice(0, 4), { anchors })).toEqual(['5 missing']);
@@ -192,7 +193,7 @@ describe.each([
     expect(await faults(rewritten)).toEqual([]);
     expect(await faults(rewritten, { anchors })).toEqual(['5 changed']);
     // Someone has kept both: whichever is genuine, there were two.
-    const both = [hashBytes(at(4)), hashBytes(rewritten[4] ?? at(0))];
+    const both = [sha256Hex(at(4)), sha256Hex(rewritten[4] ?? at(0))];
     for (const hashes of [both, both.toReversed()]) {
       const conflicting = hashes.map((hash) => ({ position: 5, hash }));
       expect(await faults(lines, { anchors: conflicting })).toEqual(['5 changed']);
@@ -250,7 +251,7 @@ function members(line: Buffer): object {
 
 test('lines of the version before are whole if the first chained one has their number and hash', async () => {
   const older = many(3).map((each) => Buffer.from(JSON.stringify(each)));
-  const hash = hashBytes(Buffer.from(older.map((line) => `${line.toString()}\n`).join('')));
+  const hash = sha256Hex(Buffer.from(older.map((line) => `${line.toString()}\n`).join('')));
   const begin = (details: object): object => ({ ...event('none'), action: 'trail_begun', details });
   const whole = chained([begin({ events: 3, sha256: hash }), ...many(3)], undefined, older);
   expect(await faults(whole)).toEqual([]);
@@ -291,7 +292,7 @@ test('100,000 events are verified in constant memory, a line at a time', async (
     let last: Link = beginning;
     for (let i = 0; i < 100_000; i += 1) {
       const line = lineAfter(last, event('x'), undefined);
-      last = { position: i + 1, hash: hashBytes(line) };
+      last = { position: i + 1, hash: sha256Hex(line) };
       registry.register(line, undefined);
       held += 1;
       most = Math.max(most, held);

@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { Vault } from '../../src/accounts/vault.ts';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
@@ -8,6 +7,7 @@ import { startCommand, type Command } from '../support/command.ts';
 import { commandsOn } from '../support/command-line.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeOnEachStore, masterKey } from '../support/stores.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const vault = new Vault(parseMasterKeys(masterKey) ?? []);
 

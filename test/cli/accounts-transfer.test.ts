@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { masterKey, otherMasterKey } from '../support/stores.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const createdAt = '2026-11-01';
 const key = 'sk_test_0123456789abcdef';

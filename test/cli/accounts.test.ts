@@ -2,13 +2,13 @@ import { hostname, userInfo } from 'node:os';
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { makeApiKey } from '../../src/accounts/key-maker.ts';
 import type { AccountView, IssuedKeyView, KeyView } from '../../src/accounts/views.ts';
 import { runCommand } from '../support/cli.ts';
 import { commandLine, lines, withAcme } from '../support/command-line.ts';
 import { sidecarFile } from '../support/folder.ts';
 import { masterKey } from '../support/stores.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 describe('accounts', () => {
   test('that do not exist yet are reported as none', async () => {

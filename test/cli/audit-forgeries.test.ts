@@ -2,10 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { beginning, hashBytes, lineAfter, publicText } from '../../src/audit/chain.ts';
+import { beginning, lineAfter, publicText } from '../../src/audit/chain.ts';
 import { commandsOn, lines } from '../support/command-line.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeOnEachStore } from '../support/stores.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const [, python = ''] = /^```python\n([^]*?)^```$/m.exec(readFileSync('docs/audit.md', 'utf8')) ?? [];
 
@@ -20,7 +21,7 @@ function chain(kept: readonly string[], events: readonly object[], key?: KeyObje
   const all = [...kept];
   for (const event of events) {
     const last = all.at(-1);
-    const end = last === undefined ? beginning : { position: all.length, hash: hashBytes(Buffer.from(last)) };
+    const end = last === undefined ? beginning : { position: all.length, hash: sha256Hex(Buffer.from(last)) };
     all.push(lineAfter(end, event, key).toString());
   }
   return all;

@@ -4,7 +4,7 @@ import type { AccountView } from '../../src/accounts/views.ts';
 import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeOnEachStore } from '../support/stores.ts';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 const leaked = 'sk_test_0123456789abcdef0123456789abcdef';

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
@@ -9,6 +8,7 @@ import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { admin, enabledOf } from '../support/sidecar.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const token = 'operators-token-of-a-test-0123456789';
 const certificate = newCertificate();

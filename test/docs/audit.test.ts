@@ -3,10 +3,11 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
-import { beginning, hashBytes, lineAfter, publicText, type Link } from '../../src/audit/chain.ts';
+import { beginning, lineAfter, publicText, type Link } from '../../src/audit/chain.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { commandsOn } from '../support/command-line.ts';
 import { describeOnEachStore } from '../support/stores.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const page = readFileSync('docs/audit.md', 'utf8');
 
@@ -34,7 +35,7 @@ function chained(events: readonly (readonly [object, KeyObject])[]): string[] {
   let last: Link = beginning;
   return events.map(([event, key]) => {
     const line = lineAfter(last, event, key);
-    last = { position: last.position + 1, hash: hashBytes(line) };
+    last = { position: last.position + 1, hash: sha256Hex(line) };
     return line.toString();
   });
 }

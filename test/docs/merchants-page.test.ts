@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { problems } from '../../src/operators/problems.ts';
 import { blocks, runSnippet } from '../support/snippets.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { dashboard, startApi, storeAt, type TestApi } from '../operators/api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const page = 'docs/operators/merchants-page.md';
 const [functions = '', ...uses] = blocks(page, 'js run');

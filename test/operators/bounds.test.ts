@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { accountName, newName } from '../../src/accounts/value-types.ts';
 import { parseAs } from '../../src/input/value-types.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const accountToken = 'token-of-acme-alone-0123456789-0123456789';
 const own = { ...dashboard, name: 'acme', account: 'acme', hash: sha256Hex(accountToken) };

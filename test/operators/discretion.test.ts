@@ -1,10 +1,10 @@
 import { appendFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { toProblem } from '../../src/operators/to-problem.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { dashboard, expectProblem, startApi } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const ownToken = 'token-of-acme-alone-0123456789-0123456789';
 const own = { ...dashboard, name: 'acme', account: 'acme', hash: sha256Hex(ownToken) };

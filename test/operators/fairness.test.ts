@@ -2,7 +2,6 @@ import { connect } from 'node:net';
 import { fastify } from 'fastify';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Endpoint, Parts } from '../../src/operators/endpoint.ts';
 import { endpoints } from '../../src/operators/endpoints.ts';
 import { ApiProblem } from '../../src/operators/problems.ts';
@@ -16,6 +15,7 @@ import { request } from '../support/refused.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { turnsOfOtherResponses } from '../support/turns.ts';
 import { dashboard, startApi, storeAt, token } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const otherToken = 'token-of-another-operator-0123456789';
 const operators = operatorsOf([dashboard, admin('other', otherToken)]);

@@ -5,7 +5,6 @@ import { text } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
 import { isKnownHost } from '../../src/operators/origin.ts';
 import { createOperatorsListener } from '../../src/operators/listener.ts';
@@ -21,6 +20,7 @@ import { listen, listens } from '../support/listen.ts';
 import { settle } from '../support/turns.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 describe('a request to the operators’ API with the Host', () => {
   test.each([

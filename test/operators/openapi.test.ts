@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { endpoints } from '../../src/operators/endpoints.ts';
 import { views } from '../../src/operators/views.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { startApi, storeAt, token } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const run = promisify(execFile);
 

@@ -1,6 +1,5 @@
 import { request as httpsRequest } from 'node:https';
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -8,6 +7,7 @@ import { mayMount, Mount } from '../support/mount.ts';
 import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
 import { dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
 import { fileWide, type Defer } from '../support/file-wide.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 

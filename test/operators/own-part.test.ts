@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { send } from '../support/client.ts';
 import { eventually } from '../support/eventually.ts';
 import { configOf, keys, operatorsOf, route } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 import { dashboard, startApi, type TestApi } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const merchants = ['acme', 'globex'] as const;
 type Merchant = (typeof merchants)[number];

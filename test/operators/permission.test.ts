@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { environmentNames, sha256Hex, type EnvironmentName } from '../../src/accounts/api-key.ts';
+import { environmentNames, type EnvironmentName } from '../../src/accounts/api-key.ts';
 import type { OperatorRole, OperatorsToken } from '../../src/config/config.ts';
 import {
   keyNamed,
@@ -16,6 +16,7 @@ import {
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { expectProblem, startApi, type TestApi } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const tokenOf = (name: string): string => `${name}-token-of-a-test-0123456789-0123456789`;
 

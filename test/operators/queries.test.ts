@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { DueView } from '../../src/accounts/due.ts';
 import { acme, keys as merchantsKeys, operatorsOf, route } from '../support/sidecar.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { dashboard, expectProblem, startApi, storeAt, type TestApi } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 /** What has a use in the API. */
 interface Used {

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Config } from '../../src/config/config.ts';
 import { masterKey, openStore, put, storedAccount, storedEncryption } from '../accounts/postgres/fixtures.ts';
 import { eventually } from '../support/eventually.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { configOf, operatorsOf } from '../support/sidecar.ts';
 import { dashboard, startApi, type TestApi } from './api.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 const coreToken = 'core-token-of-a-test-0123456789-0123456789';
 const core = { name: 'core', role: 'core', account: undefined, hash: sha256Hex(coreToken) } as const;

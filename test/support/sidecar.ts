@@ -5,12 +5,13 @@ import { Registry } from 'prom-client';
 import { onTestFinished } from 'vitest';
 import { App } from '../../src/app.ts';
 import type { Account, Encryption, EncryptionOn } from '../../src/accounts/account.ts';
-import { sha256Hex, readPrefix, type ApiKey } from '../../src/accounts/api-key.ts';
+import { readPrefix, type ApiKey } from '../../src/accounts/api-key.ts';
 import type { Config, OperatorsListener, OperatorsToken, Route, UpstreamTarget } from '../../src/config/config.ts';
 import type { Credentials } from '../../src/envelope/credentials.ts';
 import { createCodec as codecFor, parseCredentials } from '../../src/envelope/formats.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Defer } from './file-wide.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
 
 /** The keys and credentials of tests. */
 export const keys = {

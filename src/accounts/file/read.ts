@@ -6,9 +6,10 @@ import { valuesIn, type Env } from '../../yaml/values.ts';
 import type { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { accountsSchema, type AccountsFile } from './schema.ts';
-import { environmentNames, sha256Hex, readPrefix, type EnvironmentName } from '../api-key.ts';
+import { environmentNames, readPrefix, type EnvironmentName } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
 import { isWrapped, type Place, type Vault } from '../vault.ts';
+import { sha256Hex } from '../../cryptography.ts';
 
 type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;

@@ -1,12 +1,13 @@
 import { createReadStream, fstatSync, fsyncSync, ftruncateSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { beginning, hashBytes, readTies } from '../../audit/chain.ts';
+import { beginning, readTies } from '../../audit/chain.ts';
 import { fromEnd, readLines, type Line } from '../../audit/lines.ts';
 import { displayName, openFile } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
+import { sha256Hex } from '../../cryptography.ts';
 
 /**
  * The audit trail of an accounts' file, in an append-only file next to it. The caller holds the lock of the accounts'
@@ -40,7 +41,7 @@ export class Trail {
       const { size } = fstatSync(file);
       // What is there was written by the version before.
       const older = end.chained === undefined && size > 0 ? readFileSync(this.#path) : undefined;
-      const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: hashBytes(older) });
+      const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: sha256Hex(older) });
       const chained = chainEvents(end, begun === undefined ? events : [begun, ...events], this.#options);
       try {
         // `writeSync` would return after a part if the disk is almost full.
@@ -78,7 +79,7 @@ export class Trail {
   state(seen: number): TrailState {
     let end: Omit<TrailState, 'seenHash'> | undefined;
     for (const { position, bytes } of isFile(this.#path) ? this.#newestFirst() : []) {
-      const hash = hashBytes(bytes);
+      const hash = sha256Hex(bytes);
       end ??= { last: { position, hash }, isSigned: readTies(bytes)?.sig !== undefined };
       if (position <= seen || seen === 0) return { ...end, seenHash: position === seen ? hash : undefined };
     }
@@ -129,7 +130,7 @@ function findEnd(file: number, size = fstatSync(file).size): TrailEnd & { readon
   let hash: string | undefined;
   let events = 0;
   for (const line of lines) {
-    hash ??= hashBytes(line);
+    hash ??= sha256Hex(line);
     const ties = readTies(line);
     if (ties !== undefined) return { position: ties.position + events, hash, chained: line, torn };
     events += 1;

@@ -1,9 +1,10 @@
-import { beginning, hashBytes } from '../../audit/chain.ts';
+import { beginning } from '../../audit/chain.ts';
 import type { Line } from '../../audit/lines.ts';
 import { chainEvents, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';
+import { sha256Hex } from '../../cryptography.ts';
 
 /** Events read at once. */
 const page = 1_000;
@@ -59,7 +60,7 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
   );
   if (last === undefined) return { ...beginning, chained: undefined };
   const chained = Buffer.from(last.line);
-  return { position: last.position, hash: hashBytes(chained), chained };
+  return { position: last.position, hash: sha256Hex(chained), chained };
 }
 
 /** Where the trail ends, for any role. @param seen a position whose hash is wanted */

@@ -4,7 +4,6 @@ import {
   isWellFormed,
   getKind,
   readPrefix,
-  sha256Hex,
   getState,
   type PresentedKey,
 } from '../../accounts/api-key.ts';
@@ -31,6 +30,7 @@ import { encryptionAt, sealingByHead, sealingWith, type ActiveEncryption } from 
 import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
+import { sha256Hex } from '../../cryptography.ts';
 
 /** The longest `Authorization` that a connection keeps. The longest key has 208 characters. */
 const maxKept = 256;

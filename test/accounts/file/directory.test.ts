@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Account } from '../../../src/accounts/account.ts';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import type { ApiKey } from '../../../src/accounts/api-key.ts';
 import { memoryDirectory } from '../../../src/accounts/file/directory.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 function key(id: string): ApiKey {
   return { id, prefix: 'sk_test_', hash: sha256Hex(id), createdAt: 0, expiresAt: undefined, revokedAt: undefined };

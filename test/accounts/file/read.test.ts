@@ -2,7 +2,6 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readAccounts } from '../../../src/accounts/file/read.ts';
 import type { Account } from '../../../src/accounts/account.ts';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import type { PackedCodec } from '../../../src/envelope/codec.ts';
 import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
@@ -11,6 +10,7 @@ import type { Env } from '../../../src/yaml/values.ts';
 import { YamlFile } from '../../../src/yaml/yaml-file.ts';
 import { filesIn } from '../../config/files.ts';
 import { enabledOf } from '../../support/sidecar.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 const aes = '0123456789abcdefghijklmnopqrstuv';
 const otherAes = 'vutsrqponmlkjihgfedcba9876543210';

@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import type { EnvelopeCodec } from '../../../src/envelope/codec.ts';
 import type { Encoding } from '../../../src/envelope/encoding.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
 import { enabledOf } from '../../support/sidecar.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 /** How long a change through another connection may take to be seen. */
 const oneSecond = { timeout: 1_000, interval: 5 };

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { onTestFinished } from 'vitest';
-import { sha256Hex, readPrefix, type EnvironmentName } from '../../../src/accounts/api-key.ts';
+import { readPrefix, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type { Difference } from '../../../src/accounts/differences.ts';
 import { PostgresDirectory, type PostgresDirectoryOptions } from '../../../src/accounts/postgres/directory.ts';
 import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
@@ -16,6 +16,7 @@ import type {
 } from '../../../src/accounts/store.ts';
 import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 export const masterKey = createMasterKey(createSecretKey(Buffer.alloc(32, 7)));
 export const vault = new Vault([masterKey]);

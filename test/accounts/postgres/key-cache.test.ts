@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { KeyCache } from '../../../src/accounts/postgres/key-cache.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { storedAccount, vault } from './fixtures.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 /** A cache with a connection to the database, and a reading in it. */
 function start(cache: number) {

@@ -2,13 +2,13 @@ import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { runner } from 'node-pg-migrate';
 import { Client } from 'pg';
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { inspect } from '../../../src/accounts/postgres/inspect.ts';
 import { migrate } from '../../../src/accounts/postgres/migrate.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { Folder } from '../../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 const folder = 'src/accounts/postgres/migrations';
 const all = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''));

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { toMembers } from '../../../src/accounts/file/members.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption, vault } from './fixtures.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 const clock = (): number => Date.parse('2026-11-21T10:00:00Z');
 

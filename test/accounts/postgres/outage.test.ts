@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test, vi } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 const acme = sha256Hex(keyNamed('acme'));
 const globex = sha256Hex(keyNamed('globex'));

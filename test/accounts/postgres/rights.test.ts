@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { PostgresAccounts } from '../../../src/accounts/postgres/accounts.ts';
 import { inspect } from '../../../src/accounts/postgres/inspect.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
@@ -15,6 +14,7 @@ import {
   storedEncryption,
   storedKey,
 } from './fixtures.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 /** The grants in the documentation for this role. */
 function grantsTo(role: string): string {

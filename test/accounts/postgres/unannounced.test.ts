@@ -1,9 +1,9 @@
 import { Client } from 'pg';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 const request = { actor: 'user:test' };
 const keyId = storedKey(keyNamed('acme')).id;

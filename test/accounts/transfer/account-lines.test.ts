@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { csvAccounts, ndjsonAccounts, type AccountLine } from '../../../src/accounts/transfer/account-lines.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
+import { sha256Hex } from '../../../src/cryptography.ts';
 
 const vault = new Vault([]);
 const key = 'sk_test_0123456789abcdef';
