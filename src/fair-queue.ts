@@ -1,3 +1,24 @@
+/** Queues of work that take turns, however much waits in each. */
+export class TurnAbout {
+  /** First whose turn it is. */
+  #queues: readonly Pick<TurnAbout, 'shift'>[];
+
+  constructor(...queues: readonly Pick<TurnAbout, 'shift'>[]) {
+    this.#queues = queues;
+  }
+
+  /** Removes the next work, for the caller to start. */
+  shift(): (() => void) | undefined {
+    for (const queue of this.#queues) {
+      const start = queue.shift();
+      if (start === undefined) continue;
+      this.#queues = [...this.#queues.filter((other) => other !== queue), queue];
+      return start;
+    }
+    return undefined;
+  }
+}
+
 /** Work that waits, by its owners, who take turns: however much one has, the others wait for one piece of it at a time. */
 export class FairQueue<Owner> {
   /** First whose turn it is. */

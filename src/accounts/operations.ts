@@ -44,6 +44,8 @@ const urgentActions: ReadonlySet<AuditAction> = new Set([
 export interface ChangeRequest {
   /** As in `AuditEvent`. */
   readonly actor: string;
+  /** Whether the actor may change a single account only. */
+  readonly ofAccount?: boolean;
   readonly origin?: string | undefined;
   readonly requestId?: string | undefined;
   readonly idempotencyKey?: IdempotencyKey | undefined;

@@ -24,5 +24,5 @@ export function openStores(
 ): Accounts {
   if (store.type === 'postgres') return new PostgresAccounts(store, clock, monotonic, monitor(), audit);
   const { type: _, ...settings } = store;
-  return new FileAccounts({ ...settings, env, clock, audit }, accounts);
+  return new FileAccounts({ ...settings, env, clock, monotonic, audit }, accounts);
 }

@@ -37,8 +37,11 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onRest' | 'onFlood'> {
 
 /** Calls back later. */
 export interface Queue {
-  /** @returns withdraws it */
-  add(start: () => void): () => void;
+  /**
+   * @param isFirst whether it goes before what waits
+   * @returns withdraws it
+   */
+  add(start: () => void, isFirst?: boolean): () => void;
 }
 
 /** Calls back in the next turn of the event loop. */

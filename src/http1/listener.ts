@@ -201,10 +201,12 @@ export class Listener implements ConnectionOwner {
         socket.destroy();
         return;
       }
-      const withdraw = this.#handshakes.add(() => {
+      const begin = (): void => {
         this.#begun.add(connection);
         this.#tlsServer?.emit('connection', socket);
-      });
+      };
+      // The newest first: in a flood, those that have waited longest are about to be closed for new ones, and few would complete.
+      const withdraw = this.#handshakes.add(begin, true);
       socket.once('close', withdraw);
     });
     const onLeave = (): void => {

@@ -125,6 +125,7 @@ async function carryOut(
     : undefined;
   const caller: Caller = {
     actor: `token:${token.name}`,
+    ofAccount: token.account !== undefined,
     origin: request.ip,
     requestId: request.id,
     idempotencyKey,

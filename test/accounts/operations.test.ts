@@ -17,7 +17,7 @@ describeOperations('on a file', async () => {
 describeOperations('on a file, beside traffic', async () => {
   const file = onNewFile();
   const operations = ({ clock, audit }: OperationsOptions): RemoteOperations => {
-    const thread = new OperationsThreads({ ...file, clock, audit });
+    const thread = new OperationsThreads({ ...file, clock, monotonic: () => performance.now(), audit });
     onTestFinished(() => thread.close());
     return thread.operations;
   };

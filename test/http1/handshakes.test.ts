@@ -91,6 +91,21 @@ test('a handshake begins in its turn, whatever has arrived before', async () => 
   expect(String((await once(client, 'data'))[0])).toContain('served');
 });
 
+test('the newest handshake begins first: those that have waited longest are closed in a flood', async () => {
+  const { open, handshakes } = await start();
+  const secured: string[] = [];
+  for (const [i, name] of ['first', 'second', 'third'].entries()) {
+    open().once('secureConnect', () => secured.push(name));
+    await eventually('it waits', () => handshakes.length === i + 1);
+  }
+  for (const begin of handshakes.slice(0, 2)) {
+    begin();
+    const begun = secured.length;
+    await eventually('it is complete', () => secured.length > begun);
+  }
+  expect(secured).toEqual(['third', 'second']);
+});
+
 test('a client that leaves before its first byte, or its turn, begins none', async () => {
   const { port, handshakes, failures, connections } = await start();
   const silent = connectPlain(port, '127.0.0.1');

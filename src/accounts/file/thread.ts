@@ -1,4 +1,4 @@
-import { FairQueue } from '../../fair-queue.ts';
+import { FairQueue, TurnAbout } from '../../fair-queue.ts';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { EnableOptions } from '../changes.ts';
@@ -7,7 +7,7 @@ import type { ChangeRequest } from '../operations.ts';
 import { createOperationsClient, type OperationCall } from '../operations-rpc.ts';
 import type { AppendedEvent, Hints } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
-import type { EpochMs } from '../../times.ts';
+import type { EpochMs, MonotonicMs } from '../../times.ts';
 
 /**
  * How long an idle thread waits for another operation before it ends, in milliseconds. Starting a thread takes longer
@@ -35,6 +35,7 @@ export interface OperationsWorkerData extends FileStoreOptions {
 
 export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isUrgent'> {
   readonly clock: () => EpochMs;
+  readonly monotonic: () => MonotonicMs;
   /** Called after each change. */
   readonly audit: (event: AppendedEvent) => void;
 }
@@ -49,15 +50,50 @@ function isUrgent({ name, arguments: [, first, option] }: OperationCall): boolea
   return name === 'revokeKey' || name === 'disableEncryption';
 }
 
-/** Whether it may take away what a leaked key can do, or tell whether that is in force. With many accounts others take a second each. */
-function goesFirst({ name }: OperationCall): boolean {
-  return name === 'revokeKey' || name === 'setActive' || name === 'stored';
+/** Who asks for a change; undefined for what only reads. */
+function findRequest({ arguments: asked }: OperationCall): ChangeRequest | undefined {
+  return asked.find((each): each is ChangeRequest => typeof each === 'object' && each !== null && 'actor' in each);
 }
 
-/** Who asks for an operation, as far as it says so; otherwise the account that is read. */
-function ownerOf({ arguments: asked }: OperationCall): string {
-  const request = asked.find((each) => typeof each === 'object' && each !== null && 'actor' in each);
-  return request === undefined ? String(asked[0]) : (request as ChangeRequest).actor;
+/** Changes of some operators, who take turns: with many accounts each change takes a second. */
+class Changes {
+  /** What may take away what a leaked key can do. */
+  readonly #first = new FairQueue<string>();
+  readonly #others = new FairQueue<string>();
+  /** Or those who revoke again and again would keep all others waiting. */
+  readonly #turns = new TurnAbout(this.#first, this.#others);
+
+  add({ name }: OperationCall, { actor }: ChangeRequest, start: () => void): void {
+    (name === 'revokeKey' || name === 'setActive' ? this.#first : this.#others).add(actor, start);
+  }
+
+  shift(): (() => void) | undefined {
+    return this.#turns.shift();
+  }
+}
+
+/** Operations that wait for a thread. There may be any number of tokens of an account: they wait among themselves. */
+class Waiting {
+  readonly #reads = new FairQueue<string>();
+  readonly #changes = new Changes();
+  readonly #changesOfAccounts = new Changes();
+  readonly #turns = new TurnAbout(this.#reads, this.#changes, this.#changesOfAccounts);
+  readonly #readsFirst: boolean;
+
+  /** @param readsFirst whether no read waits for changes: they are few */
+  constructor(readsFirst: boolean) {
+    this.#readsFirst = readsFirst;
+  }
+
+  add(call: OperationCall, start: () => void): void {
+    const request = findRequest(call);
+    if (request === undefined) this.#reads.add(String(call.arguments[0]), start);
+    else (request.ofAccount ? this.#changesOfAccounts : this.#changes).add(call, request, start);
+  }
+
+  shift(): (() => void) | undefined {
+    return (this.#readsFirst ? this.#reads.shift() : undefined) ?? this.#turns.shift();
+  }
 }
 
 /**
@@ -70,8 +106,8 @@ export class OperationsThreads {
   readonly #others: OperationsThread;
 
   constructor(options: OperationsThreadOptions) {
-    this.#urgent = new OperationsThread(options, true);
-    this.#others = new OperationsThread(options, false);
+    this.#others = new OperationsThread(options, false, () => false);
+    this.#urgent = new OperationsThread(options, true, () => this.#others.isBusy);
   }
 
   /** Ends the threads after the requested operations. */
@@ -84,31 +120,43 @@ export class OperationsThreads {
 class OperationsThread {
   readonly #options: OperationsThreadOptions;
   readonly #isUrgent: boolean;
-  readonly #first = new FairQueue<string>();
-  readonly #others = new FairQueue<string>();
-  #wasFirst = false;
-  #isBusy = false;
+  readonly #waiting: Waiting;
+  readonly #leavesRoom: () => boolean;
+  isBusy = false;
   /** The operations that are not over. */
   readonly #pending = new Set<Promise<unknown>>();
   #thread: Thread<OperationRequest, OperationReply> | undefined;
   #idle: NodeJS.Timeout | undefined;
 
-  constructor(options: OperationsThreadOptions, isUrgent: boolean) {
+  /**
+   * @param leavesRoom whether it rests after an operation for as long as that took: a change on the other thread begins anew if the file
+   *   is changed before it is written, and so would never end
+   */
+  constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoom: () => boolean) {
     this.#options = options;
     this.#isUrgent = isUrgent;
+    // Urgent reads tell operators whether a change is in force.
+    this.#waiting = new Waiting(isUrgent);
+    this.#leavesRoom = leavesRoom;
   }
 
   async carryOut(call: OperationCall): Promise<unknown> {
     const turn = Promise.withResolvers<void>();
-    (goesFirst(call) ? this.#first : this.#others).add(ownerOf(call), turn.resolve);
+    this.#waiting.add(call, turn.resolve);
+    const { monotonic } = this.#options;
+    let began = 0;
     const result = turn.promise
-      .then(() => this.#ask(call))
+      .then(() => {
+        began = monotonic();
+        return this.#ask(call);
+      })
       .finally(() => {
         this.#pending.delete(result);
-        this.#startNext();
+        if (this.#leavesRoom()) setTimeout(() => this.#startNext(), monotonic() - began);
+        else this.#startNext();
       });
     this.#pending.add(result);
-    if (!this.#isBusy) this.#startNext();
+    if (!this.isBusy) this.#startNext();
     return result;
   }
 
@@ -120,11 +168,8 @@ class OperationsThread {
   }
 
   #startNext(): void {
-    // Turn about, or those who revoke again and again would keep all others waiting.
-    const first = this.#wasFirst ? undefined : this.#first.shift();
-    this.#wasFirst = first !== undefined;
-    const start = first ?? this.#others.shift() ?? this.#first.shift();
-    this.#isBusy = start !== undefined;
+    const start = this.#waiting.shift();
+    this.isBusy = start !== undefined;
     start?.();
   }
 

@@ -30,6 +30,7 @@ function threadsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}
     env: {},
     masterKeys: [],
     clock: () => now,
+    monotonic: () => performance.now(),
     audit,
   });
   onTestFinished(() => threads.close());
@@ -82,6 +83,35 @@ test('revocations, however many, and other urgent operations take turns', async 
   const revoked = keys.map(({ id }) => operations.revokeKey('a', id, { actor: `token:${id}` }));
   await Promise.all([...revoked, operations.enableEncryption('a', 'test', replacing, request)]);
   expect(order.indexOf('encryption_enabled')).toBeLessThanOrEqual(2);
+});
+
+test('changes by tokens of accounts, however many, and those of other operators take turns', async () => {
+  const keys = Array.from({ length: 8 }, (_, i) => keyOf(i));
+  const order: string[] = [];
+  const operations = operationsOn(withKeys(...keys), ({ actor }) => order.push(actor));
+  const revoke = (id: string, actor: string, ofAccount: boolean) => operations.revokeKey('a', id, { actor, ofAccount });
+  const [last, ...others] = keys.toReversed();
+  const revoked = others.map(({ id }) => revoke(id, `token:${id}`, true));
+  await Promise.all([...revoked, revoke(last?.id ?? '', 'token:otto', false)]);
+  expect(order.indexOf('token:otto')).toBeLessThanOrEqual(1);
+});
+
+test('a change that is not urgent ends although keys are revoked without an end', async () => {
+  const keys = Array.from({ length: 30 }, (_, i) => ({
+    ...keyOf(0),
+    id: `k${i}`,
+    sha256: String(i).padStart(64, '0'),
+  }));
+  // Enough that changes meet.
+  const others = Array.from({ length: 800 }, (_, i) => `  - { id: b${i}, name: B }\n`).join('');
+  const accounts = `accounts:\n  - { id: a, name: A, keys: ${JSON.stringify(keys)} }\n${others}`;
+  const order: string[] = [];
+  const operations = operationsOn(new Folder({ 'accounts.yaml': accounts }), ({ action }) => order.push(action));
+  await operations.show('a');
+  const revoked = keys.map(({ id }, i) => operations.revokeKey('a', id, { actor: `token:${i}` }));
+  await Promise.all([operations.rename('a', 'B', request), ...revoked]);
+  // Its thread takes turns with the other one, and begins anew if that was first.
+  expect(order.indexOf('account_renamed')).toBeLessThan(12);
 });
 
 test('a revocation goes before other urgent operations', async () => {
