@@ -27,9 +27,12 @@ export function listenerOptions(tls: ListenerTls): TlsOptions {
   return { ...secureContext(tls), ...demands };
 }
 
-/** The part of these options that can be replaced while the listener runs. */
+/**
+ * The part of these options that can be replaced while the listener runs. Key exchange by RSA has no forward secrecy, and takes the private key
+ * only when the client's second message arrives, which no turn delays.
+ */
 export function secureContext({ cert, key, clientCa }: ListenerTls): SecureContextOptions {
-  return { cert, key, minVersion: 'TLSv1.2', ca: clientCa };
+  return { cert, key, minVersion: 'TLSv1.2', ca: clientCa, ciphers: `${tls().DEFAULT_CIPHERS}:!kRSA` };
 }
 
 /**

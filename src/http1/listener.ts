@@ -46,6 +46,9 @@ type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
  */
 const sockets = process.platform === 'linux' ? 8 : 1;
 
+/** TLS handshakes that go on, at most: their clients may send the rest at the same moment, and OpenSSL processes it as it arrives. */
+const maxIncomplete = 256;
+
 /** Milliseconds between two looks at the deadlines. */
 const sweepInterval = 250;
 
@@ -72,6 +75,8 @@ export class Listener implements ConnectionOwner {
   readonly #handshaking = new Map<string, ServerConnection>();
   /** Those of them whose handshake has begun, and those that wait for their turn in it. */
   readonly #begun = new WeakSet<ServerConnection>();
+  /** Those that have begun and are not complete, the oldest first. */
+  readonly #incomplete = new Set<ServerConnection>();
   readonly #resting = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
   readonly #hellos: Queue;
@@ -203,6 +208,8 @@ export class Listener implements ConnectionOwner {
       }
       const begin = (): void => {
         this.#begun.add(connection);
+        const [oldest] = this.#incomplete.add(connection);
+        if (oldest !== undefined && this.#incomplete.size > maxIncomplete) this.#timeOut(oldest);
         this.#tlsServer?.emit('connection', socket);
       };
       // The newest first: in a flood, those that have waited longest are about to be closed for new ones, and few would complete.
@@ -222,6 +229,7 @@ export class Listener implements ConnectionOwner {
     this.#beginHandshake(socket, connection);
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
+      this.#incomplete.delete(connection);
       if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);
       connection.onSocketClose();
     });
@@ -235,6 +243,7 @@ export class Listener implements ConnectionOwner {
       socket.destroy();
       return;
     }
+    this.#incomplete.delete(connection);
     this.#attach(socket, connection);
     connection.secure(socket);
   }
@@ -249,16 +258,16 @@ export class Listener implements ConnectionOwner {
   #expire(): void {
     if (this.isClosing && this.size === 0) clearInterval(this.#sweep);
     const now = performance.now();
-    for (const connection of this.#handshaking.values()) {
-      if (connection.socket.bytesRead > maxHandshakeSize) connection.exceed();
-    }
-    for (const connection of this.#connections) {
-      if (connection.deadline > now) continue;
-      const { socket } = connection;
-      const isHandshaking = this.#handshaking.get(formatEndpoints(socket)) === connection;
-      if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
-      connection.expire();
-    }
+    for (const each of this.#handshaking.values()) if (each.socket.bytesRead > maxHandshakeSize) each.exceed();
+    for (const connection of this.#connections) if (connection.deadline <= now) this.#timeOut(connection);
+  }
+
+  #timeOut(connection: ServerConnection): void {
+    const { socket } = connection;
+    this.#incomplete.delete(connection);
+    const isHandshaking = this.#handshaking.get(formatEndpoints(socket)) === connection;
+    if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
+    connection.expire();
   }
 }
 

@@ -106,6 +106,40 @@ test('the newest handshake begins first: those that have waited longest are clos
   expect(secured).toEqual(['third', 'second']);
 });
 
+test('of handshakes that go on, 256 at most may complete at once: the oldest ends', async () => {
+  const { port, handshakes, failures, connections } = await start();
+  const hello = await recordHello();
+  for (let i = 0; i < 257; i += 1) {
+    (await connectRaw(port)).write(hello);
+    await eventually('it waits', () => handshakes.length === i + 1);
+  }
+  const begin = handshakes.toReversed();
+  for (const each of begin.slice(0, 256)) each();
+  await turns();
+  expect(failures).toEqual([]);
+  begin[256]?.();
+  await eventually('the first one ends', () => connections[0]?.socket.destroyed === true);
+  expect(failures).toEqual(['timeout']);
+  expect(connections.filter(({ socket }) => socket.destroyed)).toHaveLength(1);
+});
+
+test('a handshake that is complete gives way to no other', async () => {
+  const { port, open, handshakes, connections } = await start();
+  const client = open();
+  await eventually('it waits', () => handshakes.length === 1);
+  handshakes[0]?.();
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  expect(String((await once(client, 'data'))[0])).toContain('served');
+  const hello = await recordHello();
+  for (let i = 0; i < 256; i += 1) {
+    (await connectRaw(port)).write(hello);
+    await eventually('it waits', () => handshakes.length === i + 2);
+    handshakes[0]?.();
+  }
+  await turns();
+  expect(connections.filter(({ socket }) => socket.destroyed)).toEqual([]);
+});
+
 test('a client that leaves before its first byte, or its turn, begins none', async () => {
   const { port, handshakes, failures, connections } = await start();
   const silent = connectPlain(port, '127.0.0.1');

@@ -70,6 +70,17 @@ describe('a listener with TLS', () => {
     expect(upstream.heads()).toBe(0);
   });
 
+  test('does not exchange keys by RSA, but by ECDHE', async () => {
+    const upstream = await startUpstream();
+    const ofRsa = createAuthority(2, 'rsa');
+    const tls = { ...ofRsa.issue('DNS:localhost', 'IP:127.0.0.1'), clientCa: undefined };
+    const sidecar = await listenTls(upstream.origin, undefined, { listen: { host: '127.0.0.1', port: 0, tls } });
+    const old = { ca: ofRsa.cert, maxVersion: 'TLSv1.2' } as const;
+    await expect(get(sidecar, { ...old, ciphers: 'kRSA' })).rejects.toThrow(/handshake failure/);
+    expect(upstream.heads()).toBe(0);
+    expect(await get(sidecar, { ...old, ciphers: 'ECDHE' })).toBe(200);
+  });
+
   test('with a client CA accepts only clients with its certificates', async () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin, authority.cert);

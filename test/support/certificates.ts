@@ -15,10 +15,17 @@ export interface Authority extends Certificate {
   issue(...names: readonly string[]): Certificate;
 }
 
-const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+const newKeys = {
+  ec: ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
+  rsa: ['-newkey', 'rsa:2048', '-nodes'],
+};
 
-/** @param days how long its own certificate is valid */
-export function createAuthority(days = 2): Authority {
+/**
+ * @param days how long its own certificate is valid
+ * @param type of all keys
+ */
+export function createAuthority(days = 2, type: keyof typeof newKeys = 'ec'): Authority {
+  const newKey = newKeys[type];
   const root = inDirectory((openssl) => {
     const request = ['req', '-x509', ...newKey, '-keyout', 'key.pem', '-out', 'cert.pem'];
     openssl(...request, '-days', String(days), '-subj', '/CN=Test CA');
