@@ -98,21 +98,28 @@ class Waiting {
 
 /**
  * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second: urgent
- * ones on a thread of their own, each thread one at a time.
+ * ones on a thread of their own, and so what reads the trail, which may take seconds. Each thread carries out one at a time.
  */
 export class OperationsThreads {
-  readonly operations = createOperationsClient((call) => (isUrgent(call) ? this.#urgent : this.#others).carryOut(call));
+  readonly operations = createOperationsClient((call) => this.#threadFor(call).carryOut(call));
   readonly #urgent: OperationsThread;
+  readonly #trail: OperationsThread;
   readonly #others: OperationsThread;
 
   constructor(options: OperationsThreadOptions) {
+    this.#trail = new OperationsThread(options, false, () => false);
     this.#others = new OperationsThread(options, false, () => false);
     this.#urgent = new OperationsThread(options, true, () => this.#others.isBusy);
   }
 
   /** Ends the threads after the requested operations. */
   async close(): Promise<void> {
-    await Promise.all([this.#urgent.close(), this.#others.close()]);
+    await Promise.all([this.#urgent.close(), this.#trail.close(), this.#others.close()]);
+  }
+
+  #threadFor(call: OperationCall): OperationsThread {
+    if (isUrgent(call)) return this.#urgent;
+    return call.name === 'eventsPage' ? this.#trail : this.#others;
   }
 }
 

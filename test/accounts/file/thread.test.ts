@@ -159,6 +159,17 @@ test('the idle thread gains no listeners with each operation', async () => {
   expect(warned).not.toHaveBeenCalled();
 });
 
+test('a change does not wait for those who read the trail', async () => {
+  const line = JSON.stringify({ at: '2026-11-21T10:00:00Z', actor: 'user:ana', action: 'account_added', details: {} });
+  const folder = new Folder({ 'accounts.yaml': one, 'accounts.audit.jsonl': `${line}\n`.repeat(300_000) });
+  const operations = operationsOn(folder);
+  const isRead = vi.fn<() => void>();
+  const reading = operations.eventsPage(1, { account: 'none' }).then(isRead);
+  await operations.rename('a', 'B', request);
+  expect(isRead).not.toHaveBeenCalled();
+  await reading;
+});
+
 test('a revocation, a deactivation and the end of encryption do not wait for the reads and changes before them', async () => {
   const key = { id: 'k', prefix: 'sk_test_', sha256: '0'.repeat(64), createdAt: '2026-11-01' };
   const encryption = { test: { enabled: true, key: 'k'.repeat(32), iv: 'i'.repeat(16) } };
