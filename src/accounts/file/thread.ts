@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { FairQueue, TurnAbout } from '../../fair-queue.ts';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
@@ -14,6 +15,9 @@ import type { EpochMs, MonotonicMs } from '../../times.ts';
  * than most operations.
  */
 const idleTime = 10_000;
+
+/** A thread leaves room for another one's operation for this many times as long as its own took. */
+const restFactor = 3;
 
 /** An operation for the thread, which sends one reply. */
 export interface OperationRequest extends OperationCall {
@@ -107,9 +111,9 @@ export class OperationsThreads {
   readonly #others: OperationsThread;
 
   constructor(options: OperationsThreadOptions) {
-    this.#trail = new OperationsThread(options, false, () => false);
-    this.#others = new OperationsThread(options, false, () => false);
-    this.#urgent = new OperationsThread(options, true, () => this.#others.isBusy);
+    this.#trail = new OperationsThread(options, false);
+    this.#others = new OperationsThread(options, false);
+    this.#urgent = new OperationsThread(options, true, this.#others);
   }
 
   /** Ends the threads after the requested operations. */
@@ -128,43 +132,51 @@ class OperationsThread {
   readonly #options: OperationsThreadOptions;
   readonly #isUrgent: boolean;
   readonly #waiting: Waiting;
-  readonly #leavesRoom: () => boolean;
-  isBusy = false;
+  readonly #leavesRoomFor: OperationsThread | undefined;
+  #isBusy = false;
+  /** The operation that the thread carries out. */
+  running: Promise<unknown> | undefined;
   /** The operations that are not over. */
   readonly #pending = new Set<Promise<unknown>>();
   #thread: Thread<OperationRequest, OperationReply> | undefined;
   #idle: NodeJS.Timeout | undefined;
 
   /**
-   * @param leavesRoom whether it rests after an operation for as long as that took: a change on the other thread begins anew if the file
-   *   is changed before it is written, and so would never end
+   * @param leavesRoomFor a thread whose operation may end before this one's next begins: a change begins anew if the file is changed before
+   *   it is written, and so would never end
    */
-  constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoom: () => boolean) {
+  constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoomFor?: OperationsThread) {
     this.#options = options;
     this.#isUrgent = isUrgent;
     // Urgent reads tell operators whether a change is in force.
     this.#waiting = new Waiting(isUrgent);
-    this.#leavesRoom = leavesRoom;
+    this.#leavesRoomFor = leavesRoomFor;
   }
 
   async carryOut(call: OperationCall): Promise<unknown> {
     const turn = Promise.withResolvers<void>();
     this.#waiting.add(call, turn.resolve);
-    const { monotonic } = this.#options;
-    let began = 0;
-    const result = turn.promise
-      .then(() => {
-        began = monotonic();
-        return this.#ask(call);
-      })
-      .finally(() => {
-        this.#pending.delete(result);
-        if (this.#leavesRoom()) setTimeout(() => this.#startNext(), monotonic() - began);
-        else this.#startNext();
-      });
+    const result = turn.promise.then(() => this.#run(call)).finally(() => this.#pending.delete(result));
     this.#pending.add(result);
-    if (!this.isBusy) this.#startNext();
+    if (!this.#isBusy) this.#startNext();
     return result;
+  }
+
+  async #run(call: OperationCall): Promise<unknown> {
+    const { monotonic } = this.#options;
+    const began = monotonic();
+    this.running = this.#ask(call);
+    try {
+      return await this.running;
+    } finally {
+      this.running = undefined;
+      const other = this.#leavesRoomFor?.running;
+      if (other === undefined) this.#startNext();
+      else {
+        const rest = delay(restFactor * (monotonic() - began));
+        void Promise.race([other.catch(() => {}), rest]).then(() => this.#startNext());
+      }
+    }
   }
 
   async close(): Promise<void> {
@@ -176,7 +188,7 @@ class OperationsThread {
 
   #startNext(): void {
     const start = this.#waiting.shift();
-    this.isBusy = start !== undefined;
+    this.#isBusy = start !== undefined;
     start?.();
   }
 
