@@ -73,7 +73,7 @@ describe('loading in another thread', () => {
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
     const loaded = await loadInThread({ file, env }, ['/watched']);
     expect(loaded).toEqual({ sidecar: content, accounts: content, files: ['/watched'], digests: {} });
-    expect(combine(loaded)).toEqual({ ...content, files: ['/watched'] });
+    expect(combine(loaded)).toEqual({ ...content, files: ['/watched'], digests: {} });
   });
 
   test('returns a problem if it takes longer than five minutes', async () => {

@@ -1,4 +1,5 @@
 import { createSecretKey } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 import { readPrefix, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type { Difference } from '../../../src/accounts/differences.ts';
@@ -17,6 +18,8 @@ import type {
 import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { sha256Hex } from '../../../src/cryptography.ts';
+import { eventually } from '../../support/eventually.ts';
+import type { TestPostgres } from '../../support/postgres.ts';
 
 export const masterKey = createMasterKey(createSecretKey(Buffer.alloc(32, 7)));
 export const vault = new Vault([masterKey]);
@@ -163,3 +166,26 @@ export const slowSearches = {
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'`,
   option: `&options=${encodeURIComponent('-c search_path=slow,pg_catalog')}`,
 } as const;
+
+/**
+ * Has commits wait for a standby that there is not, until the test is over or the returned function is called. They wait when the
+ * checkpointer has read the setting, which only a commit that waits can show.
+ */
+export async function holdCommits({ psql }: Pick<TestPostgres, 'psql'>, url: string): Promise<() => Promise<void>> {
+  const configure = async (change: string): Promise<void> => {
+    await psql(url, `ALTER SYSTEM ${change}`);
+    await psql(url, 'SELECT pg_reload_conf()');
+  };
+  const release = (): Promise<void> => configure('RESET synchronous_standby_names');
+  onTestFinished(release);
+  await configure(`SET synchronous_standby_names = 'absent'`);
+  let probes = 0;
+  await eventually('a commit waits', async () => {
+    probes += 1;
+    psql(url, `SET synchronous_commit = on; CREATE TABLE probe${probes} ()`).catch(() => {});
+    await sleep(200);
+    const waiting = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%probe${probes} ()' AND wait_event = 'SyncRep'`;
+    return (await psql(url, waiting)) === '1';
+  });
+  return release;
+}

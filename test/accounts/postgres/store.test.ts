@@ -13,6 +13,7 @@ import { Vault } from '../../../src/accounts/vault.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
   changeAll,
+  holdCommits,
   keyNamed,
   masterKey,
   openStore,
@@ -512,7 +513,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
-    await configure(url, `synchronous_standby_names = 'absent'`);
+    const release = await holdCommits(postgres, url);
     const changes = ['a', 'b'].map((id) =>
       store.change([id], () => ({ accounts: [storedAccount(id)], events: [], result: 'done' })),
     );
@@ -520,7 +521,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'SyncRep'`;
     await expect.poll(() => postgres.psql(url, committing), { timeout: 10_000 }).toBe(`${changes.length}`);
     proxy.cut();
-    await configure(url, `synchronous_standby_names = ''`);
+    await release();
     proxy.mend();
     expect(await Promise.all(changes)).toMatchObject([{ outcome: 'changed' }, { outcome: 'changed' }]);
   });

@@ -2,7 +2,7 @@ import { Client } from 'pg';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Operations } from '../../../src/accounts/operations.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { keyNamed, openDirectory, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
+import { holdCommits, keyNamed, openDirectory, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
 import { sha256Hex } from '../../../src/cryptography.ts';
 
 const request = { actor: 'user:test' };
@@ -116,12 +116,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     const database = new URL(url).pathname.slice(1);
     // A commit that waits for a standby that there is not holds the locks of its transaction.
     await postgres.psql(url, `ALTER DATABASE ${database} SET synchronous_commit = local`);
-    await postgres.psql(url, `ALTER SYSTEM SET synchronous_standby_names = 'nobody'`);
-    await postgres.psql(url, 'SELECT pg_reload_conf()');
-    onTestFinished(async () => {
-      await postgres.psql(url, 'ALTER SYSTEM RESET synchronous_standby_names');
-      await postgres.psql(url, 'SELECT pg_reload_conf()');
-    });
+    await holdCommits(postgres, url);
     const holder = new Client({ connectionString: url });
     await holder.connect();
     await holder.query('SET synchronous_commit = on');
@@ -130,7 +125,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     await holder.query('NOTIFY others');
     let isCommitted = false;
     const commit = holder.query('COMMIT').then(() => (isCommitted = true));
-    const isHeld = `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`;
+    const isHeld = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'SyncRep'`;
     await expect.poll(() => postgres.psql(url, isHeld), soon).toBe('1');
 
     const renames = ['New', 'Newer', 'Newest'].map((name) => operations.rename('globex', name, request));
