@@ -24,6 +24,8 @@ export interface ConnectionHandler {
   onFlood?(): void;
   /** The client has sent too much to the TLS below, and the connection closes. */
   onExcess(): void;
+  /** Its TLS handshake has made keys after many others in this turn: these must wait. */
+  onCrowd?(): void;
   onError(error: unknown): void;
   /** Called once, after `onClose` of the open exchange. */
   onClose(): void;

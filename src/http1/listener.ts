@@ -46,8 +46,8 @@ type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
  */
 const sockets = process.platform === 'linux' ? 8 : 1;
 
-/** TLS handshakes that go on, at most: their clients may send the rest at the same moment, and OpenSSL processes it as it arrives. */
-const maxIncomplete = 256;
+/** TLS handshakes that make keys in a turn before all others wait: thousands of clients may send the rest at the same moment. */
+const maxSteps = 8;
 
 /** Milliseconds between two looks at the deadlines. */
 const sweepInterval = 250;
@@ -75,8 +75,8 @@ export class Listener implements ConnectionOwner {
   readonly #handshaking = new Map<string, ServerConnection>();
   /** Those of them whose handshake has begun, and those that wait for their turn in it. */
   readonly #begun = new WeakSet<ServerConnection>();
-  /** Those that have begun and are not complete, the oldest first. */
-  readonly #incomplete = new Set<ServerConnection>();
+  /** Those that have made keys in this turn. */
+  #steps = 0;
   readonly #resting = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
   readonly #hellos: Queue;
@@ -116,7 +116,8 @@ export class Listener implements ConnectionOwner {
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
     onHandshakeFailures(server, this.#handshakeFailed);
-    limitTlsWork(server, (socket) => (socket as ConnectedSocket)[connectionKey]?.exceed());
+    const exceeded = (socket: ConnectedSocket): void => socket[connectionKey]?.exceed();
+    limitTlsWork(server, exceeded, (socket) => this.#onStep(socket));
     return server;
   }
 
@@ -208,8 +209,6 @@ export class Listener implements ConnectionOwner {
       }
       const begin = (): void => {
         this.#begun.add(connection);
-        const [oldest] = this.#incomplete.add(connection);
-        if (oldest !== undefined && this.#incomplete.size > maxIncomplete) this.#timeOut(oldest);
         this.#tlsServer?.emit('connection', socket);
       };
       // The newest first: in a flood, those that have waited longest are about to be closed for new ones, and few would complete.
@@ -229,7 +228,6 @@ export class Listener implements ConnectionOwner {
     this.#beginHandshake(socket, connection);
     socket.on('error', () => connection.socket.destroy());
     socket.once('close', () => {
-      this.#incomplete.delete(connection);
       if (this.#handshaking.get(ends) === connection) this.#handshaking.delete(ends);
       connection.onSocketClose();
     });
@@ -243,7 +241,6 @@ export class Listener implements ConnectionOwner {
       socket.destroy();
       return;
     }
-    this.#incomplete.delete(connection);
     this.#attach(socket, connection);
     connection.secure(socket);
   }
@@ -259,15 +256,19 @@ export class Listener implements ConnectionOwner {
     if (this.isClosing && this.size === 0) clearInterval(this.#sweep);
     const now = performance.now();
     for (const each of this.#handshaking.values()) if (each.socket.bytesRead > maxHandshakeSize) each.exceed();
-    for (const connection of this.#connections) if (connection.deadline <= now) this.#timeOut(connection);
+    for (const connection of this.#connections) {
+      if (connection.deadline > now) continue;
+      const { socket } = connection;
+      const isHandshaking = this.#handshaking.get(formatEndpoints(socket)) === connection;
+      if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
+      connection.expire();
+    }
   }
 
-  #timeOut(connection: ServerConnection): void {
-    const { socket } = connection;
-    this.#incomplete.delete(connection);
-    const isHandshaking = this.#handshaking.get(formatEndpoints(socket)) === connection;
-    if (isHandshaking && socket.bytesRead > 0) this.#handshakeFailed('timeout', socket.remoteAddress);
-    connection.expire();
+  #onStep(socket: TLSSocket): void {
+    if (this.#steps === 0) setImmediate(() => (this.#steps = 0));
+    this.#steps += 1;
+    if (this.#steps > maxSteps) this.#handshaking.get(formatEndpoints(socket))?.handler?.onCrowd?.();
   }
 }
 

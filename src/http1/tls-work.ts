@@ -9,6 +9,11 @@ import { stopReading } from './reading.ts';
  */
 export const maxHandshakeSize = 32_768;
 
+/** What the lines begin with for new keys of a client, and for those of a handshake in TLS 1.2 and 1.3. */
+const updateLabel = 'CLIENT_TRAFFIC_SECRET_N';
+const handshakeLabels = /^CLIENT_(?:RANDOM|HANDSHAKE_TRAFFIC_SECRET) /;
+const longestLabel = 'CLIENT_HANDSHAKE_TRAFFIC_SECRET '.length;
+
 /** Replaced keys of one client in a window of so many milliseconds. Clients replace them after gigabytes, or hours. */
 const maxKeyUpdates = 8;
 const keyWindow = 1_000;
@@ -28,15 +33,21 @@ interface KeyUpdates {
  * - In TLS 1.2 it may ask for another handshake, with a message of 128 KiB. Node reports that as an error of the socket.
  *
  * @param server of TLS
+ * @param stepped called when OpenSSL has made the keys of a handshake, which is most of its work
  */
-export function limitTlsWork(server: EventEmitter, exceeded: (socket: TLSSocket) => void): void {
+export function limitTlsWork(
+  server: EventEmitter,
+  exceeded: (socket: TLSSocket) => void,
+  stepped: (socket: TLSSocket) => void = () => {},
+): void {
   const updates = new WeakMap<TLSSocket, KeyUpdates>();
   server.on('secureConnection', (socket: TLSSocket) => socket.disableRenegotiation());
   server.on('keylog', (line: Buffer, socket: TLSSocket) => {
-    const isUpdate = line.toString('latin1', 0, updateLabel.length) === updateLabel;
+    const label = line.toString('latin1', 0, longestLabel);
     // The rest of the line is the secret.
     line.fill(0);
-    if (!isUpdate) return;
+    if (handshakeLabels.test(label)) stepped(socket);
+    if (!label.startsWith(updateLabel)) return;
     const now = performance.now();
     const before = updates.get(socket);
     const current = before !== undefined && now < before.until ? before : { count: 0, until: now + keyWindow };
@@ -56,6 +67,3 @@ export function endTls(socket: Socket): void {
   (socket as { readonly _destroySSL?: () => void })._destroySSL?.();
   socket.destroy();
 }
-
-/** What a line for new keys of a client begins with. */
-const updateLabel = 'CLIENT_TRAFFIC_SECRET_N';

@@ -19,6 +19,7 @@ async function start(hellos?: Queue) {
   const { queue, waiting: handshakes } = manualQueue();
   const failures: HandshakeFault[] = [];
   const resting: (() => void)[] = [];
+  const crowds: ServerConnection[] = [];
   const connections: ServerConnection[] = [];
   const { server } = new Listener(
     {
@@ -34,6 +35,7 @@ async function start(hellos?: Queue) {
       return {
         onRequest: (exchange) => exchange.send(200, [], 'served'),
         onExcess: () => expect.fail('too much'),
+        onCrowd: () => void crowds.push(connection),
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
         onRest: (resume) => void resting.push(resume),
@@ -50,7 +52,7 @@ async function start(hellos?: Queue) {
     onTestFinished(() => void client.destroy());
     return client;
   };
-  return { port, open, handshakes, failures, resting, connections };
+  return { port, open, handshakes, failures, resting, connections, crowds };
 }
 
 async function connectRaw(port: number): Promise<Socket> {
@@ -106,38 +108,21 @@ test('the newest handshake begins first: those that have waited longest are clos
   expect(secured).toEqual(['third', 'second']);
 });
 
-test('of handshakes that go on, 256 at most may complete at once: the oldest ends', async () => {
-  const { port, handshakes, failures, connections } = await start();
-  const hello = await recordHello();
-  for (let i = 0; i < 257; i += 1) {
-    (await connectRaw(port)).write(hello);
-    await eventually('it waits', () => handshakes.length === i + 1);
-  }
-  const begin = handshakes.toReversed();
-  for (const each of begin.slice(0, 256)) each();
-  await turns();
-  expect(failures).toEqual([]);
-  begin[256]?.();
-  await eventually('the first one ends', () => connections[0]?.socket.destroyed === true);
-  expect(failures).toEqual(['timeout']);
-  expect(connections.filter(({ socket }) => socket.destroyed)).toHaveLength(1);
-});
-
-test('a handshake that is complete gives way to no other', async () => {
-  const { port, open, handshakes, connections } = await start();
-  const client = open();
-  await eventually('it waits', () => handshakes.length === 1);
-  handshakes[0]?.();
-  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
-  expect(String((await once(client, 'data'))[0])).toContain('served');
-  const hello = await recordHello();
-  for (let i = 0; i < 256; i += 1) {
-    (await connectRaw(port)).write(hello);
-    await eventually('it waits', () => handshakes.length === i + 2);
-    handshakes[0]?.();
-  }
-  await turns();
-  expect(connections.filter(({ socket }) => socket.destroyed)).toEqual([]);
+test('the others wait if the rest of many handshakes arrives in one turn', async () => {
+  const { open, handshakes, crowds } = await start();
+  const secured: TLSSocket[] = [];
+  for (let i = 0; i < 8; i += 1)
+    open().once('secureConnect', function (this: TLSSocket) {
+      secured.push(this);
+    });
+  await eventually('they wait', () => handshakes.length === 8);
+  for (const begin of handshakes) begin();
+  await eventually('they are complete', () => secured.length === 8);
+  expect(crowds).toEqual([]);
+  for (let i = 0; i < 9; i += 1) open();
+  await eventually('more wait', () => handshakes.length === 17);
+  for (const begin of handshakes.slice(0, 9)) begin();
+  await eventually('they are a crowd', () => crowds.length === 1);
 });
 
 test('a client that leaves before its first byte, or its turn, begins none', async () => {

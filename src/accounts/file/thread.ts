@@ -134,7 +134,7 @@ class OperationsThread {
   readonly #waiting: Waiting;
   readonly #leavesRoomFor: OperationsThread | undefined;
   #isBusy = false;
-  /** The operation that the thread carries out. */
+  /** What the thread carries out for others than tokens of accounts. */
   running: Promise<unknown> | undefined;
   /** The operations that are not over. */
   readonly #pending = new Set<Promise<unknown>>();
@@ -143,7 +143,7 @@ class OperationsThread {
 
   /**
    * @param leavesRoomFor a thread whose operation may end before this one's next begins: a change begins anew if the file is changed before
-   *   it is written, and so would never end
+   *   it is written, and so would never end. Tokens of accounts, of which there may be any number, would delay revocations by that
    */
   constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoomFor?: OperationsThread) {
     this.#options = options;
@@ -165,9 +165,10 @@ class OperationsThread {
   async #run(call: OperationCall): Promise<unknown> {
     const { monotonic } = this.#options;
     const began = monotonic();
-    this.running = this.#ask(call);
+    const result = this.#ask(call);
+    if (findRequest(call)?.ofAccount !== true) this.running = result;
     try {
-      return await this.running;
+      return await result;
     } finally {
       this.running = undefined;
       const other = this.#leavesRoomFor?.running;

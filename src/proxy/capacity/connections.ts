@@ -27,7 +27,6 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   next: ClientConnection | undefined;
 
   readonly http: ServerConnection;
-  /** The address of the peer. */
   readonly peer: string;
   /** The last `Authorization` with a well-formed key, and the key: most clients send the same one in each request, and hashing it costs microseconds. */
   lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
@@ -48,7 +47,6 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   #heldClaim: Claim;
   #counted = false;
   #left = false;
-  /** Whether its key is looked up. */
   isLookedUp = false;
   readonly turn = new ReadTurn();
   #isHeldUp = false;
@@ -120,6 +118,10 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   onExcess(): void {
     this.endsFor('limit');
+    this.onCrowd();
+  }
+
+  onCrowd(): void {
     this.#claim.turns.holdUpOthers(this);
   }
 
@@ -290,9 +292,7 @@ export class ClientConnections {
     let most = 0;
     for (const connection of this.evictable) {
       const cost = connection === exempt ? 0 : connection.costUntil(now);
-      if (cost <= most) continue;
-      costliest = connection;
-      most = cost;
+      if (cost > most) [costliest, most] = [connection, cost];
     }
     costliest?.evict();
     return costliest !== undefined;
