@@ -100,6 +100,7 @@ export async function writeAccounts(
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
     return {
       table,
+      old,
       removed: [...old].filter(([key]) => !wantedKeys.has(key)),
       updated: changed.filter(([key]) => old.has(key)),
       inserted: changed.filter(([key]) => !old.has(key)),
@@ -107,11 +108,27 @@ export async function writeAccounts(
   });
   // Rows that reference an account are deleted before it and inserted after it.
   for (const { table, removed } of changes.toReversed()) await write(query, remove, table, removed, versions);
-  for (const { table, updated, inserted } of changes) {
+  for (const { table, old, updated, inserted } of changes) {
     await write(query, update, table, updated, versions);
     await write(query, insert, table, inserted);
+    if (table.name === 'encryption') await keepGraceUses(query, old, updated);
   }
 }
+
+/** A use is of the grace that ends at its `until`: if nothing but the end of a grace has changed, its use is one of the same grace. */
+async function keepGraceUses(query: Query, old: ReadonlyMap<string, Row>, updated: Rows): Promise<void> {
+  const moved = updated.flatMap(([key, row]) => {
+    const before = old.get(key)?.['previous_until'] ?? null;
+    const isSame = JSON.stringify({ ...row, previous_until: before }) === JSON.stringify(old.get(key));
+    return isSame && before !== null && row['previous_until'] !== null ? [{ ...row, before }] : [];
+  });
+  if (moved.length > 0) await query(moveUses, [JSON.stringify(moved)]);
+}
+
+const moveUses = `
+  UPDATE envelope_sidecar.previous_uses AS stored SET until = given.previous_until
+  FROM json_to_recordset($1) AS given (account_id text, environment text, before timestamptz, previous_until timestamptz)
+  WHERE stored.account_id = given.account_id AND stored.environment = given.environment AND stored.until = given.before`;
 
 function collectRows({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]): Rows {
   return accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const);

@@ -65,11 +65,28 @@ describeWithPostgres('the recorder of uses', () => {
     recorder.previous('acme', 'test', noon, noon - 4);
     await recorder.write();
     expect(await lastUsed()).toBe(noon - 4);
+    // With other credentials: each call seals them anew.
     await put(store, graceUntil(noon + 9));
     expect(await lastUsed()).toBeUndefined();
     recorder.previous('acme', 'test', noon + 9, noon - 3);
     await recorder.write();
     expect(await lastUsed()).toBe(noon - 3);
+  });
+
+  test('keeps the use of a grace whose end is moved', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const encryption = storedEncryption('acme', 'test');
+    const graceUntil = (until: number) => {
+      const previous = { credentials: undefined, until, lastUsedAt: undefined };
+      return storedAccount('acme', { encryption: { test: { ...encryption, previous } } });
+    };
+    await put(store, graceUntil(noon));
+    const recorder = recorderAt(url);
+    recorder.previous('acme', 'test', noon, noon - 4);
+    await recorder.write();
+    await put(store, graceUntil(noon + 9));
+    expect((await store.read('acme'))?.encryption.test?.previous?.lastUsedAt).toBe(noon - 4);
   });
 
   test('writes the first use in a grace early, and later ones with the rest', async () => {
