@@ -142,6 +142,16 @@ describe('a reservation', () => {
     reservation.leaveSlot();
     expect(budgets.inFlight.used).toBe(0);
   });
+
+  test('takes nothing once its request is over, whatever the core still sends', () => {
+    const budgets = newBudgets();
+    const reservation = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'));
+    expect(reservation.hold(1)).toBe(true);
+    reservation.end();
+    expect([reservation.hold(1), reservation.takeSlot()]).toEqual([false, false]);
+    expect(reservation.waitIn(new WaitQueue(), 1, () => expect.fail('it starts'))).toBe(false);
+    expect([budgets.buffered.used, budgets.inFlight.used]).toEqual([0, 0]);
+  });
 });
 
 test('strangers that wait leave a quarter of their part to incomplete heads, which may be of merchants', () => {

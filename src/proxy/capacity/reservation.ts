@@ -22,6 +22,8 @@ export class Reservation implements Waiter {
    * way takes no room from others.
    */
   givesWay = false;
+  /** Whether the request is over: the core's response may still be in the middle of being read, and nobody would give back what it takes. */
+  #isOver = false;
   /** The limit that the request exceeded, and why. */
   exceeded: { readonly limit: LimitName; readonly shortage: Shortage } | undefined;
 
@@ -107,6 +109,7 @@ export class Reservation implements Waiter {
 
   /** The request is over. */
   end(): void {
+    this.#isOver = true;
     this.abandon();
     this.leaveSlot();
   }
@@ -133,6 +136,7 @@ export class Reservation implements Waiter {
   }
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
+    if (this.#isOver) return false;
     // The share of strangers is too small for it to be worth closing them for what an account holds. Nor does it help those that wait.
     const evicts = limit === 'buffered' && !this.givesWay && claim.waiting !== undefined;
     const makeRoom = evicts ? this.#makeRoom : undefined;

@@ -198,6 +198,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
 
   /** A response that cannot be sealed is not sent. */
   #fail(): void {
+    if (this.responder.http.closed) return;
     this.#observe('failed');
     this.responder.call?.abort();
     this.responder.refuseOrAbort(new Refusal('sealing_failed'), 'upstream');
