@@ -67,9 +67,9 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
     const deployment = render('deploy/overlays/live').find(({ kind }) => kind === 'Deployment') as IDeployment;
     const pod = deployment.spec?.template?.spec;
     const sleep = pod?.containers[0]?.lifecycle?.preStop?.sleep?.seconds ?? 0;
-    const [propagation, drain] = [10, 25];
+    const [propagation, drain, operators] = [10, 25, 5];
     expect(guide).toContain(`(here ${sleep} > ${propagation + drain})`);
-    expect(guide).toContain(`(here ${pod?.terminationGracePeriodSeconds} > ${sleep + drain})`);
+    expect(guide).toContain(`(here ${pod?.terminationGracePeriodSeconds} > ${sleep + drain + operators})`);
     expect(guide).toContain(`preStop: { sleep: { seconds: ${sleep} } }`);
   });
 
