@@ -190,7 +190,7 @@ export class FileStore implements Store {
     try {
       for (let attempt = 1; attempt <= attempts; attempt++) {
         const path = this.#target();
-        if (urgent || attempt === attempts) release = await lockFile(path, lockTimeout);
+        if (urgent || attempt === attempts) release = await lockFile(path, lockTimeout, urgent);
         const read = this.#read(path);
         const rewrite = decide(read, path);
         const { result } = rewrite;

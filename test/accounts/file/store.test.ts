@@ -16,7 +16,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { enableEncryption, requireAccount, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
-import type { AuditEvent, Store } from '../../../src/accounts/store.ts';
+import type { AuditEvent, Decide, Store } from '../../../src/accounts/store.ts';
 import { parseMasterKeys } from '../../../src/accounts/master-key.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { Folder, sidecarFile } from '../../support/folder.ts';
@@ -227,6 +227,28 @@ describe('the file store', () => {
     expect(decided).toBe(decisions);
     expect(text(folder)).toContain('id: b');
     expect(text(folder)).toContain('active: false');
+  });
+
+  test('makes an urgent change before others that wait for the lock, mostly', async () => {
+    let times = 0;
+    for (let round = 0; round < 10; round += 1) {
+      const folder = new Folder({ 'accounts.yaml': one });
+      const release = await lockFile(folder.file('accounts.yaml'), 0);
+      const made: string[] = [];
+      const changes = ['b', 'c', 'd', 'e', 'urgent'].map(async (id) => {
+        const decide: Decide<undefined> = (found) => {
+          return { accounts: [newAccount(found.get(id), id, id)], events: [], result: undefined };
+        };
+        await storeOn(folder).change([id], decide, undefined, { urgent: id === 'urgent' });
+        made.push(id);
+      });
+      await delay(50 + round);
+      release();
+      await Promise.allSettled(changes);
+      if (made[0] === 'urgent') times += 1;
+    }
+    // It asks last: in the order of asking, or by chance, others would be first.
+    expect(times).toBeGreaterThan(2);
   });
 
   test('gives up if the file is changed by hand again and again', async () => {
