@@ -67,6 +67,20 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     const printed = await run(functions + calls, url);
     expect(printed).toEqual(['valid,revoked', '0', ...Array.from({ length: 9 }, () => 'forbidden')]);
   });
+
+  test('a secret that was lost while plaintext is accepted is made anew, and plaintext works throughout', async () => {
+    const { url } = await withMerchants();
+    const calls = `
+    const mine = settings('acme');
+    await mine.enable('test', 'lost');
+    console.log((await mine.encryption('test')).previous.accepts);
+    await ask('POST', '/accounts/acme/encryption/test/disable');
+    console.log((await mine.encryption('test')).enabled);
+    console.log((await mine.enable('test', 'again')).secret_shown, (await mine.encryption('test')).previous.accepts);
+    console.log(await mine.enable('live').then(() => 'done', ({ code }) => code));`;
+    // The last one: what the page says of the role.
+    expect(await run(functions + calls, url)).toEqual(['plaintext', 'false', 'true plaintext', 'forbidden']);
+  });
 });
 
 test('the codes that the page explains are those of the API', () => {
