@@ -1,4 +1,5 @@
-import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'node:net';
+import { lookup as lookUp } from 'node:dns';
+import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
 import { tls } from '../tls.ts';
@@ -13,6 +14,8 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly authority: string;
   /** The name its certificate must have; empty if the host is an address, which is no name (RFC 6066 §3). */
   readonly servername: string;
+  /** Looks up `host`. */
+  readonly lookup: LookupFunction;
 }
 
 export function parseAddress(target: UpstreamTarget): UpstreamAddress {
@@ -26,6 +29,23 @@ export function parseAddress(target: UpstreamTarget): UpstreamAddress {
     port: Number(port || (isTls ? 443 : 80)),
     authority,
     servername: isIP(host) === 0 ? host : '',
+    lookup: shareLookups(),
+  };
+}
+
+/**
+ * Looks up one host, always with the same options: those that ask meanwhile share the result. A look-up cannot be ended, and takes one of
+ * four threads; with one for each connection, those of requests that were given up would keep others waiting.
+ */
+function shareLookups(): LookupFunction {
+  let waiting: Parameters<LookupFunction>[2][] = [];
+  return (host, options, callback) => {
+    if (waiting.push(callback) > 1) return;
+    lookUp(host, options, (...result) => {
+      const callbacks = waiting;
+      waiting = [];
+      for (const each of callbacks) each(...result);
+    });
   };
 }
 
@@ -83,9 +103,9 @@ export function connect(
 }
 
 function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
-  const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
+  const { protocol, host, port, servername, lookup, socketPath, ca, cert, key } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
-  if (protocol === 'http:') return connectPlain({ host, port, onread });
+  if (protocol === 'http:') return connectPlain({ host, port, lookup, onread });
   // Node accepts `onread` here too, although its types do not say so.
   const reading = { onread };
   return tls().connect({
@@ -93,6 +113,7 @@ function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
     host,
     port,
     servername,
+    lookup,
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.2',
     ca,

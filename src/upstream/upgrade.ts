@@ -185,8 +185,12 @@ function isWebSocketSwitch(headers: readonly string[]): boolean {
 }
 
 /** The upstream as http-proxy takes it. */
-function proxyOptions({ protocol, host, port, servername, socketPath, ca, cert, key }: UpstreamAddress): ServerOptions {
+function proxyOptions(address: UpstreamAddress): ServerOptions {
+  const { protocol, host, port, servername, lookup, socketPath, ca, cert, key } = address;
+  const { Agent } = require(protocol === 'http:' ? 'node:http' : 'node:https') as typeof import('node:https');
   return {
+    // The only way to pass the look-up. It has this one connection.
+    agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath, ca, cert, key },
     // The TLS server name comes from the configuration, not from the client's Host. The size of heads is limited by the strict
     // parser, for which Node's client must not be too strict: its own limit is 16 KiB.
