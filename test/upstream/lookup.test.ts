@@ -28,10 +28,10 @@ function slowLookups(): { readonly count: () => number; readonly most: () => num
     count += 1;
     running += 1;
     most = Math.max(most, running);
-    void delay(200).then(() => {
+    setTimeout(() => {
       running -= 1;
       lookup(host, options, callback);
-    });
+    }, 200);
   };
   const spy = vi.spyOn(dns, 'lookup').mockImplementation(slow as typeof lookup);
   syncBuiltinESMExports();
