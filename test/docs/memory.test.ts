@@ -62,6 +62,14 @@ test('deploy/overlays/live-postgres has a cache that fits its pod, and the page 
   expect(readFileSync('docs/configuration.md', 'utf8')).toContain('`cache` (whole number; default `10000`)');
 });
 
+test('the page has the sum of deploy/ with the threads that an accounts file and `operators` need', () => {
+  const [, , example] = examples;
+  if (example === undefined) throw new Error('no third example');
+  const sum = Math.ceil(memoryBound({ ...example, operators: true }) / 1_048_576);
+  expect(`${sum} MiB`).toBe('668 MiB');
+  expect(guide).toContain(`\`operators\`, the limits of \`deploy/\` need ${sum} MiB`);
+});
+
 test('with TLS a sixth of the connections fits the same containers', () => {
   expect(guide).toContain('connections × (10 KiB + `header`), or with TLS connections × (128 KiB + `header`)');
   for (const { mebibytes, ...terms } of examples) {

@@ -37,8 +37,7 @@ export function memoryBound({
 }: MemoryTerms): number {
   return (
     60 * mib +
-    Math.max(0, initialHeap - 20 * mib) +
-    3 * (semiSpace - 8 * mib) +
+    heapTerms({ semiSpace, initialHeap }) +
     1.5 * (buffered + Math.max(requestBody, buffered / 8)) +
     inFlight * 340 * kib +
     connections * ((tls ? 128 * kib : 10 * kib) + header) +
@@ -46,8 +45,22 @@ export function memoryBound({
     accounts * 30 * kib +
     cache * 4 * kib +
     4 * mib +
-    (operators ? 8 * mib + 100 * 64 * kib : 0)
+    (operators ? 8 * mib + 100 * 64 * kib : 0) +
+    (operators && cache === 0 ? fileThreadsBound({ semiSpace, initialHeap, accounts }) : 0)
   );
+}
+
+/** Maximum memory of the threads that read and change an accounts' file for operators, in bytes, by the same sum. */
+export function fileThreadsBound({
+  accounts,
+  ...flags
+}: Pick<MemoryTerms, 'semiSpace' | 'initialHeap' | 'accounts'>): number {
+  return 3 * (40 * mib + accounts * 60 * kib + heapTerms(flags));
+}
+
+/** What Node's flags add to the memory of a thread. */
+function heapTerms({ semiSpace, initialHeap }: Pick<MemoryTerms, 'semiSpace' | 'initialHeap'>): number {
+  return Math.max(0, initialHeap - 20 * mib) + 3 * (semiSpace - 8 * mib);
 }
 
 /** The worked examples of docs/operators/capacity.md, and the MiB it gives for each. */
