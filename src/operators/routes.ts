@@ -29,15 +29,21 @@ interface Named {
   readonly environment?: string;
 }
 
+/** What endpoints work on, and the tokens that are accepted. */
+interface State extends Parts {
+  readonly tokens: readonly OperatorsToken[];
+}
+
 /** The endpoints as routes of the listener. */
 export class Routes {
-  readonly #parts: () => Parts;
+  readonly #state: () => State;
   readonly #clock: () => EpochMs;
   readonly #queues: OwnerQueues;
   readonly #unread = new ByteBudget(() => maxUnread);
 
-  constructor(parts: () => Parts, clock: () => EpochMs, queues: OwnerQueues) {
-    this.#parts = parts;
+  /** @param state called when a request comes, and when it is carried out */
+  constructor(state: () => State, clock: () => EpochMs, queues: OwnerQueues) {
+    this.#state = state;
     this.#clock = clock;
     this.#queues = queues;
   }
@@ -48,20 +54,22 @@ export class Routes {
       url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { operation: endpoint.operation },
       // Before the body is read.
-      onRequest: async (request) => {
-        const { account: accountInPath, environment } = request.params as Named;
-        const { account: accountInQuery } = request.query as Named;
-        checkPermission(endpoint, signedIn(request), { accountInPath, accountInQuery, environment });
-      },
+      onRequest: async (request) => permit(endpoint, request),
       handler: async (request, reply) => {
         const { hash } = signedIn(request);
         const queue = queueFor(endpoint, hash);
         const left = whenLeft(reply.raw);
-        const parts = this.#parts();
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
+        let state = this.#state();
         // Whatever grows with the request or its result is done in the turn.
         const work = async (): Promise<object | string> => {
-          const result = await carryOut(endpoint, request, parts, this.#clock(), left);
+          state = this.#state();
+          // The body, and the turn, may come long after the token was removed or given another role.
+          const token = state.tokens.find((each) => each.hash === hash);
+          if (token === undefined) throw new ApiProblem('unauthorized', 'This token is no longer accepted.');
+          request.token = token;
+          permit(endpoint, request);
+          const result = await carryOut(endpoint, request, state, this.#clock(), left);
           return changes || result instanceof SealedBody ? result : this.#text(result, reply, hash);
         };
         const result = await (queue === undefined
@@ -75,7 +83,7 @@ export class Routes {
         if (typeof result === 'string') return result;
         // Not in the turn, because it waits. The result of a change is short.
         return this.#text(
-          { ...result, in_force: await parts.isServed(request.account ?? '', endpoint.urgent === true) },
+          { ...result, in_force: await state.isServed(request.account ?? '', endpoint.urgent === true) },
           reply,
           hash,
         );
@@ -95,6 +103,13 @@ export class Routes {
     void reply.header('Content-Type', 'application/json; charset=utf-8');
     return text;
   }
+}
+
+/** Refuses a request that its token does not permit. @throws ApiProblem `forbidden` */
+function permit(endpoint: Endpoint, request: FastifyRequest): void {
+  const { account: accountInPath, environment } = request.params as Named;
+  const { account: accountInQuery } = request.query as Named;
+  checkPermission(endpoint, signedIn(request), { accountInPath, accountInQuery, environment });
 }
 
 /**

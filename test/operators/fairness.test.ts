@@ -2,7 +2,8 @@ import { connect } from 'node:net';
 import { fastify } from 'fastify';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
-import type { Endpoint, Parts } from '../../src/operators/endpoint.ts';
+import type { OperatorsToken } from '../../src/config/config.ts';
+import type { Endpoint } from '../../src/operators/endpoint.ts';
 import { endpoints } from '../../src/operators/endpoints.ts';
 import { ApiProblem } from '../../src/operators/problems.ts';
 import { Routes } from '../../src/operators/routes.ts';
@@ -58,11 +59,16 @@ type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent'> &
 
 /** Endpoints behind real HTTP, for any token: the name of the operator is its `Authorization`. */
 function appOf(rows: readonly Row[]) {
-  const routes = new Routes(() => ({ isServed: async () => true }) as unknown as Parts, Date.now, new OwnerQueues());
+  const tokens: OperatorsToken[] = [];
+  const state = { isServed: async () => true, tokens } as unknown as ReturnType<
+    ConstructorParameters<typeof Routes>[0]
+  >;
+  const routes = new Routes(() => state, Date.now, new OwnerQueues());
   const app = fastify();
   app.addHook('onRequest', async (request) => {
     const name = String(request.headers.authorization);
     request.token = { ...dashboard, name, hash: sha256Hex(name) };
+    tokens.push(request.token);
   });
   app.setErrorHandler((error, _request, reply) => reply.code(error instanceof ApiProblem ? 503 : 500).send());
   const response = { status: 200, view: 'Session' } as const;
