@@ -208,10 +208,11 @@ export class App {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes every part after the parts that use it. */
-  async stop(): Promise<void> {
+  /** Drains, then closes every part after the parts that use it. @param onServed called when no request is left that a revocation ends */
+  async stop(onServed: () => void = () => {}): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     await this.#operators?.close();
+    onServed();
     this.#adminListener.close();
     this.#adminListener.closeAllConnections();
     for (const upstream of this.#upstreams.all()) upstream.close();

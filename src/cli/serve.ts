@@ -56,9 +56,8 @@ export async function serve(
   reloader = createReloader(io, configFile, app, log);
   reloader.watch(files, reading.since);
   return untilStopped(signals, log, async () => {
-    reloader.stop();
     kms.stop();
-    await app.stop();
+    await app.stop(() => reloader?.stop());
     // What cannot be removed was not written, or is in the way of nobody.
     await removeDrainToken(tokenFile, drainToken).catch(() => {});
   });

@@ -224,6 +224,19 @@ describe('a signal', () => {
     expect(sidecar.entries('request')).toMatchObject([{ status: 444, closed: 'drain' }]);
   });
 
+  test('SIGTERM does not keep a key from being revoked: its response in progress is broken off', async () => {
+    const upstream = await startUpstream((_seen, res) => void res.write('begun'));
+    const { sidecar, folder } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
+    const response = send(sidecar, 'GET /x', { key: keys.globex }).catch(() => 'broken off');
+    await eventually('the upstream has the request', () => upstream.heads() === 1);
+    sidecar.signal('SIGTERM');
+    await sidecar.untilEntries('draining');
+    folder.replace({ 'accounts.yaml': accountsFile() });
+    expect(await response).toBe('broken off');
+    expect(await sidecar.ended()).toEqual(ended);
+    expect(sidecar.entries('request')).toMatchObject([{ closed: 'revoked' }]);
+  });
+
   test('while the configuration is read ends the process with 0, and SIGHUP does not end it', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() });
     const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
