@@ -7,6 +7,9 @@ import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
 import { expectPlainRefusal, send } from '../support/client.ts';
+import { openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
+import { listens } from '../support/listen.ts';
 import { startServe, type ProcessSetup, type Serving } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -47,6 +50,23 @@ test('a change is in force when the response says so, although sidecar.yaml is i
   expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
   expect((await ask(url, revokeGlobex)).body).toMatchObject({ state: 'revoked', in_force: true });
   expectPlainRefusal(await send(sidecar, 'GET /', { key: keys.globex }), 'invalid_api_key');
+});
+
+test('a change that is in progress at SIGTERM is in force when its response says so', async () => {
+  const { sidecar, url } = await start();
+  const client = await openConnection(Number(new URL(url).port));
+  const line = 'POST /api/v1/accounts/globex/keys HTTP/1.1\r\nHost: localhost\r\n';
+  const body = '{"environment":"test","kind":"secret"}';
+  const headers = `Authorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
+  client.send(`${line}${headers}\r\n\r\n{`);
+  await delay(100);
+  sidecar.signal('SIGTERM');
+  await sidecar.untilEntries('draining');
+  // Until no request of merchants is left, and the listener of operators closes.
+  await eventually('the listener is closed', async () => !(await listens(Number(new URL(url).port))));
+  client.send(body.slice(1));
+  expect(await client.untilEnded()).toMatch(/^HTTP\/1\.1 201 [^]*"in_force":true/);
+  expect(await sidecar.ended()).toEqual({ code: 0, signal: null });
 });
 
 test('a change is not in force if accounts.yaml is made invalid by hand before the sidecar reads it', async () => {
