@@ -1,7 +1,7 @@
-import { lookup as lookUp } from 'node:dns';
 import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
+import { shareLookups } from './lookup.ts';
 import { tls } from '../tls.ts';
 
 /** The address of an upstream in the form that Node's clients take. */
@@ -30,22 +30,6 @@ export function parseAddress(target: UpstreamTarget): UpstreamAddress {
     authority,
     servername: isIP(host) === 0 ? host : '',
     lookup: shareLookups(),
-  };
-}
-
-/**
- * Looks up one host, always with the same options: those that ask meanwhile share the result. A look-up cannot be ended, and takes one of
- * four threads; with one for each connection, those of requests that were given up would keep others waiting.
- */
-function shareLookups(): LookupFunction {
-  let waiting: Parameters<LookupFunction>[2][] = [];
-  return (host, options, callback) => {
-    if (waiting.push(callback) > 1) return;
-    lookUp(host, options, (...result) => {
-      const callbacks = waiting;
-      waiting = [];
-      for (const each of callbacks) each(...result);
-    });
   };
 }
 

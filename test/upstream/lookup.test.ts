@@ -5,9 +5,11 @@ import { syncBuiltinESMExports } from 'node:module';
 import { connect, type LookupFunction } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { shareLookups } from '../../src/upstream/lookup.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { configOf, keys, route, routes, startSidecar, targetOf } from '../support/sidecar.ts';
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
@@ -18,20 +20,25 @@ const handshake =
   `GET /ws/feed HTTP/1.1\r\n${head}Connection: Upgrade\r\nUpgrade: websocket\r\n` +
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
 
-/** Has each look-up take a fifth of a second, as at a resolver far away. Counts them, and those in progress. */
-function slowLookups(): { readonly count: () => number; readonly most: () => number } {
+/** Has each look-up take as long as this says of its number. Counts them, and those in progress. */
+function slowLookups(time: (i: number) => number = () => 200): {
+  readonly count: () => number;
+  readonly most: () => number;
+} {
   const { lookup } = dns;
   let count = 0;
   let running = 0;
   let most = 0;
   const slow: LookupFunction = (host, options, callback) => {
+    // Listeners look their addresses up, too.
+    if (host !== 'localhost') return lookup(host, options, callback);
     count += 1;
     running += 1;
     most = Math.max(most, running);
     setTimeout(() => {
       running -= 1;
       lookup(host, options, callback);
-    }, 200);
+    }, time(count));
   };
   const spy = vi.spyOn(dns, 'lookup').mockImplementation(slow as typeof lookup);
   syncBuiltinESMExports();
@@ -69,5 +76,52 @@ test.each([
   client.send(handshake);
   await client.untilText('101 Switching Protocols');
   expect(lookups.count()).toBeGreaterThan(1);
-  expect(lookups.most()).toBe(1);
+  // The second one begins because a fifth of a second is late.
+  expect(lookups.most()).toBe(2);
+});
+
+test('a look-up whose answer is lost keeps no request waiting for seconds', async () => {
+  // As a resolver that is asked again after five seconds.
+  const lookups = slowLookups((i) => (i === 1 ? 5_000 : 3));
+  const { port } = await startWebSocketUpstream();
+  const upstream = targetOf(`http://localhost:${port}`);
+  const sidecar = await startSidecar(configOf('', { environments: [{ name: 'test', hosts: [], upstream }] }));
+  const began = Date.now();
+  const first = send(sidecar, 'GET /notes', { key: keys.globex });
+  await delay(150);
+  const others = [1, 2, 3].map(() => send(sidecar, 'GET /notes', { key: keys.globex }));
+  const responses = await Promise.all([first, ...others]);
+  expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+  expect(Date.now() - began).toBeLessThan(2_000);
+  expect(lookups.count()).toBe(2);
+});
+
+test('a failed look-up beside another one fails no request', async () => {
+  const { lookup } = dns;
+  const pending: ((fails: boolean) => void)[] = [];
+  const held: LookupFunction = (host, options, callback) => {
+    pending.push((fails) =>
+      fails ? callback(Object.assign(new Error('lost'), { code: 'EAI_AGAIN' }), '') : lookup(host, options, callback),
+    );
+  };
+  const spy = vi.spyOn(dns, 'lookup').mockImplementation(held as typeof lookup);
+  syncBuiltinESMExports();
+  const done: unknown[] = [];
+  const shared = shareLookups();
+  const ask = (): void => shared('localhost', { all: true }, (error) => void done.push(error?.code ?? 'found'));
+  ask();
+  await delay(150);
+  ask();
+  ask();
+  spy.mockRestore();
+  syncBuiltinESMExports();
+  expect(pending).toHaveLength(2);
+  pending[0]?.(true);
+  expect(done).toEqual([]);
+  pending[1]?.(false);
+  await eventually('all have the result', () => done.length === 3);
+  expect(done).toEqual(['found', 'found', 'found']);
+
+  ask();
+  await eventually('the next one is looked up anew', () => done.length === 4);
 });
