@@ -154,7 +154,7 @@ describe('a request whose client disconnects', () => {
     client.socket.destroy();
     expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
     // Otherwise clients that disconnect could make the sidecar open more connections than there are slots.
-    await vi.waitFor(() => expect(gone).toHaveBeenCalledTimes(1));
+    await vi.waitFor(() => expect(gone).toHaveBeenCalledTimes(1), 10_000);
     open(undefined);
 
     const next = await openConnection(sidecar.port);
