@@ -14,10 +14,10 @@ import { WrongTokenDelay } from './wrong-token-delay.ts';
 import { readBody, readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './origin.ts';
+import { TickQueue } from '../proxy/capacity/queues.ts';
 import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
 import { findToken } from './tokens.ts';
-import type { OwnerQueues } from './owner-queues.ts';
 import type { EpochMs } from '../times.ts';
 
 /** The folder of the built page. */
@@ -76,7 +76,6 @@ interface ConsoleDependencies {
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
   readonly access: AccessEvents;
-  readonly queues: OwnerQueues;
 }
 
 /** The header of the half of a session that its window keeps. */
@@ -87,6 +86,8 @@ export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
   readonly #wrongTokens: WrongTokenDelay;
+  /** Of the bodies of sign-ins, one in a turn of the event loop. */
+  readonly #reading = new TickQueue(1);
 
   constructor(dependencies: ConsoleDependencies) {
     this.#dependencies = dependencies;
@@ -135,13 +136,13 @@ export class Console {
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const left = whenLeft(reply.raw);
-      // One queue for all, because they may be strangers. Only reading is in it, not the wait after a wrong token.
-      const token = await this.#dependencies.queues
-        .run('sign_in', left, async () => this.#tokenIn(request.body))
-        .catch(async (error: unknown) => {
-          await this.#wrongTokens.wait(request.ip, left);
-          throw error;
-        });
+      // Strangers may send many bodies at once. Nobody rests after one: an operator would wait for all of theirs.
+      await new Promise<void>((resolve) => void this.#reading.add(resolve));
+      left.throwIfAborted();
+      const token = await this.#tokenIn(request.body).catch(async (error: unknown) => {
+        await this.#wrongTokens.wait(request.ip, left);
+        throw error;
+      });
       if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');
       request.token = token;
       this.#dependencies.access.signedIn(token, { origin: request.ip, requestId: request.id });
@@ -158,7 +159,7 @@ export class Console {
   }
 
   /** @throws ApiProblem `unauthorized`, or what is wrong with the body */
-  #tokenIn(body: unknown): OperatorsToken {
+  async #tokenIn(body: unknown): Promise<OperatorsToken> {
     const sent = typeof body === 'string' ? readBody(body) : undefined;
     const { token } = readInput(signIn, {}, sent) as z.output<typeof signIn>;
     const found = findToken(`Bearer ${token}`, this.#dependencies.state().tokens);

@@ -164,7 +164,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
   const turns = new OwnerQueues();
-  const console = new Console({ state, log, clock, secure: tls !== undefined, access, queues: turns });
+  const console = new Console({ state, log, clock, secure: tls !== undefined, access });
   app.addHook('onRequest', async (request, reply) => {
     void reply.headers(commonHeaders(request));
     if (!isKnownHost(request.raw.headersDistinct['host'], state().hosts)) {

@@ -14,7 +14,7 @@ import { eventually } from '../support/eventually.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { request } from '../support/refused.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
-import { turnsOfOtherResponses } from '../support/turns.ts';
+import { settle, turnsOfOtherResponses } from '../support/turns.ts';
 import { dashboard, startApi, storeAt, token } from './api.ts';
 import { sha256Hex } from '../../src/cryptography.ts';
 
@@ -269,22 +269,38 @@ test('a wrong sign-in whose client has left is not held until its answer would b
   await eventually('all are over', () => lines() === 12, { timeout: 5_000 });
 });
 
-test('bodies of sign-ins are read in one queue, and a wrong body is slowed as a wrong token is', async () => {
+test('a wrong body of a sign-in is slowed as a wrong token is', async () => {
   const { url } = await startApi();
-  const take = vi.spyOn(OwnerQueues.prototype, 'run');
-  onTestFinished(() => take.mockRestore());
   const signIn = async (body: string): Promise<number> => {
     const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' };
     return (await fetch(new URL('/console/session', url), { method: 'POST', headers, body })).status;
   };
-  const bodies = ['{', '{}', '{"token":1}', '{"other":1}', '[]'];
-  for (const body of bodies) expect(await signIn(body)).toBe(400);
-  expect(new Set(take.mock.calls.map(([queue]) => queue))).toEqual(new Set(['sign_in']));
-  expect(take).toHaveBeenCalledTimes(bodies.length);
+  for (const body of ['{', '{}', '{"token":1}', '{"other":1}', '[]']) expect(await signIn(body)).toBe(400);
   const began = performance.now();
   expect(await signIn('{"other":1}')).toBe(400);
   expect(performance.now() - began).toBeGreaterThanOrEqual(245);
   expect(await signIn(JSON.stringify({ token }))).toBe(200);
+});
+
+test('sign-ins whose bodies are complete at the same moment are read one in a turn, without a rest for which others wait', async () => {
+  // A token that may not sign in is refused at once, in the turn in which it is read.
+  const { url } = await startApi({ operators: operatorsOf([{ ...dashboard, role: 'core' }]) });
+  const rests = vi.spyOn(OwnerQueues.prototype, 'run');
+  onTestFinished(() => rests.mockRestore());
+  const clients = await Promise.all(Array.from({ length: 60 }, () => openConnection(Number(new URL(url).port))));
+  const body = JSON.stringify({ token });
+  const fields = ['Host: localhost', 'Sec-Fetch-Site: same-origin', 'Content-Type: application/json'];
+  for (const client of clients) {
+    client.send(request('POST /console/session HTTP/1.1', ...fields, `Content-Length: ${body.length}`));
+    client.send(body.slice(0, -1));
+  }
+  await settle();
+  const { turns, statuses } = turnsOfOtherResponses();
+  for (const client of clients) client.send('}');
+  await Promise.all(clients.map((client) => client.untilText('forbidden')));
+  expect(new Set(statuses)).toEqual(new Set([403]));
+  expect(new Set(turns).size).toBeGreaterThanOrEqual(60);
+  expect(rests).not.toHaveBeenCalled();
 });
 
 test('of requests without a good token one is answered in a turn of the event loop, and those with one do not wait', async () => {
