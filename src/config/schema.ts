@@ -87,7 +87,7 @@ export function sidecarSchema(values: Values) {
         environments: z
           .array(value(oneOf(environmentNames)))
           .prefault(['test'])
-          .describe('The environments that serve them.'),
+          .describe('The environments that serve them, also if this section is absent; `[]` turns them off.'),
       })
       .prefault({})
       .describe(

@@ -90,7 +90,7 @@ function authorization(token: string): Readonly<Record<string, string>> {
 }
 
 /** Exchanges a token for a session. Returns why that failed, or undefined. */
-export async function signIn(token: string): Promise<'wrong' | 'unreachable' | undefined> {
+export async function signIn(token: string): Promise<'wrong' | 'core' | 'unreachable' | undefined> {
   let response: Response;
   try {
     response = await fetch(address, {
@@ -101,6 +101,7 @@ export async function signIn(token: string): Promise<'wrong' | 'unreachable' | u
   } catch {
     return 'unreachable';
   }
+  if (response.status === 403) return 'core';
   if (!response.ok) return response.status >= 500 ? 'unreachable' : 'wrong';
   unreachable.value = false;
   sessionEnded.value = false;

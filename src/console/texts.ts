@@ -71,6 +71,7 @@ export const texts = {
     token: 'Token',
     submit: 'Sign in',
     wrong: 'This sidecar does not know this token.',
+    core: 'A token with the role core cannot sign in.',
     ended: 'Your session has ended. Sign in again to continue.',
   },
 
@@ -326,6 +327,7 @@ export const texts = {
     usedLast: (when: string) => `Last used ${when}`,
     notUsed: 'Not used so far',
     usedBy: 'API keys that have used it at this sidecar:',
+    usedByOrBefore: 'API keys that have used it, or a grace before it, at this sidecar:',
     usedByNone: 'No API key has used it at this sidecar.',
     extend: 'Change the end',
     extendTitle: 'Change the end of the grace',

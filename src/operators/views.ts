@@ -227,7 +227,7 @@ export const views = {
             last_used_at: time,
           }),
         )
-        .describe('API keys that still depend on a grace, most recent use first.'),
+        .describe('API keys that have used a grace, also one that is over, most recent use first.'),
     })
     .describe(
       'Refusals since the start, newest first: at most 50 of each account and 1,000 in all. API keys that need a grace: at most 1,000.',

@@ -321,6 +321,10 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect(await events(store, { after: 0, since: at + 1_234 })).toEqual([made[0], made[2]]);
         expect(await events(store, { since: at + 1_235 })).toEqual([made[2]]);
         expect(await events(store, { account: 'b', since: at + 1 })).toEqual([]);
+        // Times in zones may be in a year of five digits.
+        const year10000 = Date.UTC(10_000, 0);
+        expect(await events(store, { until: year10000 })).toEqual(made.toReversed());
+        expect(await events(store, { since: year10000 })).toEqual([]);
       });
 
       test('continues behind or before the position of any event, whatever their times are', async () => {

@@ -6,6 +6,9 @@ import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
+/** The end of the year 9999, in epoch milliseconds. */
+const lastTime = 253_402_300_799_999;
+
 /** Events read at once. */
 const page = 1_000;
 
@@ -78,7 +81,10 @@ export async function trailState(run: Query, seen: number): Promise<TrailState> 
 export async function* trailLines(run: Query, filter: EventFilter): AsyncIterable<Line> {
   const { account = null, before = null, after } = filter;
   const order = after === undefined ? 'DESC' : 'ASC';
-  const times = [filter.since, filter.until].map((time) => (time === undefined ? null : new Date(time).toISOString()));
+  const times = [filter.since, filter.until].map((time) =>
+    // With five digits, a year is no longer in the order of its text.
+    time === undefined ? null : new Date(Math.min(time, lastTime)).toISOString(),
+  );
   // Texts that the line of a wanted event contains, as JSON has them.
   const parts = [filter.actor, filter.action, filter.environment].flatMap((text) =>
     text === undefined ? [] : JSON.stringify(text).slice(1, -1),

@@ -60,7 +60,7 @@ function UsedBy({ encryption: { account, environment, enabled, created_at: since
   const uses = data.value.grace_uses.filter(isOfThisGrace);
   return (
     <div class="hint">
-      {uses.length === 0 ? say.usedByNone : say.usedBy}
+      {uses.length === 0 ? say.usedByNone : enabled ? say.usedBy : say.usedByOrBefore}
       <ul>
         {uses.map(({ key, last_used_at: lastUsed }) => (
           <li key={key}>

@@ -9,7 +9,7 @@ import { Field } from '../ui/fields.tsx';
 export function SignIn() {
   const field = useRef<HTMLInputElement>(null);
   const busy = useSignal(false);
-  const refused = useSignal<'wrong' | 'unreachable' | undefined>(undefined);
+  const refused = useSignal<Awaited<ReturnType<typeof signIn>>>(undefined);
   useEffect(() => {
     document.title = `${texts.signIn.title} · ${texts.product}`;
     field.current?.focus();
@@ -20,7 +20,7 @@ export function SignIn() {
     busy.value = true;
     refused.value = await signIn(input.value.trim());
     busy.value = false;
-    if (refused.value === 'wrong') input.select();
+    if (refused.value !== 'unreachable') input.select();
   };
   return (
     <main class="sign-in">
@@ -51,7 +51,9 @@ export function SignIn() {
         </Field>
         <div role="alert">
           {refused.value !== undefined && (
-            <p class="box bad">{refused.value === 'wrong' ? texts.signIn.wrong : texts.unreachableShort}</p>
+            <p class="box bad">
+              {refused.value === 'unreachable' ? texts.unreachableShort : texts.signIn[refused.value]}
+            </p>
           )}
         </div>
         <button class="primary" disabled={busy.value}>
