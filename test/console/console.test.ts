@@ -290,7 +290,10 @@ describeWithChromium('the console', () => {
   test('refuses a wrong token, and reports when a session has ended', async () => {
     const { url, configure } = sidecar();
     const page = await browser.open(url);
-    browser.expectComplaint(/401/);
+    browser.expectComplaint(/40[13]/);
+    await page.getByLabel('Token').fill(operators.core.token);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByText('A token with the role core cannot sign in.').waitFor();
     await page.getByLabel('Token').fill('no-token-of-this-sidecar-at-all-0123456789');
     await page.getByRole('button', { name: 'Sign in' }).click();
     await page.getByText('This sidecar does not know this token.').waitFor();

@@ -17,6 +17,7 @@ export const operators = {
     account: 'acme',
     token: 'merchant-token-of-the-tests-0123456789',
   },
+  core: { name: 'core', role: 'core', token: 'core-token-of-the-tests-0123456789' },
 } as const;
 export type Operator = keyof typeof operators;
 
