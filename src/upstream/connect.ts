@@ -1,7 +1,7 @@
 import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
-import { shareLookups } from './lookup.ts';
+import { SharedLookup } from './lookup.ts';
 import { tls } from '../tls.ts';
 
 /** The address of an upstream in the form that Node's clients take. */
@@ -14,8 +14,8 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly authority: string;
   /** The name its certificate must have; empty if the host is an address, which is no name (RFC 6066 §3). */
   readonly servername: string;
-  /** Looks up `host`. */
-  readonly lookup: LookupFunction;
+  /** Of `host`, for all its connections. */
+  readonly lookups: SharedLookup;
 }
 
 export function parseAddress(target: UpstreamTarget): UpstreamAddress {
@@ -29,7 +29,7 @@ export function parseAddress(target: UpstreamTarget): UpstreamAddress {
     port: Number(port || (isTls ? 443 : 80)),
     authority,
     servername: isIP(host) === 0 ? host : '',
-    lookup: shareLookups(),
+    lookups: new SharedLookup(),
   };
 }
 
@@ -56,7 +56,8 @@ export function connect(
 ): () => void {
   let cause = 'ECONNCLOSED';
   let receive: ((bytes: Buffer) => void) | undefined;
-  const socket = open(address, {
+  const { lookup, withdraw } = address.lookups.forOne();
+  const socket = open(address, lookup, {
     buffer,
     callback: (length, { buffer: memory, byteOffset }) => {
       receive?.(Buffer.from(memory, byteOffset, length));
@@ -77,7 +78,7 @@ export function connect(
     clearTimeout(timer);
     handler.onConnectFailed(cause);
   };
-  socket.once('error', onError).once('close', onClose);
+  socket.once('error', onError).once('close', onClose).once('close', withdraw);
   socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
     clearTimeout(timer);
     socket.off('error', onError).off('close', onClose);
@@ -86,8 +87,8 @@ export function connect(
   return () => void socket.destroy();
 }
 
-function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
-  const { protocol, host, port, servername, lookup, socketPath, ca, cert, key } = address;
+function open(address: UpstreamAddress, lookup: LookupFunction, onread: OnReadOpts): Socket {
+  const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
   if (protocol === 'http:') return connectPlain({ host, port, lookup, onread });
   // Node accepts `onread` here too, although its types do not say so.

@@ -1,5 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import type { LookupFunction, Socket } from 'node:net';
 import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
@@ -50,19 +50,21 @@ export function upgrade(
   onSwitch: SwitchHandler,
 ): UpstreamCall {
   const call = new UpgradeCall(responseHandler, onSwitch);
+  const { lookup, withdraw } = address.lookups.forOne();
   // Loaded at the first handshake: it loads TLS and a client of its own.
   const httpProxy = require('http-proxy') as typeof import('http-proxy');
   const proxy = httpProxy.createProxyServer();
   proxy.on('proxyReqWs', (proxyRequest) => {
     // http-proxy rewrites paths: the upstream gets the path that was checked.
     proxyRequest.path = path;
+    proxyRequest.once('close', withdraw);
     call.outgoing = proxyRequest;
   });
   // Emitted when it has piped the connections to each other.
   proxy.on('open', (upstreamSocket) => onCoupled(paceCoupling(socket, upstreamSocket, rest, reading)));
   // Of a request it reads only these members.
   const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
-  proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address), (error) => call.fail(error));
+  proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address, lookup), (error) => call.fail(error));
   call.takeOver(socket, connectTimeout);
   return call;
 }
@@ -185,8 +187,8 @@ function isWebSocketSwitch(headers: readonly string[]): boolean {
 }
 
 /** The upstream as http-proxy takes it. */
-function proxyOptions(address: UpstreamAddress): ServerOptions {
-  const { protocol, host, port, servername, lookup, socketPath, ca, cert, key } = address;
+function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerOptions {
+  const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
   const { Agent } = require(protocol === 'http:' ? 'node:http' : 'node:https') as typeof import('node:https');
   return {
     // The only way to pass the look-up. It has this one connection.

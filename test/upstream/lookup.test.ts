@@ -5,7 +5,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { connect, type LookupFunction } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { shareLookups } from '../../src/upstream/lookup.ts';
+import { SharedLookup } from '../../src/upstream/lookup.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
@@ -14,6 +14,7 @@ import { configOf, keys, route, routes, startSidecar, targetOf } from '../suppor
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
 const authority = createAuthority();
+const { forOne: original } = SharedLookup.prototype;
 const head = `Host: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n`;
 const request = `GET /notes HTTP/1.1\r\n${head}\r\n`;
 const handshake =
@@ -107,8 +108,9 @@ test('a failed look-up beside another one fails no request', async () => {
   const spy = vi.spyOn(dns, 'lookup').mockImplementation(held as typeof lookup);
   syncBuiltinESMExports();
   const done: unknown[] = [];
-  const shared = shareLookups();
-  const ask = (): void => shared('localhost', { all: true }, (error) => void done.push(error?.code ?? 'found'));
+  const shared = new SharedLookup();
+  const ask = (): void =>
+    shared.forOne().lookup('localhost', { all: true }, (error) => void done.push(error?.code ?? 'found'));
   ask();
   await delay(150);
   ask();
@@ -124,4 +126,53 @@ test('a failed look-up beside another one fails no request', async () => {
 
   ask();
   await eventually('the next one is looked up anew', () => done.length === 4);
+});
+
+test.each([
+  ['requests', 'http', request],
+  ['requests over TLS', 'https', request],
+  ['WebSockets', 'http', handshake],
+  ['WebSockets over TLS', 'https', handshake],
+])('%s that are given up are not kept until a look-up ends', async (_, protocol, text) => {
+  // Longer than this test.
+  const lookups = slowLookups(() => 60_000);
+  let withdrawn = 0;
+  const forOne = vi.spyOn(SharedLookup.prototype, 'forOne').mockImplementation(function (this: SharedLookup) {
+    const own = original.call(this);
+    return {
+      lookup: own.lookup,
+      withdraw: () => {
+        withdrawn += 1;
+        own.withdraw();
+      },
+    };
+  });
+  onTestFinished(() => forOne.mockRestore());
+  const upstream = targetOf(`${protocol}://localhost:1`, { ca: authority.cert });
+  const sidecar = await startSidecar(
+    configOf('', {
+      routes: [...routes, route('/ws/*', { upgrade: true })],
+      environments: [{ name: 'test', hosts: [], upstream }],
+    }),
+  );
+  for (let i = 1; i <= 20; i += 1) {
+    const client = connect(sidecar.port, '127.0.0.1');
+    client.write(text);
+    await eventually('its core is looked up', () => forOne.mock.calls.length === i);
+    await delay(5);
+    client.destroy();
+  }
+  await eventually('all are withdrawn', () => withdrawn === 20);
+  expect(lookups.count()).toBeGreaterThan(0);
+});
+
+test('a connection that is withdrawn gets no result', async () => {
+  const lookups = new SharedLookup();
+  const done: string[] = [];
+  const [one, other] = [lookups.forOne(), lookups.forOne()];
+  one.lookup('localhost', { all: true }, () => void done.push('one'));
+  other.lookup('localhost', { all: true }, () => void done.push('other'));
+  one.withdraw();
+  await eventually('the other has one', () => done.length === 1);
+  expect(done).toEqual(['other']);
 });
