@@ -14,7 +14,7 @@ import { configOf, keys, route, routes, startSidecar, targetOf } from '../suppor
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
 const authority = createAuthority();
-const { forOne: original } = SharedLookup.prototype;
+const original = Object.getOwnPropertyDescriptor(SharedLookup.prototype, 'forOne')?.value as SharedLookup['forOne'];
 const head = `Host: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n`;
 const request = `GET /notes HTTP/1.1\r\n${head}\r\n`;
 const handshake =
