@@ -60,19 +60,18 @@ export class Routes {
         const queue = queueFor(endpoint, hash);
         const left = whenLeft(reply.raw);
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
-        let state = this.#state();
         // Whatever grows with the request or its result is done in the turn.
-        const work = async (): Promise<object | string> => {
-          state = this.#state();
+        const work = async (): Promise<readonly [State, object | string]> => {
+          const state = this.#state();
           // The body, and the turn, may come long after the token was removed or given another role.
           const token = state.tokens.find((each) => each.hash === hash);
           if (token === undefined) throw new ApiProblem('unauthorized', 'This token is no longer accepted.');
           request.token = token;
           permit(endpoint, request);
           const result = await carryOut(endpoint, request, state, this.#clock(), left);
-          return changes || result instanceof SealedBody ? result : this.#text(result, reply, hash);
+          return [state, changes || result instanceof SealedBody ? result : this.#text(result, reply, hash)];
         };
-        const result = await (queue === undefined
+        const [state, result] = await (queue === undefined
           ? work()
           : this.#queues.run(queue, left, work, endpoint.urgent && urgentAfter));
         void reply.code(endpoint.response.status);

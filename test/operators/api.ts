@@ -1,6 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { readFileSync, watch } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import { readAccounts } from '../../src/accounts/file/read.ts';
 import { createMasterKey } from '../../src/accounts/master-key.ts';
@@ -10,7 +11,9 @@ import type { Config } from '../../src/config/config.ts';
 import { Files } from '../../src/yaml/files.ts';
 import { YamlFile } from '../../src/yaml/yaml-file.ts';
 import type { Defer } from '../support/file-wide.ts';
+import { openConnection, type Connection } from '../support/connection.ts';
 import { Folder } from '../support/folder.ts';
+import { request } from '../support/refused.ts';
 import { admin, configOf, operatorsOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
 export const token = 'operators-token-of-a-test-0123456789';
@@ -114,6 +117,22 @@ export async function ask(url: string, line: string, { body, headers, token: sen
   });
   const text = await response.text();
   return { status: response.status, headers: response.headers, body: JSON.parse(text) as ApiResponse['body'] };
+}
+
+/** A client that has sent a request as `ask` does, without the last byte of its body. */
+export async function beginRequest(url: string, line: string, body: string, sent = token): Promise<Connection> {
+  const { port, pathname } = new URL(url);
+  const client = await openConnection(Number(port));
+  const head = request(
+    `${line.replace(' ', ` ${pathname}`)} HTTP/1.1`,
+    'Host: localhost',
+    `Authorization: Bearer ${sent}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+  );
+  client.send(head + body.slice(0, -1));
+  await delay(100);
+  return client;
 }
 
 /** Expects a problem document with this code, and returns its detail. */

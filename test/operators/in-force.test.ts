@@ -7,7 +7,6 @@ import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
 import { expectPlainRefusal, send } from '../support/client.ts';
-import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { listens } from '../support/listen.ts';
 import { startServe, type ProcessSetup, type Serving } from '../support/command.ts';
@@ -15,7 +14,7 @@ import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folde
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { configOf, keys, operatorsOf, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
-import { ask, dashboard, startApi, token } from './api.ts';
+import { ask, beginRequest, dashboard, startApi, token } from './api.ts';
 
 const revokeGlobex = 'POST /accounts/globex/keys/globex-0/revoke';
 
@@ -54,17 +53,13 @@ test('a change is in force when the response says so, although sidecar.yaml is i
 
 test('a change that is in progress at SIGTERM is in force when its response says so', async () => {
   const { sidecar, url } = await start();
-  const client = await openConnection(Number(new URL(url).port));
-  const line = 'POST /api/v1/accounts/globex/keys HTTP/1.1\r\nHost: localhost\r\n';
   const body = '{"environment":"test","kind":"secret"}';
-  const headers = `Authorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`;
-  client.send(`${line}${headers}\r\n\r\n{`);
-  await delay(100);
+  const client = await beginRequest(url, 'POST /accounts/globex/keys', body);
   sidecar.signal('SIGTERM');
   await sidecar.untilEntries('draining');
   // Until no request of merchants is left, and the listener of operators closes.
   await eventually('the listener is closed', async () => !(await listens(Number(new URL(url).port))));
-  client.send(body.slice(1));
+  client.send(body.slice(-1));
   expect(await client.untilEnded()).toMatch(/^HTTP\/1\.1 201 [^]*"in_force":true/);
   expect(await sidecar.ended()).toEqual({ code: 0, signal: null });
 });

@@ -2,9 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import type { OperatorsToken } from '../../src/config/config.ts';
-import { openConnection, type Connection } from '../support/connection.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
-import { ask, dashboard, startApi, token, type TestApi } from './api.ts';
+import { ask, beginRequest, dashboard, startApi, token, type TestApi } from './api.ts';
 
 const own = 'token-that-is-about-to-be-removed-0123456789';
 const leaving = admin('leaving', own);
@@ -21,24 +20,13 @@ function accept({ sidecar, config }: TestApi, ...tokens: readonly OperatorsToken
   sidecar.app.apply({ ...config, operators: operatorsOf(tokens) });
 }
 
-/** A request for a key, without the last byte of its body. */
-async function beginRequest({ sidecar }: TestApi): Promise<Connection> {
-  const client = await openConnection(sidecar.app.addresses.operators?.port ?? 0);
-  client.send(
-    `POST /api/v1/accounts/acme/keys HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${own}\r\n` +
-      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, -1)}`,
-  );
-  await delay(100);
-  return client;
-}
-
 async function keysOfAcme({ ask }: TestApi): Promise<unknown> {
   return (await ask('GET /accounts/acme/keys')).body['keys'];
 }
 
 test('a token that is removed while the body of its request arrives makes no key', async () => {
   const api = await startWithAcme();
-  const client = await beginRequest(api);
+  const client = await beginRequest(api.url, 'POST /accounts/acme/keys', body, own);
   accept(api, dashboard);
   client.send('}');
   expect(await client.untilText('"request_id"')).toMatch(/^HTTP\/1\.1 401 [^]*This token is no longer accepted/);
@@ -50,7 +38,7 @@ test.each([
   ['another account', { account: 'globex' }, 'This token is for account globex only'],
 ] as const)('a token that gets %s while the body of its request arrives makes no key', async (_, change, detail) => {
   const api = await startWithAcme();
-  const client = await beginRequest(api);
+  const client = await beginRequest(api.url, 'POST /accounts/acme/keys', body, own);
   accept(api, dashboard, { ...leaving, ...change });
   client.send('}');
   const response = await client.untilText('"request_id"');

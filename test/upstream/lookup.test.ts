@@ -10,7 +10,7 @@ import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
-import { configOf, keys, route, routes, startSidecar, targetOf } from '../support/sidecar.ts';
+import { configOf, keys, route, routes, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
 const authority = createAuthority();
@@ -20,6 +20,37 @@ const request = `GET /notes HTTP/1.1\r\n${head}\r\n`;
 const handshake =
   `GET /ws/feed HTTP/1.1\r\n${head}Connection: Upgrade\r\nUpgrade: websocket\r\n` +
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+
+/** What a client sends, and how the core is spoken to. */
+const kinds = [
+  ['requests', 'http', request],
+  ['requests over TLS', 'https', request],
+  ['WebSockets', 'http', handshake],
+  ['WebSockets over TLS', 'https', handshake],
+] as const;
+
+/** A sidecar before a core at `localhost`. */
+function startBefore(protocol: 'http' | 'https', port: number): Promise<TestSidecar> {
+  const upstream = targetOf(`${protocol}://localhost:${port}`, { ca: authority.cert });
+  return startSidecar(
+    configOf('', {
+      routes: [...routes, route('/ws/*', { upgrade: true })],
+      environments: [{ name: 'test', hosts: [], upstream }],
+    }),
+  );
+}
+
+/** Replaces the system's look-up during the test; returns what ends that before. */
+function replaceLookup(by: LookupFunction): () => void {
+  const spy = vi.spyOn(dns, 'lookup').mockImplementation(by as typeof dns.lookup);
+  syncBuiltinESMExports();
+  const restore = (): void => {
+    spy.mockRestore();
+    syncBuiltinESMExports();
+  };
+  onTestFinished(restore);
+  return restore;
+}
 
 /** Has each look-up take as long as this says of its number. Counts them, and those in progress. */
 function slowLookups(time: (i: number) => number = () => 200): {
@@ -41,52 +72,38 @@ function slowLookups(time: (i: number) => number = () => 200): {
       lookup(host, options, callback);
     }, time(count));
   };
-  const spy = vi.spyOn(dns, 'lookup').mockImplementation(slow as typeof lookup);
-  syncBuiltinESMExports();
-  onTestFinished(() => {
-    spy.mockRestore();
-    syncBuiltinESMExports();
-  });
+  replaceLookup(slow);
   return { count: () => count, most: () => most };
 }
 
-test.each([
-  ['requests', 'http', request],
-  ['requests over TLS', 'https', request],
-  ['WebSockets', 'http', handshake],
-  ['WebSockets over TLS', 'https', handshake],
-])('%s that are given up leave no look-ups of the core behind for which others wait', async (_, protocol, text) => {
-  const lookups = slowLookups();
-  const tls = createHttpsServer(authority.issue('DNS:localhost'));
-  const { port } = await startWebSocketUpstream(protocol === 'http' ? createServer() : tls);
-  const upstream = targetOf(`${protocol}://localhost:${port}`, { ca: authority.cert });
-  const sidecar = await startSidecar(
-    configOf('', {
-      routes: [...routes, route('/ws/*', { upgrade: true })],
-      environments: [{ name: 'test', hosts: [], upstream }],
-    }),
-  );
-  for (let i = 0; i < 40; i += 1) {
-    const client = connect(sidecar.port, '127.0.0.1');
-    client.write(text);
-    await delay(5);
-    client.destroy();
-  }
-  expect((await send(sidecar, 'GET /notes', { key: keys.globex })).status).toBe(200);
-  const client = await openConnection(sidecar.port);
-  client.send(handshake);
-  await client.untilText('101 Switching Protocols');
-  expect(lookups.count()).toBeGreaterThan(1);
-  // The second one begins because a fifth of a second is late.
-  expect(lookups.most()).toBe(2);
-});
+test.each(kinds)(
+  '%s that are given up leave no look-ups of the core behind for which others wait',
+  async (_, protocol, text) => {
+    const lookups = slowLookups();
+    const tls = createHttpsServer(authority.issue('DNS:localhost'));
+    const { port } = await startWebSocketUpstream(protocol === 'http' ? createServer() : tls);
+    const sidecar = await startBefore(protocol, port);
+    for (let i = 0; i < 40; i += 1) {
+      const client = connect(sidecar.port, '127.0.0.1');
+      client.write(text);
+      await delay(5);
+      client.destroy();
+    }
+    expect((await send(sidecar, 'GET /notes', { key: keys.globex })).status).toBe(200);
+    const client = await openConnection(sidecar.port);
+    client.send(handshake);
+    await client.untilText('101 Switching Protocols');
+    expect(lookups.count()).toBeGreaterThan(1);
+    // The second one begins because a fifth of a second is late.
+    expect(lookups.most()).toBe(2);
+  },
+);
 
 test('a look-up whose answer is lost keeps no request waiting for seconds', async () => {
   // As a resolver that is asked again after five seconds.
   const lookups = slowLookups((i) => (i === 1 ? 5_000 : 3));
   const { port } = await startWebSocketUpstream();
-  const upstream = targetOf(`http://localhost:${port}`);
-  const sidecar = await startSidecar(configOf('', { environments: [{ name: 'test', hosts: [], upstream }] }));
+  const sidecar = await startBefore('http', port);
   const began = Date.now();
   const first = send(sidecar, 'GET /notes', { key: keys.globex });
   await delay(150);
@@ -105,8 +122,7 @@ test('a failed look-up beside another one fails no request', async () => {
       fails ? callback(Object.assign(new Error('lost'), { code: 'EAI_AGAIN' }), '') : lookup(host, options, callback),
     );
   };
-  const spy = vi.spyOn(dns, 'lookup').mockImplementation(held as typeof lookup);
-  syncBuiltinESMExports();
+  const restore = replaceLookup(held);
   const done: unknown[] = [];
   const shared = new SharedLookup();
   const ask = (): void =>
@@ -115,8 +131,7 @@ test('a failed look-up beside another one fails no request', async () => {
   await delay(150);
   ask();
   ask();
-  spy.mockRestore();
-  syncBuiltinESMExports();
+  restore();
   expect(pending).toHaveLength(2);
   pending[0]?.(true);
   expect(done).toEqual([]);
@@ -128,12 +143,7 @@ test('a failed look-up beside another one fails no request', async () => {
   await eventually('the next one is looked up anew', () => done.length === 4);
 });
 
-test.each([
-  ['requests', 'http', request],
-  ['requests over TLS', 'https', request],
-  ['WebSockets', 'http', handshake],
-  ['WebSockets over TLS', 'https', handshake],
-])('%s that are given up are not kept until a look-up ends', async (_, protocol, text) => {
+test.each(kinds)('%s that are given up are not kept until a look-up ends', async (_, protocol, text) => {
   // Longer than this test.
   const lookups = slowLookups(() => 60_000);
   let withdrawn = 0;
@@ -148,13 +158,7 @@ test.each([
     };
   });
   onTestFinished(() => forOne.mockRestore());
-  const upstream = targetOf(`${protocol}://localhost:1`, { ca: authority.cert });
-  const sidecar = await startSidecar(
-    configOf('', {
-      routes: [...routes, route('/ws/*', { upgrade: true })],
-      environments: [{ name: 'test', hosts: [], upstream }],
-    }),
-  );
+  const sidecar = await startBefore(protocol, 1);
   for (let i = 1; i <= 20; i += 1) {
     const client = connect(sidecar.port, '127.0.0.1');
     client.write(text);
