@@ -7,7 +7,7 @@ import { parseMasterKeys } from '../accounts/master-key.ts';
 import type { AuditAction, StoredAccount } from '../accounts/store.ts';
 import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.ts';
 import { Importer } from '../accounts/transfer/importer.ts';
-import { readLines } from '../accounts/transfer/lines.ts';
+import { readTextLines } from '../accounts/transfer/lines.ts';
 import { Vault } from '../accounts/vault.ts';
 import { loadCommandStore, openStore } from '../config/command-store.ts';
 import { CommandFailed, printError, readable, valid } from './failures.ts';
@@ -79,7 +79,7 @@ async function importFile(session: StoreSession, file: string, { dryRun, partial
 }
 
 async function* candidatesIn({ vault }: StoreSession, file: string): AsyncIterable<Candidate> {
-  const lines = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(readLines(file), await vault());
+  const lines = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(readTextLines(file), await vault());
   for await (const { line, ...read } of lines) yield { where: `${file}:${line}`, ...read };
 }
 

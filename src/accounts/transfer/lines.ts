@@ -12,7 +12,7 @@ export const tooLong = 'longer than 256 KiB';
  *
  * @throws the file system's error; TypeError if the file is not UTF-8
  */
-export async function* readLines(path: string): AsyncIterable<string | undefined> {
+export async function* readTextLines(path: string): AsyncIterable<string | undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   // The parts of the current line, which are joined once, so that a long line takes linear time.
   let parts: string[] = [];

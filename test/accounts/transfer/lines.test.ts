@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { readLines } from '../../../src/accounts/transfer/lines.ts';
+import { readTextLines } from '../../../src/accounts/transfer/lines.ts';
 import { Folder } from '../../support/folder.ts';
 
 function lines(content: string): Promise<(string | undefined)[]> {
-  return Array.fromAsync(readLines(new Folder({ file: content }).file('file')));
+  return Array.fromAsync(readTextLines(new Folder({ file: content }).file('file')));
 }
 
 test.each([
@@ -26,7 +26,7 @@ test('a file that is not UTF-8 is refused', async () => {
   const folder = new Folder({});
   folder.writeBytes('file', Buffer.from('caf\u00e9\n', 'latin1'));
   const read = async (): Promise<void> => {
-    for await (const line of readLines(folder.file('file'))) expect(line).toBeUndefined();
+    for await (const line of readTextLines(folder.file('file'))) expect(line).toBeUndefined();
   };
   await expect(read()).rejects.toThrow(TypeError);
 });
