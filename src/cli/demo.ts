@@ -57,10 +57,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     await io.stdout.write(commandsFor(app.addresses, operators));
     // If the reader closes the pipe, the demo ends, because its output can no longer be seen.
     const first = Promise.race([signals.first, io.stdout.failed]);
-    return await untilStopped({ ...signals, first }, log, () => {
-      reloader.stop();
-      return app.stop();
-    });
+    return await untilStopped({ ...signals, first }, log, () => app.stop(() => reloader.stop()));
   } finally {
     core.closeAllConnections();
     core.close();
