@@ -179,6 +179,14 @@ export const refusals = {
 /** A code, as the response, the metrics and the log have it. */
 export type RefusalCode = keyof typeof refusals;
 
+/** Why a key is invalid, and why an envelope was not opened. docs/operators/monitor.md has them all. */
+export const refusalReasons = {
+  invalid_api_key: ['unknown', 'revoked', 'expired'],
+  decryption_failed: ['encoding', 'length', 'padding', 'not_json', 'fingerprint'],
+} as const;
+
+export type RefusalReason = (typeof refusalReasons)[keyof typeof refusalReasons][number];
+
 /** What a refusal says besides its row. */
 export interface RefusalDetails {
   /** For `Allow`, with `method_not_allowed`. */
@@ -187,8 +195,8 @@ export interface RefusalDetails {
   readonly retryAfter?: number | undefined;
   /** A further explanation for the caller, in the test environment only. */
   readonly hint?: string | undefined;
-  /** The cause, for the log alone: one of a closed set of words. */
-  readonly reason?: string | undefined;
+  /** The cause, for the log alone. */
+  readonly reason?: RefusalReason | undefined;
 }
 
 /** Why a request is refused. Steps return it; only the responder sends it. */

@@ -16,7 +16,7 @@ export interface KeyringStatus {
  * Its methods throw AccountsError: `kms_unavailable` if it may work later, `kms_refused` if it will not.
  */
 export interface Keyring {
-  /** The line that stores a master key. */
+  /** The line that stores a master key, and that `unwrap` has opened once. @throws AccountsError also `master_key_wrong` */
   wrap(key: KeyObject): Promise<string>;
   /** The key that `wrap` has made a line of. @throws AccountsError also `master_key_wrong` */
   unwrap(key: MasterKey): Promise<MasterKey>;

@@ -21,8 +21,8 @@ const isText = (pattern: RegExp) => (value: unknown) => typeof value === 'string
 
 // By hand, because a running sidecar holds this module in memory, and no parser of configurations.
 const members: Readonly<Record<keyof WrappedKey, (value: unknown) => boolean>> = {
-  key_id: isText(/^/),
-  ciphertext: isBase64,
+  key_id: isText(/./),
+  ciphertext: (value) => value !== '' && isBase64(value),
   annotations: (value) => typeof value === 'object' && value !== null && Object.values(value).every(isBase64),
   kcv: isText(/^[0-9a-f]{10}$/),
   created_at: isText(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/),

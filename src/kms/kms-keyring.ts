@@ -1,43 +1,53 @@
 import { createSecretKey, randomUUID } from 'node:crypto';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { Keyring } from '../accounts/keyring.ts';
-import { masterKeyLength, createMasterKey } from '../accounts/master-key.ts';
+import { createMasterKey, masterKeyLength, parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
 import { formatWrappedKey } from '../accounts/wrapped-key.ts';
 import { readBytes, call, decodeMessage, encodeMessage, readText, type Plugin } from './grpc.ts';
 
 /** A key that a Kubernetes KMS v2 plug-in holds. Numbers of fields are those of its kms.proto. @param clock epoch milliseconds */
 export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
   const wrong = (what: string): AccountsError =>
-    new AccountsError('master_key_wrong', `the KMS at ${plugin.socket} has opened ${what}`);
+    new AccountsError('master_key_wrong', `the KMS at ${plugin.socket} has ${what}`);
+  const unwrap = async (key: MasterKey): Promise<MasterKey> => {
+    if (key.wrapped === undefined) return key;
+    const { ciphertext, key_id: keyId, annotations } = key.wrapped;
+    const entries = Object.entries(annotations).map(([name, value]) =>
+      encodeMessage([name, Buffer.from(value, 'base64')]),
+    );
+    return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries], (response) => {
+      const plaintext = readBytes(response, 1);
+      if (plaintext.length !== masterKeyLength)
+        throw wrong(`opened ${plaintext.length} bytes: a master key has ${masterKeyLength}`);
+      const opened = createMasterKey(createSecretKey(plaintext));
+      if (opened.kcv !== key.kcv) throw wrong(`opened another key, KCV ${opened.kcv} instead of ${key.kcv}`);
+      return { ...key, key: opened.key };
+    });
+  };
   return {
-    wrap: (key) =>
-      call(plugin, 'Encrypt', [key.export(), randomUUID()], (response) => {
+    async wrap(key) {
+      const exported = key.export();
+      const line = await call(plugin, 'Encrypt', [exported, randomUUID()], (response) => {
+        const ciphertext = readBytes(response, 1);
+        if (ciphertext.includes(exported)) throw wrong('returned the key in the clear');
         const annotations = response.filter(([number]) => number === 3).map(([, entry]) => decodeMessage(entry));
         return formatWrappedKey({
           key_id: readText(response, 2),
-          ciphertext: readBytes(response, 1).toString('base64'),
+          ciphertext: ciphertext.toString('base64'),
           annotations: Object.fromEntries(
             annotations.map((entry) => [readText(entry, 1), readBytes(entry, 2).toString('base64')]),
           ),
           kcv: createMasterKey(key).kcv,
           created_at: new Date(clock()).toISOString(),
         });
-      }),
-    async unwrap(key) {
-      if (key.wrapped === undefined) return key;
-      const { ciphertext, key_id: keyId, annotations } = key.wrapped;
-      const entries = Object.entries(annotations).map(([name, value]) =>
-        encodeMessage([name, Buffer.from(value, 'base64')]),
-      );
-      return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries], (response) => {
-        const plaintext = readBytes(response, 1);
-        if (plaintext.length !== masterKeyLength)
-          throw wrong(`${plaintext.length} bytes: a master key has ${masterKeyLength}`);
-        const opened = createMasterKey(createSecretKey(plaintext));
-        if (opened.kcv !== key.kcv) throw wrong(`another key, KCV ${opened.kcv} instead of ${key.kcv}`);
-        return { ...key, key: opened.key };
       });
+      const [wrapped] = parseMasterKeys(line) ?? [];
+      if (wrapped === undefined) throw wrong('returned no ciphertext, or no name of its key');
+      // The line may replace the only copy of the key.
+      await unwrap(wrapped);
+      return line;
     },
+    unwrap,
     status: () =>
       call(plugin, 'Status', [], (response) => ({
         healthy: readText(response, 1).startsWith('v2') && readText(response, 2) === 'ok',

@@ -61,8 +61,8 @@ export class Call implements UpstreamCall {
   /** The request's `X-Request-Id`; empty if it has none. */
   readonly id: string;
   readonly idIsNew: boolean;
-  /** The account in whose name it is sent; empty for a preflight. */
-  readonly account: string;
+  /** The account whose secret key it came with: all these may see its response. Empty: only its own client may, because strangers have public keys too. */
+  readonly owner: string;
   /** Request line, all headers and the empty line. */
   readonly head: string;
   readonly body: UpstreamRequest['body'];
@@ -86,16 +86,18 @@ export class Call implements UpstreamCall {
     let hosted = false;
     let id = '';
     let account = '';
+    let isSecret = false;
     for (let i = 0; i + 1 < headers.length; i += 2) {
       const name = headers[i] as string;
       if (name === 'Content-Length') sized = true;
       else if (name === 'Host') hosted = true;
       else if (name === 'X-Request-Id') id = headers[i + 1] as string;
       else if (name === 'X-Account-Id') account = headers[i + 1] as string;
+      else if (name === 'X-Api-Key-Kind') isSecret = headers[i + 1] === 'secret';
       head += `${name}: ${headers[i + 1] as string}\r\n`;
     }
     this.id = id;
-    this.account = account;
+    this.owner = isSecret ? account : '';
     // A request over HTTP/1.0 may lack it, but is sent on over HTTP/1.1.
     if (!hosted) head += `Host: ${authority}\r\n`;
     this.chunked = body !== undefined && !sized;

@@ -36,9 +36,9 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
-  /** The ids of the last requests before the current one, in any order, and their accounts. */
+  /** The ids of the last requests before the current one, in any order, and their owners. */
   readonly #earlier: string[] = [];
-  readonly #accounts: string[] = [];
+  readonly #owners: string[] = [];
   #sent = 0;
   #call: Call | undefined;
   #bodySent = true;
@@ -62,11 +62,12 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   /**
-   * Whether an earlier request of another account had the same id. Clients choose ids: a late response to that one would pass for the
+   * Whether an earlier request of another owner had the same id. Clients choose ids: a late response to that one would pass for the
    * response to this one.
    */
-  isAmbiguousFor({ id, idIsNew, account }: Call): boolean {
-    return !idIsNew && this.#earlier.some((earlier, i) => earlier === id && this.#accounts[i] !== account);
+  isAmbiguousFor({ id, idIsNew, owner }: Call): boolean {
+    const isOthers = (i: number): boolean => owner === '' || this.#owners[i] !== owner;
+    return !idIsNew && this.#earlier.some((earlier, i) => earlier === id && isOthers(i));
   }
 
   /** @param bytes may be overwritten after the call */
@@ -208,10 +209,10 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 
-  #remember({ id, account }: Call): void {
+  #remember({ id, owner }: Call): void {
     const index = this.#sent++ % remembered;
     this.#earlier[index] = id;
-    this.#accounts[index] = account;
+    this.#owners[index] = owner;
   }
 
   #onEnd(call: Call): void {

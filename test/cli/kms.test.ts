@@ -222,7 +222,7 @@ describeOnEachStore('with a KMS', (newStore) => {
           'wrap',
           formatWrappedKey({
             key_id: 'toy',
-            ciphertext: '',
+            ciphertext: 'dG95',
             annotations: {},
             kcv: createMasterKey(key).kcv,
             created_at: '2026-11-01T00:00:00Z',
@@ -240,7 +240,7 @@ describeOnEachStore('with a KMS', (newStore) => {
     expect(calls.slice(2)).toEqual(['unwrap', 'status']);
     for (let i = 0; i < 10; i += 1) await expectServed({ port }, merchant);
     expect(calls).toHaveLength(4);
-    expect(setup.kms.calls).toEqual(['Encrypt']);
+    expect(setup.kms.calls).toEqual(['Encrypt', 'Decrypt']);
   });
 });
 

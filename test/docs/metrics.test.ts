@@ -110,6 +110,23 @@ describe('docs/metrics.md', () => {
     expect(page.map(({ name }) => name).toSorted()).toEqual(own.map(({ name }) => name).toSorted());
   });
 
+  test('has under "Accounts in a database" what only a sidecar with PostgreSQL has', () => {
+    const withDatabase = new Registry();
+    const silent = createLogger('silent', { write: () => {} });
+    directoryMonitor(
+      withDatabase,
+      silent,
+      () => undefined,
+      () => 0,
+    );
+    const [, section = ''] =
+      /^## Accounts in a database$(.*?)^## /ms.exec(readFileSync('docs/metrics.md', 'utf8')) ?? [];
+    const only = withDatabase.getMetricsAsArray().map(({ name }) => name);
+    const named = [...section.matchAll(/^### `(\w+)`$/gm)].map(([, name]) => name);
+    expect(named).toEqual(expect.arrayContaining(only));
+    expect(named).toHaveLength(only.length);
+  });
+
   test.each(page)('has the type and the labels of $name', ({ name, type, labels }) => {
     const metric = registry.getSingleMetric(name) as unknown as { type: string; labelNames: string[] };
     expect(type).toBe(metric.type);

@@ -60,13 +60,36 @@ describe('a master key', () => {
     ['another key', () => randomBytes(32), /has opened another key, KCV [0-9a-f]{10} instead of [0-9a-f]{10}$/],
   ])('is refused if the KMS has opened %s', async (_, spoil, message) => {
     const kms = await startKms();
-    kms.spoil = spoil;
     const keyring = keyringAt(kms.socket);
     const wrapped = parsed(await keyring.wrap(key));
+    kms.spoil = spoil;
     await expect(keyring.unwrap(wrapped)).rejects.toMatchObject({
       code: 'master_key_wrong',
       message: expect.stringMatching(message) as string,
     });
+  });
+
+  test.each([
+    ['in the clear', (plaintext: Buffer) => ({ ciphertext: plaintext }), 'master_key_wrong'],
+    [
+      'in the clear, with a prefix',
+      (plaintext: Buffer) => ({ ciphertext: Buffer.concat([Buffer.from('v1:'), plaintext]) }),
+      'master_key_wrong',
+    ],
+    ['as nothing', () => ({ ciphertext: Buffer.alloc(0) }), 'master_key_wrong'],
+    ['without the name of its key', () => ({ key_id: '' }), 'master_key_wrong'],
+    ['as something that it does not open', () => ({ ciphertext: randomBytes(60) }), 'kms_unavailable'],
+    ['with the name of a key that it does not have', () => ({ key_id: 'key-9' }), 'kms_unavailable'],
+  ])('gets no line if the KMS has wrapped it %s', async (_, misWrap, code) => {
+    const kms = await startKms();
+    kms.misWrap = misWrap;
+    await expect(keyringAt(kms.socket).wrap(key)).rejects.toMatchObject({ code });
+  });
+
+  test('gets no line if the KMS opens another key', async () => {
+    const kms = await startKms();
+    kms.spoil = () => randomBytes(32);
+    await expect(keyringAt(kms.socket).wrap(key)).rejects.toMatchObject({ code: 'master_key_wrong' });
   });
 
   test('is overwritten where it was exported to', async () => {
@@ -79,7 +102,6 @@ describe('a master key', () => {
   test('leaves no copies in the memory that Node uses again', async () => {
     const kms = await startKms();
     const refused = randomBytes(33);
-    kms.spoil = () => refused;
     const child = spawn(process.execPath, [program, kms.socket], { stdio: ['pipe', 'pipe', 'inherit'] });
     const ended = new Promise((resolve) => void child.once('close', resolve));
     onTestFinished(async () => {
@@ -87,7 +109,10 @@ describe('a master key', () => {
       await ended;
     });
     await once(child.stdout, 'data');
-    expect(kms.calls).toHaveLength(100);
+    kms.spoil = () => refused;
+    child.stdin.write('unwrap\n');
+    await once(child.stdout, 'data');
+    expect(kms.calls).toHaveLength(150);
     const found = occurrences(child.pid ?? 0, { wrapped: kms.plaintext, refused });
     // The key itself is in use.
     expect(found['wrapped']).toBeGreaterThan(0);

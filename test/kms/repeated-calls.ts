@@ -1,9 +1,10 @@
 /**
- * A program whose memory a test looks into: makes a master key, wraps it 50 times, and has the line unwrapped as often.
+ * A program whose memory a test looks into: makes a master key, wraps it 50 times, and, once it is told to, has the line unwrapped as often.
  *
  * repeated-calls.ts SOCKET
  */
 import { generateKeySync } from 'node:crypto';
+import { once } from 'node:events';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { kmsKeyring } from '../../src/kms/kms-keyring.ts';
 
@@ -13,6 +14,8 @@ let line = '';
 for (let i = 0; i < 50; i += 1) line = await keyring.wrap(key);
 const [wrapped] = parseMasterKeys(line) ?? [];
 if (wrapped === undefined) throw new Error('not a line');
+process.stdout.write('wrapped\n');
+await once(process.stdin, 'data');
 for (let i = 0; i < 50; i += 1) await keyring.unwrap(wrapped).catch(() => {});
 process.stdout.write('done\n');
 process.stdin.resume();

@@ -39,6 +39,8 @@ export class TestKms {
   plaintext: Buffer = Buffer.alloc(0);
   /** In place of the plaintext that was opened. */
   spoil: (plaintext: Buffer) => Buffer = (plaintext) => plaintext;
+  /** In place of parts of the response to `Encrypt`. */
+  misWrap: (plaintext: Buffer) => { readonly ciphertext?: Buffer; readonly key_id?: string } = () => ({});
   /** The gRPC status that every call fails with; undefined: none. */
   failure: number | undefined;
   /** Whether it never answers. */
@@ -98,7 +100,7 @@ export class TestKms {
     const nonce = randomBytes(12);
     const cipher = createCipheriv('aes-256-gcm', this.#keys.at(-1) ?? '', nonce);
     const ciphertext = Buffer.concat([nonce, cipher.update(plaintext), cipher.final(), cipher.getAuthTag()]);
-    return { ciphertext, key_id: this.keyId, annotations: this.annotations };
+    return { ciphertext, key_id: this.keyId, annotations: this.annotations, ...this.misWrap(plaintext) };
   }
 
   #decrypt({ ciphertext, key_id: keyId, annotations }: DecryptRequest): object {

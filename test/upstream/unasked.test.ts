@@ -78,6 +78,19 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(upstream.connections).toHaveLength(2);
   });
 
+  test('cannot reach whoever has a public key and chose the same id: strangers have it', async () => {
+    const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
+    const headers = { 'X-Request-Id': 'order-1' };
+    for (const key of [keys.globex, keys.globexPublic, keys.globexPublic, keys.globex]) {
+      expect((await send(sidecar, 'POST /api/v1/transactions/initialize', { key, headers })).status).toBe(200);
+      await settle();
+    }
+    const kinds = upstream.connections.map(({ received }) =>
+      [...received.matchAll(/^X-Api-Key-Kind: (.*)\r$/gm)].map(([, kind]) => kind),
+    );
+    expect(kinds).toEqual([['secret', 'secret'], ['public'], ['public']]);
+  });
+
   test('is withheld on an enveloped route, as an informational response, and as the second of two ids', async () => {
     const responses: ((earlier: string, id: string) => string)[] = [
       (earlier) => withId(earlier),

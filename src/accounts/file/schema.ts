@@ -20,7 +20,7 @@ export function accountsSchema({ value }: Values, name = accountName) {
       .optional()
       .describe('Hash of the whole key, in place of `key`: `printf %s "$KEY" | sha256sum`.'),
     lastFour: value(lastFour).optional().describe('The last four characters of the key, shown in lists.'),
-    createdAt: value(instant).describe('When the key was created. Rotation is due after 180 days.'),
+    createdAt: value(instant).describe('When the key was created. Rotation is due after 180 days; without it, never.'),
     expiresAt: value(instant).optional().describe('When the key expires.'),
     revokedAt: value(instant)
       .optional()
@@ -42,7 +42,9 @@ export function accountsSchema({ value }: Values, name = accountName) {
         '`text`: the key is 32 bytes of UTF-8, the IV the first 16 characters of its text. ' +
           '`base64`: base64 of 32 and 16 bytes.',
       ),
-    createdAt: value(instant).optional().describe('When the credentials were created. Rotation is due after 180 days.'),
+    createdAt: value(instant)
+      .optional()
+      .describe('When the credentials were created. Rotation is due after 180 days; without it, never.'),
     previous: z
       .strictObject({
         key: value(text).optional().describe('The previous key.'),
