@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import { WaitQueue, type Waiter } from '../../src/proxy/capacity/queues.ts';
@@ -29,6 +29,38 @@ describe('a budget', () => {
     expect(budgets.inFlight.take(size, claim(budgets))).toBeUndefined();
     expect(budgets.inFlight.take(1, claim(budgets))).toBe(shortage);
     expect(budgets.inFlight.take(16 - size > 8 ? 8 : 16 - size, secret(budgets, globex))).toBeUndefined();
+  });
+
+  test.each(['connections', 'inFlight', 'buffered'] as const)('of %s forgets no account that uses it', (name) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const budgets = newBudgets({ requestBody: 1 });
+    const share = { connections: 4, inFlight: 8, buffered: 4_000 }[name];
+    expect(budgets[name].take(share, secret(budgets))).toBeUndefined();
+    vi.advanceTimersByTime(60_000);
+    expect(budgets[name].take(1, secret(budgets))).toBe('account');
+  });
+
+  test('starts those that wait in live first, and many that end at once', () => {
+    const budgets = newBudgets();
+    const { anonymous, inFlight, waiting } = budgets;
+    expect(inFlight.take(2, anonymous.live)).toBeUndefined();
+    const started: string[] = [];
+    const wait = (environment: 'live' | 'test', end: () => void = () => {}): void => {
+      waiting[environment].add(() => {
+        started.push(environment);
+        inFlight.take(1, anonymous[environment]);
+        end();
+      });
+    };
+    wait('test');
+    wait('live');
+    budgets.giveSlot(anonymous.live);
+    expect(started).toEqual(['live']);
+    // As many calls in each other would overflow the stack.
+    for (let i = 0; i < 20_000; i += 1) wait('live', () => budgets.giveSlot(anonymous.live));
+    budgets.giveSlot(anonymous.live);
+    expect(started).toHaveLength(20_002);
   });
 
   test('is never exceeded by its parts together', () => {
@@ -141,6 +173,30 @@ describe('a reservation', () => {
     reservation.leaveSlot();
     reservation.leaveSlot();
     expect(budgets.inFlight.used).toBe(0);
+  });
+
+  test('gives back what it takes to wait if the bytes themselves have no room', () => {
+    const budgets = newBudgets();
+    const { anonymous, buffered } = budgets;
+    const queue = new WaitQueue();
+    const wait = (bytes: number): boolean => new Reservation(budgets, anonymous.live).waitIn(queue, bytes, () => {});
+    expect(buffered.take(900, anonymous.none)).toBeUndefined();
+    for (let i = 0; i < 4; i += 1) expect(wait(200)).toBe(false);
+    buffered.give(900, anonymous.none);
+    expect(wait(750)).toBe(true);
+  });
+
+  test('closes strangers for strangers, and not for what an account holds', () => {
+    const budgets = newBudgets();
+    const makeRoom = vi.fn(() => false);
+    expect(budgets.buffered.take(1_000, budgets.anonymous.none)).toBeUndefined();
+    expect(budgets.buffered.take(4_000, budgets.claim('live', 'globex', 'secret'))).toBeUndefined();
+    const ofAccount = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'), makeRoom);
+    expect(ofAccount.hold(3_500)).toBe(false);
+    expect(ofAccount.exceeded?.shortage).toBe('total');
+    expect(makeRoom).not.toHaveBeenCalled();
+    expect(new Reservation(budgets, budgets.anonymous.live, makeRoom).hold(1)).toBe(false);
+    expect(makeRoom).toHaveBeenCalledOnce();
   });
 
   test('takes nothing once its request is over, whatever the core still sends', () => {

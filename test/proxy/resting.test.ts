@@ -49,7 +49,7 @@ function startResting() {
     client.rest(() => resumed.push(crowd), hasSmallPieces);
     return client;
   };
-  return { open, rest, resumed };
+  return { budgets, claims, open, rest, resumed };
 }
 
 test('of clients that send small pieces, one is read again in a turn; those who wait keep none with a better key waiting', async () => {
@@ -73,11 +73,44 @@ test('of clients that send much, four are read again in a turn', async () => {
 });
 
 test('a client that leaves while it waits to be read again takes no turn', async () => {
-  const { rest, resumed } = startResting();
-  rest('anonymous').onClose();
+  const { open, rest, resumed } = startResting();
+  const client = open('anonymous');
+  client.rest(() => expect.fail('it is read'), true);
+  client.onClose();
   rest('anonymous');
   await nextTurn();
   expect(resumed).toEqual(['anonymous']);
+});
+
+test('a client that has left is billed for nothing that is still read or known of it', () => {
+  const { budgets, claims, open } = startResting();
+  const client = open('anonymous');
+  client.onClose();
+  expect(client.onHeld(100)).toBe(true);
+  expect(client.identify(claims.live)).toBeUndefined();
+  expect([budgets.buffered.used, budgets.connections.used]).toEqual([0, 0]);
+  expect(claims.live.turns.readers.size).toBe(0);
+});
+
+test('a client that was held up once takes turns again when it sends small pieces itself', async () => {
+  const { open, resumed } = startResting();
+  const clients = [open('live'), open('live')];
+  for (const { http } of clients) vi.spyOn(http, 'rest').mockImplementation(() => {});
+  open('live').onExcess();
+  for (const client of clients) client.rest(() => resumed.push('live'), true);
+  await nextTurn();
+  expect(resumed).toHaveLength(1);
+});
+
+test('of a WebSocket, what couples it with the core rests', () => {
+  const { open } = startResting();
+  const client = open('live');
+  const rests = vi.spyOn(client.http, 'rest');
+  const coupled = vi.fn();
+  client.restCoupled = coupled;
+  open('live').onExcess();
+  expect(coupled).toHaveBeenCalledOnce();
+  expect(rests).not.toHaveBeenCalled();
 });
 
 const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;

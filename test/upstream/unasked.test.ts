@@ -78,6 +78,20 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(upstream.connections).toHaveLength(2);
   });
 
+  test('cannot reach another account that chose the id of the latest of many requests', async () => {
+    const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
+    // As many as are remembered, and one more in the place of the first.
+    for (let i = 0; i < 32; i += 1) {
+      await send(sidecar, 'GET /', { key: keys.globex });
+      await settle();
+    }
+    for (const key of [keys.acme, keys.globex]) {
+      expect((await send(sidecar, 'GET /', { key, headers: { 'X-Request-Id': 'order-1' } })).status).toBe(200);
+      await settle();
+    }
+    expect(upstream.connections.map((each) => idsOf(each).length)).toEqual([33, 1]);
+  });
+
   test('cannot reach whoever has a public key and chose the same id: strangers have it', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
     const headers = { 'X-Request-Id': 'order-1' };
