@@ -5,11 +5,63 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { build } from 'vite';
 import { bakeCompileCache, shippedFlags } from '../../scripts/bake-compile-cache.ts';
+import ts from 'typescript';
 import { buildConsole } from '../console/build.ts';
-import { Command } from '../support/command.ts';
+import { Command, startServe } from '../support/command.ts';
+import { exchangeRaw } from '../support/connection.ts';
 import { Folder } from '../support/folder.ts';
+import { startUpstream } from '../support/upstream.ts';
 
 const token = 'operators-token-of-the-build-test';
+const apiKey = 'sk_test_buildbuildbuildbuildbuildb';
+
+const hex = (octet: number): string => `%${octet.toString(16).padStart(2, '0')}`;
+const octets = Array.from({ length: 256 }, (_, octet) => octet);
+
+/** Targets of every octet, in each form that UTF-8 could have, and of each kind that is ambiguous. */
+const targets = [
+  ...octets.map((octet) => `/a${hex(octet)}`),
+  ...octets.slice(192).flatMap((first) => [0x80, 0xaf, 0xbf].map((second) => `/a${hex(first)}${hex(second)}`)),
+  ...octets.slice(224).map((first) => `/a${hex(first)}%80%80`),
+  ...octets.slice(224).map((first) => `/a${hex(first)}%a0%80`),
+  ...octets.slice(240).map((first) => `/a${hex(first)}%90%80%80`),
+  ...octets.slice(32).map((octet) => `/a${String.fromCharCode(octet)}b`),
+  ...['/a/../b', '//a', '/a//b', '/a;b', '/a?b', '/a?b#c', '/a%', '/a%2', '*', 'http://localhost/a', '/', '/%e2%82'],
+];
+
+/** Heads and bodies of each kind that is refused, and of those that are not. */
+const requests = [
+  ...targets.map((target) => `GET ${target} HTTP/1.1\r\nHost: localhost`),
+  ...[
+    'Host: other',
+    'X-Request-Id: a b',
+    'Content-Length: 1\r\nContent-Length: 2',
+    'Transfer-Encoding: x',
+    'A:\0',
+    'A : b',
+    'Expect: x',
+  ].map((field) => `GET /a HTTP/1.1\r\nHost: localhost\r\n${field}`),
+  ...['BREW /a HTTP/1.1', 'GET /a HTTP/2.0', 'GET  /a HTTP/1.1', 'get /a HTTP/1.1'].map(
+    (line) => `${line}\r\nHost: localhost`,
+  ),
+];
+
+/** Statements that only call a global function or class, by what they call: a bundler may take the call for pure. */
+function globalCalls(file: string): readonly string[] {
+  const calls: string[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isExpressionStatement(node)) {
+      const { expression } = node;
+      if (ts.isCallExpression(expression) || ts.isNewExpression(expression)) {
+        const callee = expression.expression.getText();
+        if ((callee.split('.', 1)[0] ?? '') in globalThis) calls.push(callee);
+      }
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true));
+  return calls.toSorted();
+}
 
 describe('the built sidecar', () => {
   let folder: string;
@@ -101,6 +153,54 @@ describe('the built sidecar', () => {
     expect(others.filter((name) => /^(?:node:)?(?:tls|https?|http2|sqlite|cluster|child_process)$/.test(name))).toEqual(
       [],
     );
+  });
+
+  test('answers each odd request as the sources do, and the core sees the same', async () => {
+    const listener = { host: '127.0.0.1', port: 0 };
+    const answersOf = async (serve: (config: string) => Promise<number>): Promise<unknown> => {
+      const upstream = await startUpstream();
+      const config = new Folder({
+        'sidecar.yaml': {
+          listen: listener,
+          admin: listener,
+          environments: { test: { upstream: upstream.origin } },
+          accounts: { file: 'accounts.yaml' },
+        },
+        'accounts.yaml': {
+          accounts: [{ id: 'acme', name: 'Acme Stores', keys: [{ id: 'k1', key: apiKey, createdAt: '2026-11-01' }] }],
+        },
+      });
+      const port = await serve(config.file('sidecar.yaml'));
+      const answers: string[] = [];
+      for (const head of requests) {
+        const bytes = `${head}\r\nAuthorization: Bearer ${apiKey}\r\nConnection: close\r\n\r\n`;
+        const raw = await exchangeRaw(port, bytes);
+        answers.push(`${head}: ${raw.slice(0, 12)} ${/"code":"(\w+)"/.exec(raw)?.[1]}`);
+      }
+      return { answers, seen: upstream.seen.map(({ method, url }) => `${method} ${url}`) };
+    };
+    const built = await answersOf(async (config) => {
+      const listening = await run(['serve', '--config', config]).untilEntries('listening', 2);
+      return Number(listening.find((entry) => entry['listener'] === 'merchants')?.['port']);
+    });
+    expect(built).toEqual(await answersOf(async (config) => (await startServe(config)).port));
+  });
+
+  test('leaves out no statement of the sources that only calls a global function', () => {
+    const maps = globSync(join(folder, '**/*.js.map'));
+    const sources = new Set(
+      maps.flatMap((file) => {
+        const map = JSON.parse(readFileSync(file, 'utf8')) as { sources: string[] };
+        return map.sources.map((source) => join(file, '..', source));
+      }),
+    );
+    const own = [...sources].filter((file) => file.startsWith(join(process.cwd(), 'src/')));
+    expect(own.length).toBeGreaterThan(100);
+    const kept = maps.flatMap((map) => globalCalls(map.replace(/\.map$/, '')));
+    const count = (calls: readonly string[], callee: string): number => calls.filter((each) => each === callee).length;
+    const written = own.flatMap(globalCalls);
+    expect(written.length).toBeGreaterThan(10);
+    expect([...new Set(written)].filter((callee) => count(kept, callee) < count(written, callee))).toEqual([]);
   });
 
   test('has source maps, so that stack traces name the sources', () => {

@@ -3,7 +3,7 @@ import type { RequestHead as HttpHead } from '../../http1/parse/request-reader.t
 import { capitalised } from './fields.ts';
 import { maxConnection, singleFields } from './head.ts';
 import type { GatewaySnapshot, ServedEnvironment } from './snapshot.ts';
-import { ambiguousOctet } from './target.ts';
+import { ambiguousOctet, isUtf8 } from './target.ts';
 
 /** The refusal of a head that can be read in two ways; with a hint in test, as far as the first `Host` tells the environment. */
 export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
@@ -50,13 +50,7 @@ const faults: readonly (readonly [RegExp, (found: string) => string])[] = [
 ];
 
 function notUtf8At(path: string): number | undefined {
-  for (const { 0: run, index } of path.matchAll(/(?:%[89a-f][0-9a-f])+/gi)) {
-    try {
-      decodeURIComponent(run);
-    } catch {
-      return index;
-    }
-  }
+  for (const { 0: run, index } of path.matchAll(/(?:%[89a-f][0-9a-f])+/gi)) if (!isUtf8(run)) return index;
   return undefined;
 }
 

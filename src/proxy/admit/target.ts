@@ -26,11 +26,14 @@ export function readPath(target: string): string | undefined {
 }
 
 function isPlainlyEncoded(path: string): boolean {
-  if (ambiguousOctet.test(path)) return false;
+  return !ambiguousOctet.test(path) && isUtf8(path);
+}
+
+/** Whether the percent-encodings of a text, which must not be empty, are complete, and UTF-8 without overlong forms. */
+export function isUtf8(text: string): boolean {
   try {
-    // Also refuses incomplete triplets and invalid UTF-8, overlong forms included.
-    decodeURIComponent(path);
-    return true;
+    // The result must be used: bundlers take the call for pure, and leave it out.
+    return decodeURIComponent(text) !== '';
   } catch {
     return false;
   }
