@@ -2,8 +2,9 @@ import type { CredentialsSample } from '../accounts/accounts.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SetFailingCredentials } from '../telemetry/sidecar-metrics.ts';
 
-/** Milliseconds until the next sample, if one could not be taken or unwrapped. */
+/** Milliseconds until the next sample of a database: while the sidecar cannot be ready, and from then on. */
 const interval = 2_000;
+const laterInterval = 600_000;
 
 /**
  * Whether the sidecar is ready for traffic: not before its store was reached once. A rollout stops at the first pod if the store
@@ -17,9 +18,12 @@ export class Readiness {
   #draining = false;
   #storeReached = false;
   #noneUnwraps = false;
-  /** The last reason that was logged. */
+  /** What was logged last of a database that cannot be used, and of a sample. */
   #reason = '';
-  #retry: NodeJS.Timeout | undefined;
+  #judgement = '';
+  /** Undefined: the accounts are in a file. */
+  #take: (() => Promise<CredentialsSample>) | undefined;
+  #next: NodeJS.Timeout | undefined;
 
   constructor(setFailing: SetFailingCredentials, log: Logger) {
     this.#setFailing = setFailing;
@@ -38,22 +42,30 @@ export class Readiness {
   /** The process is about to end. */
   end(): void {
     this.#draining = true;
-    clearTimeout(this.#retry);
+    clearTimeout(this.#next);
   }
 
   /**
-   * Tests the store and the master key until the sidecar can be ready.
+   * Tests a database and the master key, again and again: another sidecar may seal credentials with a key that this one lacks.
    *
-   * @param take rejects if the store cannot be used
+   * @param take rejects if the database cannot be used
    */
   async tryStore(take: () => Promise<CredentialsSample>): Promise<void> {
-    clearTimeout(this.#retry);
+    clearTimeout(this.#next);
+    this.#take = take;
     const sample = await take().catch((error: unknown) => this.#logUnusable(error));
-    if (this.#draining) return;
-    if (sample !== undefined) this.report(sample);
-    if (sample === undefined || this.#noneUnwraps) {
-      this.#retry = setTimeout(() => void this.tryStore(take), interval).unref();
-    }
+    // Another store may be in use now.
+    if (this.#draining || this.#take !== take) return;
+    if (sample !== undefined) this.#judge(sample);
+    const isUsable = this.#storeReached && !this.#noneUnwraps;
+    this.#next = setTimeout(() => void this.tryStore(take), isUsable ? laterInterval : interval).unref();
+  }
+
+  /** Judges the accounts of a file. */
+  report(sample: CredentialsSample): void {
+    clearTimeout(this.#next);
+    this.#take = undefined;
+    this.#judge(sample);
   }
 
   #logUnusable(error: unknown): void {
@@ -64,18 +76,17 @@ export class Readiness {
     this.#log.error({ problem }, `${consequence}the accounts cannot be read from their database`);
   }
 
-  /** Judges a sample: logs it, sets the metric, and decides whether the sidecar can be ready. */
-  report({ tried, failures, noneUnwraps }: CredentialsSample): void {
+  /** Logs a sample, sets the metric, and decides whether the sidecar can be ready. */
+  #judge({ tried, failures, noneUnwraps }: CredentialsSample): void {
     this.#storeReached = true;
     const failed = failures.length;
     this.#setFailing(tried === 0 ? 0 : failed / tried);
     // A sidecar that has been ready stays ready: accounts that do not encrypt need no master key.
     this.#noneUnwraps = noneUnwraps && (this.#noneUnwraps || !this.#began);
-    if (failed === 0) return;
     const consequence = this.#noneUnwraps ? ': not ready' : '';
-    this.#log.error(
-      { tried, failed, problem: failures[0] },
-      `${noneUnwraps ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`,
-    );
+    const judgement = `${noneUnwraps ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`;
+    const isKnown = this.#judgement === judgement;
+    this.#judgement = failed === 0 ? '' : judgement;
+    if (failed > 0 && !isKnown) this.#log.error({ tried, failed, problem: failures[0] }, judgement);
   }
 }

@@ -131,7 +131,9 @@ export function sidecarSchema(values: Values) {
       ),
     log: z
       .strictObject({
-        level: value(oneOf(logLevels)).prefault('info').describe('The minimum level to log.'),
+        level: value(oneOf(logLevels))
+          .prefault('info')
+          .describe('The minimum level to log. Access lines, and `audit` lines with their anchors, need `info`.'),
         client: value(oneOf(clientDetails))
           .prefault('truncated')
           .describe(

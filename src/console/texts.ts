@@ -383,6 +383,7 @@ export const texts = {
       length: 'not a multiple of 16 bytes',
       padding: 'wrong padding',
       not_json: 'not JSON',
+      fingerprint: 'names credentials that the account does not have',
     },
   },
 
@@ -438,7 +439,7 @@ export const texts = {
     envelope_required: 'Encryption is enabled, but the request was plain JSON, and no grace accepts plain requests.',
     envelope_malformed: 'The body was not {"data":"…"}: it is not JSON, or has other members than data.',
     decryption_failed:
-      'The envelope could not be opened: the key or IV is wrong, the encoding is wrong, or the text inside is not JSON.',
+      'The envelope could not be opened: the key or IV is wrong or an earlier one, the encoding is wrong, or the text inside is not JSON.',
     encryption_not_supported: 'An envelope was sent to a route that takes plain JSON.',
     unsupported_content_encoding: 'The request body was compressed, which envelopes must not be.',
     body_too_large: 'The request body is larger than limits.requestBody.',

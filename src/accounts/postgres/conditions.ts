@@ -4,7 +4,11 @@ import type { EpochMs } from '../../times.ts';
 
 // The rules of ../conditions.ts in SQL.
 
-/** The accounts `a` of a selection, as a condition and its values. @param first the number of its first parameter */
+/**
+ * The accounts `a` of a selection, as a condition and its values, for a query of at most $2 accounts after $1 in the order of their ids.
+ *
+ * @param first the number of its first parameter
+ */
 export function buildConditions(
   selection: Selection | undefined,
   first: number,
@@ -13,28 +17,35 @@ export function buildConditions(
   const { search, anyOf, now } = selection;
   const parts: string[] = [];
   if (search !== undefined) parts.push(`(a.account_id ILIKE $${first} OR a.name ILIKE $${first})`);
-  if (anyOf !== undefined) parts.push(`(${anyOf.map((each) => sql[each](now)).join(' OR ')})`);
+  // A search leaves out some of the accounts that are found.
+  const limit = search === undefined ? '$2' : 'ALL';
+  const found = (rows: string): string =>
+    `(SELECT DISTINCT account_id FROM envelope_sidecar.${rows} AND account_id > $1 ORDER BY account_id LIMIT ${limit})`;
+  const condition = (each: Condition): string => {
+    const sets = sql[each](now);
+    return typeof sets === 'string' ? sets : `a.account_id IN (${sets.map(found).join(' UNION ALL ')})`;
+  };
+  if (anyOf !== undefined) parts.push(`(${anyOf.map(condition).join(' OR ')})`);
   return {
     conditions: parts.map((part) => ` AND ${part}`).join(''),
     values: search === undefined ? [] : [`%${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`],
   };
 }
 
-/** Uses sets instead of a look-up for each account, because most queries select few rows of many. */
-const sql: Readonly<Record<Condition, (now: EpochMs) => string>> = {
+/**
+ * On the account itself, or the rows whose accounts are in it. Sets of rows instead of a look-up for each account, because most queries
+ * select few rows of many; no more than a page of them, because others select most.
+ */
+const sql: Readonly<Record<Condition, (now: EpochMs) => string | readonly string[]>> = {
   inactive: () => 'NOT a.active',
-  encrypting: () => 'a.account_id IN (SELECT account_id FROM envelope_sidecar.encryption WHERE enabled)',
-  due: (now) => `a.account_id IN (
-    SELECT account_id FROM envelope_sidecar.api_keys WHERE ${isValid(now)} AND ${isDue(now)}
-    UNION ALL
-    SELECT account_id FROM envelope_sidecar.encryption WHERE enabled AND ${isDue(now)})`,
-  expiring: (now) => `a.account_id IN (
-    SELECT account_id FROM envelope_sidecar.api_keys WHERE ${isValid(now)} AND ${isExpiring(now)})`,
-  unused: (now) => `a.account_id IN (
-    SELECT account_id FROM envelope_sidecar.api_keys LEFT JOIN envelope_sidecar.key_uses USING (key_id)
-    WHERE ${isValid(now)} AND coalesce(used_at, created_at) <= ${time(now - idleTime)})`,
-  in_grace: (now) => `a.account_id IN (
-    SELECT account_id FROM envelope_sidecar.encryption WHERE previous_until > ${time(now)})`,
+  encrypting: () => ['encryption WHERE enabled'],
+  due: (now) => [`api_keys WHERE ${isValid(now)} AND ${isDue(now)}`, `encryption WHERE enabled AND ${isDue(now)}`],
+  expiring: (now) => [`api_keys WHERE ${isValid(now)} AND ${isExpiring(now)}`],
+  unused: (now) => [
+    `api_keys LEFT JOIN envelope_sidecar.key_uses USING (key_id)
+      WHERE ${isValid(now)} AND coalesce(used_at, created_at) <= ${time(now - idleTime)}`,
+  ],
+  in_grace: (now) => [`encryption WHERE previous_until > ${time(now)}`],
 };
 
 /** `isValidKey` of a row of api_keys. */

@@ -261,6 +261,32 @@ describeWithPostgres('the store in PostgreSQL', () => {
     ]);
   });
 
+  test('lists all of many accounts that a selection finds by their keys or by their encryption, also with a search', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const old = Date.parse('2026-01-01T00:00:00Z');
+    const now = Date.parse('2026-11-01T00:00:00Z');
+    const enabled = storedEncryption('n', 'test');
+    const encryption = { test: { ...enabled, credentials: { ...enabled.credentials, createdAt: old } } };
+    const ids = Array.from({ length: 2_400 }, (_, i) => `n${String(i).padStart(4, '0')}`);
+    await put(store, ...ids.map((id, i) => storedAccount(id, { keys: [], encryption: i % 3 === 0 ? encryption : {} })));
+    // Of each six accounts, one has a key and credentials that are due, one only credentials, and one only a key.
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at)
+        SELECT account_id, account_id, 'sk_test_', sha256(account_id::bytea), '2026-01-01'
+        FROM envelope_sidecar.accounts WHERE substr(account_id, 2)::integer % 6 IN (0, 1)`,
+    );
+    const due = ids.filter((_, i) => [0, 1, 3].includes(i % 6));
+    const found = async (search?: string, after?: string): Promise<string[]> =>
+      (await Array.fromAsync(store.list(after, undefined, { anyOf: ['due', 'expiring'], search, now }))).map(
+        ({ id }) => id,
+      );
+    expect(await found()).toEqual(due);
+    expect(await found(undefined, 'n0600')).toEqual(due.filter((id) => id > 'n0600'));
+    expect(await found('7')).toEqual(due.filter((id) => id.includes('7')));
+  });
+
   test('lists many accounts sorted by the bytes of their ids, starting after any of them', async () => {
     const store = openStore(await postgres.createDatabase());
     const ids = ['B', 'a', '_x', '.x', '-x', 'Z9', ...Array.from({ length: 1_200 }, (_, i) => `n${i}`)];

@@ -1,0 +1,100 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { OperationsThreads } from '../../../src/accounts/file/thread.ts';
+import type { OperationCall } from '../../../src/accounts/operations-rpc.ts';
+import { eventually } from '../../support/eventually.ts';
+
+/** The operations that the threads carry out, each until it is ended. */
+const { running } = vi.hoisted(() => ({ running: [] as { readonly call: OperationCall; readonly end: () => void }[] }));
+
+// What is tested is the order, which real threads show only by chance.
+vi.mock('../../../src/thread.ts', () => ({
+  Thread: class {
+    readonly hasEnded = false;
+
+    ask(call: OperationCall): Promise<unknown> {
+      return new Promise((resolve) => {
+        running.push({ call, end: () => resolve({ result: undefined, events: [] }) });
+      });
+    }
+
+    async end(): Promise<void> {}
+  },
+}));
+
+let now = 0;
+
+beforeEach(() => {
+  running.length = 0;
+  now = 0;
+});
+
+function start() {
+  const options = { file: 'accounts.yaml', env: {}, masterKeys: [], clock: () => 0, monotonic: () => now };
+  const threads = new OperationsThreads({ ...options, audit: () => {} });
+  onTestFinished(async () => {
+    for (const { end } of running) end();
+    await threads.close();
+  });
+  const { operations } = threads;
+  /** Begins an operation; its result is of no interest. */
+  const begin = (work: Promise<unknown>): void => void work.catch(() => {});
+  return {
+    rename: (ofAccount = false) => begin(operations.rename('a', 'A', { actor: 'token:eve', ofAccount })),
+    revoke: (key: string) => begin(operations.revokeKey('a', key, { actor: `token:${key}` })),
+    look: (account: string) => begin(operations.stored(account, { urgent: true })),
+  };
+}
+
+const names = (): string[] =>
+  running.map(({ call }) => `${call.name} ${String(call.arguments.at(call.name === 'stored' ? 0 : 1))}`);
+
+/** Ends the latest operation, which took some milliseconds. */
+async function endLatest(took: number): Promise<void> {
+  now += took;
+  running.at(-1)?.end();
+  await nextTurn();
+}
+
+test('the next revocation begins when the change of another operator that is in progress has ended', async () => {
+  const { rename, revoke } = start();
+  rename();
+  revoke('k1');
+  revoke('k2');
+  await nextTurn();
+  await endLatest(60_000);
+  expect(names()).toEqual(['rename A', 'revokeKey k1']);
+  running[0]?.end();
+  await nextTurn();
+  expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
+});
+
+test('the next revocation begins after three times as long as the one before took, whatever is in progress', async () => {
+  const { rename, revoke } = start();
+  rename();
+  revoke('k1');
+  revoke('k2');
+  await nextTurn();
+  await endLatest(20);
+  expect(names()).toEqual(['rename A', 'revokeKey k1']);
+  await eventually('it begins', () => running.length === 3);
+});
+
+test('the next revocation begins at once beside a change by the token of an account', async () => {
+  const { rename, revoke } = start();
+  rename(true);
+  revoke('k1');
+  revoke('k2');
+  await nextTurn();
+  await endLatest(60_000);
+  expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
+});
+
+test('what tells whether a revocation is in force waits for no other revocation but the one in progress', async () => {
+  const { revoke, look } = start();
+  for (const key of ['k1', 'k2', 'k3']) revoke(key);
+  for (const account of ['a', 'b']) look(account);
+  await nextTurn();
+  for (let i = 0; i < 4; i += 1) await endLatest(1);
+  expect(names()).toEqual(['revokeKey k1', 'stored a', 'stored b', 'revokeKey k2', 'revokeKey k3']);
+});
