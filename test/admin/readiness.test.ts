@@ -3,6 +3,8 @@ import type { CredentialsSample } from '../../src/accounts/accounts.ts';
 import { Readiness } from '../../src/admin/readiness.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 
+type Take = () => Promise<CredentialsSample>;
+
 const minutes = 60_000;
 const good: CredentialsSample = { tried: 4, failures: [], noneUnwraps: false };
 const oneFails: CredentialsSample = { ...good, failures: ['of another master key'] };
@@ -24,7 +26,7 @@ function start() {
 test('a database is tried every ten minutes, and what is found is logged when it changes', async () => {
   const { readiness, ratios, log } = start();
   let sample = good;
-  const take = vi.fn(async () => sample);
+  const take = vi.fn<Take>(async () => sample);
   await readiness.tryStore(take);
   sample = oneFails;
   await vi.advanceTimersByTimeAsync(10 * minutes - 1);
@@ -46,7 +48,7 @@ test('a database is tried every ten minutes, and what is found is logged when it
 
 test('until it can be used, a database is tried every two seconds; an outage later does not end readiness', async () => {
   const { readiness } = start();
-  const take = vi.fn(async () => good).mockRejectedValueOnce(new Error('the database cannot be reached'));
+  const take = vi.fn<Take>(async () => good).mockRejectedValueOnce(new Error('the database cannot be reached'));
   await readiness.tryStore(take);
   expect(readiness.isReady).toBe(false);
   await vi.advanceTimersByTimeAsync(2_000);
@@ -67,7 +69,7 @@ test.each<[string, (readiness: Readiness) => Promise<void>]>([
   async (_, use) => {
     const { readiness, ratios } = start();
     const late = Promise.withResolvers<CredentialsSample>();
-    const take = vi.fn(() => late.promise);
+    const take = vi.fn<Take>(() => late.promise);
     const tried = readiness.tryStore(take);
     await use(readiness);
     late.resolve(oneFails);

@@ -188,7 +188,7 @@ describe('a reservation', () => {
 
   test('closes strangers for strangers, and not for what an account holds', () => {
     const budgets = newBudgets();
-    const makeRoom = vi.fn(() => false);
+    const makeRoom = vi.fn<() => boolean>(() => false);
     expect(budgets.buffered.take(1_000, budgets.anonymous.none)).toBeUndefined();
     expect(budgets.buffered.take(4_000, budgets.claim('live', 'globex', 'secret'))).toBeUndefined();
     const ofAccount = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'), makeRoom);

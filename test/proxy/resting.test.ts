@@ -106,7 +106,7 @@ test('of a WebSocket, what couples it with the core rests', () => {
   const { open } = startResting();
   const client = open('live');
   const rests = vi.spyOn(client.http, 'rest');
-  const coupled = vi.fn();
+  const coupled = vi.fn<() => void>();
   client.restCoupled = coupled;
   open('live').onExcess();
   expect(coupled).toHaveBeenCalledOnce();
