@@ -7,7 +7,7 @@ import { parseMasterKeys } from '../accounts/master-key.ts';
 import type { AuditAction, StoredAccount } from '../accounts/store.ts';
 import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.ts';
 import { Importer } from '../accounts/transfer/importer.ts';
-import { readTextLines } from '../accounts/transfer/lines.ts';
+import { maxLineLength, readTextLines, tooLong } from '../accounts/transfer/lines.ts';
 import { Vault } from '../accounts/vault.ts';
 import { loadCommandStore, openStore } from '../config/command-store.ts';
 import { CommandFailed, printError, readable, valid } from './failures.ts';
@@ -132,7 +132,11 @@ async function applyStep(
 async function exportAll({ operations, store, unreadable, io, actor }: StoreSession): Promise<void> {
   await operations.record('accounts_exported', {}, { actor });
   for await (const account of store.list(undefined, unreadable)) {
-    await io.stdout.write(`${JSON.stringify(toMembers(account))}\n`);
+    const line = JSON.stringify(toMembers(account));
+    // What an import refuses is no backup.
+    if (line.length <= maxLineLength) await io.stdout.write(`${line}\n`);
+    else
+      unreadable(new AccountsError('too_many_keys', `account ${account.id} has too many keys: its line is ${tooLong}`));
   }
 }
 

@@ -277,6 +277,40 @@ describe('accounts export', () => {
   });
 });
 
+describe('accounts export of an account with many keys', () => {
+  const withKeys = (count: number) => ({
+    id: 'many',
+    name: 'Many',
+    active: true,
+    keys: Array.from({ length: count }, (_, i) => ({
+      id: `k${i}`.padEnd(64, 'x'),
+      prefix: 'sk_test_',
+      sha256: String(i).padStart(64, '0'),
+      name: '"'.repeat(200),
+      lastFour: 'abcd',
+      createdAt: '2026-11-01T00:00:00.001Z',
+      expiresAt: '2027-11-01T00:00:00.001Z',
+      revokedAt: '2026-11-02T00:00:00.001Z',
+    })),
+  });
+
+  test('writes a line that an import reads, with the longest names that five thousand keys can have', async () => {
+    const transfer = new TransferFolder();
+    transfer.folder.write({ 'accounts.yaml': { accounts: [withKeys(5_000)] } });
+    const line = await transfer.export();
+    expect(line.length).toBeGreaterThan(3_000_000);
+    expect((await new TransferFolder().import([line])).stdout).toBe('1 added, 0 already present, 0 refused.\n');
+  });
+
+  test('leaves it out, and says so, if no import would read its line', async () => {
+    const transfer = new TransferFolder();
+    transfer.folder.write({ 'accounts.yaml': { accounts: [acme, withKeys(8_000)] } });
+    const { code, stdout, stderr } = await transfer.run('accounts', 'export');
+    expect({ code, stdout }).toEqual({ code: 78, stdout: `${JSON.stringify(acme)}\n` });
+    expect(stderr).toContain('account many has too many keys: its line is longer than 4 MiB');
+  });
+});
+
 describe('accounts copy', () => {
   test('adds all accounts to another store, wrapped with the master key of that store', async () => {
     const [from, to] = [new TransferFolder(masterKey), new TransferFolder(otherMasterKey)];
@@ -375,11 +409,11 @@ test('an import refuses a line that is too long or has too many cells, and names
     '--partial',
   );
   expect(ndjson.stdout).toBe('2 added, 0 already present, 1 refused.\n');
-  expect(ndjson.stderr).toContain('lines.ndjson:2  .  longer than 256 KiB\n');
+  expect(ndjson.stderr).toContain('lines.ndjson:2  .  longer than 4 MiB\n');
   const before = transfer.text;
   const columns = Array.from({ length: 20_000 }, (_, i) => `c${i}`).join(',');
   expect((await transfer.import([columns, 'x'], 'wide.csv')).stderr).toContain('wide.csv:1  .  more than 1000 cells\n');
   const quoted = await transfer.import(['id,name', `c,"${'x'.repeat(8_000_000)}"`, 'd,D'], 'quoted.csv');
-  expect(quoted.stderr).toContain('quoted.csv:2  .  longer than 256 KiB\n');
+  expect(quoted.stderr).toContain('quoted.csv:2  .  longer than 4 MiB\n');
   expect(transfer.text).toBe(before);
 });

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Pool } from 'pg';
 import type { Difference } from '../differences.ts';
@@ -14,8 +14,18 @@ const clockDifference = 300_000;
 /** Maximum number of keys remembered as reported. */
 const maxReported = 10_000;
 
+/** Revoked keys that are read and reported at once: more lines of the log than it holds would be lost. */
+const page = 1_000;
+
 /** Maximum number of accounts that one query names; more are all accounts. */
 const maxNamed = 1_000;
+
+interface RevokedRow {
+  readonly account_id: string;
+  readonly key_id: string;
+  /** As the database writes it: a number would lose digits. */
+  readonly revoked_at: string;
+}
 
 /**
  * Reports revoked API keys of all accounts, whoever revoked them and whether or not they are used here: after a restore of an older
@@ -53,7 +63,10 @@ export class Revocations {
       this.#all = false;
       this.#changed.clear();
       try {
-        this.#report(await this.#revoked(accounts));
+        for await (const revoked of this.#revoked(accounts)) {
+          this.#report(revoked);
+          await nextTurn();
+        }
       } catch {
         // The directory reports that the database is unreachable. All accounts are looked at once it is back.
         this.#all = true;
@@ -63,19 +76,25 @@ export class Revocations {
     this.#looking = false;
   }
 
-  async #revoked(accounts: readonly string[] | null): Promise<readonly Difference[]> {
+  async *#revoked(accounts: readonly string[] | null): AsyncIterable<readonly Difference[]> {
     const now = this.#clock();
-    const rows = await query<{ readonly account_id: string; readonly key_id: string }>(
-      await this.#pool(),
-      `SELECT account_id, key_id FROM envelope_sidecar.api_keys
-        WHERE revoked_at > to_timestamp($2::float8 / 1000) AND ($1::text[] IS NULL OR account_id = ANY($1))
-        ORDER BY revoked_at, key_id`,
-      [accounts, this.#lookedAt - clockDifference],
-    );
+    const since = this.#lookedAt - clockDifference;
+    for (let last: RevokedRow | undefined, found = page; found === page;) {
+      const rows = await query<RevokedRow>(
+        await this.#pool(),
+        `SELECT account_id, key_id, revoked_at::text FROM envelope_sidecar.api_keys
+          WHERE revoked_at > to_timestamp($2::float8 / 1000) AND ($1::text[] IS NULL OR account_id = ANY($1))
+            AND ($3::timestamptz IS NULL OR (revoked_at, key_id) > ($3, $4))
+          ORDER BY revoked_at, key_id LIMIT ${page}`,
+        [accounts, since, last?.revoked_at ?? null, last?.key_id ?? null],
+      );
+      const fresh = rows.filter(({ key_id: key }) => !this.#reported.has(key));
+      for (const { key_id: key } of fresh) this.#reported.set(key, true);
+      yield fresh.map(({ account_id: account, key_id: key }) => ({ account, change: 'key_revoked', key }));
+      found = rows.length;
+      last = rows.at(-1);
+    }
     // Each change before this moment was notified, and looked at.
     this.#lookedAt = now;
-    const fresh = rows.filter(({ key_id: key }) => !this.#reported.has(key));
-    for (const { key_id: key } of fresh) this.#reported.set(key, true);
-    return fresh.map(({ account_id: account, key_id: key }) => ({ account, change: 'key_revoked', key }));
   }
 }

@@ -1,10 +1,10 @@
 import { createReadStream } from 'node:fs';
 
-/** Maximum number of characters of a line, and of a CSV record of several lines. A thousand keys fit. */
-export const maxLineLength = 262_144;
+/** Maximum number of characters of a line, and of a CSV record of several lines. Five thousand keys with the longest names fit. */
+export const maxLineLength = 4_194_304;
 
 /** The problem of a longer one. */
-export const tooLong = 'longer than 256 KiB';
+export const tooLong = 'longer than 4 MiB';
 
 /**
  * The lines of a text file, read on demand; undefined for one that is longer than `maxLineLength`, which is not kept. A byte order

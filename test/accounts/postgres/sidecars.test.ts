@@ -108,6 +108,24 @@ describeWithPostgres('two sidecars on one database', () => {
     for (const sidecar of sidecars) expect(logged(sidecar)).toHaveLength(3);
   });
 
+  test('log all keys that one statement revokes, by pages, so that the log can hold them', async () => {
+    const url = await postgres.createDatabase();
+    const sidecars = await startSidecars(url, 1);
+    await newMerchant(operationsOn(url));
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at)
+        SELECT 'k' || i, 'acme', 'sk_test_', sha256(i::text::bytea), now() FROM generate_series(1, 2500) AS i`,
+    );
+    await postgres.psql(url, 'UPDATE envelope_sidecar.api_keys SET revoked_at = now()');
+    for (const { log } of sidecars) {
+      const logged = (): unknown[] => log.filter(({ change }) => change === 'key_revoked').map(({ key }) => key);
+      await vi.waitFor(() => expect(logged().length).toBeGreaterThanOrEqual(2_501), patience);
+      expect(new Set(logged()).size).toBe(2_501);
+      expect(logged()).toHaveLength(2_501);
+    }
+  });
+
   test('accept known keys while the database is down, and refuse others with 503', async () => {
     const url = await postgres.createDatabase();
     const sidecars = await startSidecars(url, 2);

@@ -69,11 +69,11 @@ describe('the limits', () => {
   });
 
   test('end a record that spans too many lines, and what follows of it', async () => {
-    const lines = `${'x'.repeat(1_023)}\n`.repeat(256);
+    const lines = `${'x'.repeat(1_023)}\n`.repeat(4_096);
     expect(await problems(`a\n"${lines.slice(1, -1)}"\nb`)).toHaveLength(3);
     expect(await records(`a\n"${lines.slice(0, -1)}"\nb`)).toEqual([
       { line: 1, cells: ['a'] },
-      { line: 2, problem: 'longer than 256 KiB', isLast: true },
+      { line: 2, problem: 'longer than 4 MiB', isLast: true },
     ]);
   });
 });
