@@ -55,6 +55,24 @@ test('a socket that was handed over with its held bytes stays as its new owner l
   expect(socket.isPaused()).toBe(true);
 });
 
+test('a head for which a connection waits its turn is not read if its bytes are discarded meanwhile', async () => {
+  const { from, events } = incoming();
+  from.receive(Buffer.from('GET / HTTP/1.1\r\n\r\n'));
+  expect(events).toEqual(['head']);
+  let begin = (): unknown => expect.fail('nothing waits');
+  from.expectHead({
+    add: (start) => {
+      begin = start;
+      return () => {};
+    },
+  });
+  from.discard();
+  begin();
+  from.receive(Buffer.from('GET /other HTTP/1.1\r\n\r\n'));
+  await settle();
+  expect(events).toEqual(['head']);
+});
+
 const chunkedHead = 'POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n';
 
 // Tens of thousands of them fit into what one socket delivers at once, and every stranger may send them.

@@ -2,7 +2,8 @@ import { createServer, type ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
-import { oneInATurn, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
+import { Budgets } from '../../src/proxy/capacity/budgets.ts';
+import { HeldUp, oneInATurn, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -42,6 +43,32 @@ test('few requests of strangers begin in a turn of the event loop, however many 
   expect(turns).toHaveLength(160);
   // In each turn, eight that were just read begin, and eight that wait.
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
+});
+
+test('work that never waits has its room in each turn', async () => {
+  const turns = new TickQueue(8);
+  for (let i = 0; i < 3; i += 1) {
+    for (let started = 0; started < 8; started += 1) expect(turns.tryStart()).toBe(true);
+    expect(turns.tryStart()).toBe(false);
+    await nextTurn();
+  }
+});
+
+test('those held up are broken by many that send small pieces in one turn, and not by as many in several', async () => {
+  const heldUp = new HeldUp(3);
+  const brokenBy = (): boolean[] => [1, 2].map(() => heldUp.isBrokenByOneMore());
+  expect(brokenBy()).toEqual([false, false]);
+  await nextTurn();
+  expect(brokenBy()).toEqual([false, false]);
+  expect(heldUp.isBrokenByOneMore()).toBe(true);
+});
+
+test('the requests of all public keys of an environment wait together, and those of accounts apart', () => {
+  const budgets = new Budgets(configOf('http://127.0.0.1:1').limits, true);
+  const turnsOf = (account: string, tier: 'public' | 'secret') => budgets.claim('live', account, tier).turns;
+  expect(turnsOf('a', 'public').requests).toBe(turnsOf('b', 'public').requests);
+  expect(turnsOf('a', 'secret').requests).not.toBe(turnsOf('b', 'secret').requests);
+  budgets.stop();
 });
 
 test('new work does not overtake waiting work', async () => {

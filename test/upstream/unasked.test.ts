@@ -78,6 +78,15 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(upstream.connections).toHaveLength(2);
   });
 
+  test('is not noticed of 33 requests before: no connection remembers all that it has carried', async () => {
+    const { upstream, sidecar } = await start((ids) => withId(ids.at(-34) ?? ids.at(-1) ?? ''));
+    for (let i = 0; i < 34; i += 1) {
+      expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
+      await settle();
+    }
+    expect(upstream.connections).toHaveLength(1);
+  });
+
   test('cannot reach another account that chose the id of the latest of many requests', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
     // As many as are remembered, and one more in the place of the first.

@@ -1,11 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
 import { OperationsThreads } from '../../../src/accounts/file/thread.ts';
-import type { OperationCall } from '../../../src/accounts/operations-rpc.ts';
+import type { OperationCall, RemoteOperations } from '../../../src/accounts/operations-rpc.ts';
 import { eventually } from '../../support/eventually.ts';
 
 /** The operations that the threads carry out, each until it is ended. */
-const { running } = vi.hoisted(() => ({ running: [] as { readonly call: OperationCall; readonly end: () => void }[] }));
+const { running } = vi.hoisted(() => ({
+  running: [] as { readonly call: OperationCall; readonly end: () => void; readonly fail: () => void }[],
+}));
 
 // What is tested is the order, which real threads show only by chance.
 vi.mock('../../../src/thread.ts', () => ({
@@ -14,7 +16,8 @@ vi.mock('../../../src/thread.ts', () => ({
 
     ask(call: OperationCall): Promise<unknown> {
       return new Promise((resolve) => {
-        running.push({ call, end: () => resolve({ result: undefined, events: [] }) });
+        const fail = (): void => resolve({ code: 'store_locked', message: 'locked' });
+        running.push({ call, end: () => resolve({ result: undefined, events: [] }), fail });
       });
     }
 
@@ -31,15 +34,13 @@ beforeEach(() => {
 
 function start() {
   const options = { file: 'accounts.yaml', env: {}, masterKeys: [], clock: () => 0, monotonic: () => now };
-  const threads = new OperationsThreads({ ...options, audit: () => {} });
-  onTestFinished(async () => {
-    for (const { end } of running) end();
-    await threads.close();
-  });
-  const { operations } = threads;
+  // Never closed: there are no real threads.
+  const { operations } = new OperationsThreads({ ...options, audit: () => {} });
   /** Begins an operation; its result is of no interest. */
   const begin = (work: Promise<unknown>): void => void work.catch(() => {});
   return {
+    operations,
+    begin,
     rename: (ofAccount = false) => begin(operations.rename('a', 'A', { actor: 'token:eve', ofAccount })),
     revoke: (key: string) => begin(operations.revokeKey('a', key, { actor: `token:${key}` })),
     look: (account: string) => begin(operations.stored(account, { urgent: true })),
@@ -97,4 +98,51 @@ test('what tells whether a revocation is in force waits for no other revocation 
   await nextTurn();
   for (let i = 0; i < 4; i += 1) await endLatest(1);
   expect(names()).toEqual(['revokeKey k1', 'stored a', 'stored b', 'revokeKey k2', 'revokeKey k3']);
+});
+
+test('the next revocation begins also if the change that is in progress fails', async () => {
+  const { rename, revoke } = start();
+  rename();
+  revoke('k1');
+  revoke('k2');
+  await nextTurn();
+  await endLatest(60_000);
+  running[0]?.fail();
+  await nextTurn();
+  expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
+});
+
+const by = { actor: 'token:ana' };
+const encoding = undefined;
+
+test.each<[string, boolean, (operations: RemoteOperations) => Promise<unknown>]>([
+  ['the revocation of a key', true, (operations) => operations.revokeKey('a', 'k', by)],
+  ['a deactivation', true, (operations) => operations.setActive('a', false, by)],
+  ['an activation', false, (operations) => operations.setActive('a', true, by)],
+  ['the end of encryption', true, (operations) => operations.disableEncryption('a', 'test', undefined, by)],
+  [
+    'new credentials',
+    true,
+    (operations) => operations.enableEncryption('a', 'test', { encoding, grace: undefined, replace: true }, by),
+  ],
+  [
+    'first credentials',
+    false,
+    (operations) => operations.enableEncryption('a', 'test', { encoding, grace: undefined, replace: false }, by),
+  ],
+  ['the end of a grace', true, (operations) => operations.changeGrace('a', 'test', undefined, by)],
+  ['a longer grace', false, (operations) => operations.changeGrace('a', 'test', 1, by)],
+  ['another key', false, (operations) => operations.rotateKey('a', 'k', 0, by)],
+  [
+    'a look at what is stored, for a change that is urgent',
+    true,
+    (operations) => operations.stored('a', { urgent: true }),
+  ],
+  ['another look', false, (operations) => operations.stored('a')],
+])('of %s, that it waits for no change of others is %s', async (_, isUrgent, ask) => {
+  const { operations, begin, rename } = start();
+  rename();
+  begin(ask(operations));
+  await nextTurn();
+  expect(running).toHaveLength(isUrgent ? 2 : 1);
 });

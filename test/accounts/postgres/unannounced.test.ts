@@ -108,6 +108,22 @@ describeWithPostgres('a change that cannot be announced', () => {
     expect(await marked(url)).toBe(before);
   });
 
+  test('is not what a locked account makes of others: they are announced', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('globex'));
+    const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
+    await operations.add('acme', 'Acme', request);
+    const { heard } = await notifications(url);
+    const holder = new Client({ connectionString: url });
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query('BEGIN');
+    await holder.query(`SELECT FROM envelope_sidecar.accounts WHERE account_id = 'globex' FOR UPDATE`);
+    await expect(operations.rename('globex', 'New', request)).rejects.toMatchObject({ code: 'store_locked' });
+    await operations.rename('acme', 'New', request);
+    await vi.waitFor(() => expect(heard).toContain('acme'), soon);
+  }, 20_000);
+
   test('is made, and seen, while another transaction holds the lock of the queue, in which sidecars connect', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('globex'));
