@@ -49,6 +49,8 @@ export interface ChangeRequest {
   readonly origin?: string | undefined;
   readonly requestId?: string | undefined;
   readonly idempotencyKey?: IdempotencyKey | undefined;
+  /** Called when the change has waited for others, before it is decided. @throws if it must not be made any more */
+  readonly check?: (() => void) | undefined;
   /** Whether the actor may let an account that encrypts send plaintext in live for a time. Default: yes. */
   readonly mayAcceptPlaintextInLive?: boolean;
 }
@@ -190,8 +192,8 @@ export class Operations extends Queries {
         };
         return { account, view, secret: credentials, details };
       },
-      // Those that are replaced may have leaked.
-      { urgent: options.replace },
+      // Those that are replaced may have leaked. Tokens of accounts, of which there may be any number, would have others' changes begin anew.
+      { urgent: options.replace && request.ofAccount !== true },
     );
   }
 
@@ -284,10 +286,9 @@ export class Operations extends Queries {
           changes.refusePlaintextInLive(before, account);
         const event: AuditEvent = { ...pickSource(request), at: viewing.now, action, account: id, details };
         const events = account === undefined && removed === undefined ? [] : [event];
-        const receipt = JSON.stringify(view);
         const shown = { ...view, ...secret } as View & Secret;
         const accounts = account === undefined ? [] : [account];
-        return { accounts, ...(removed && { removed: [id] }), events, result: shown, receipt };
+        return { accounts, ...(removed && { removed: [id] }), events, result: shown, receipt: JSON.stringify(view) };
       },
       request.idempotencyKey,
       { urgent, key },

@@ -36,7 +36,7 @@ export interface Parts {
   readonly sidecar: () => SidecarState;
 }
 
-/** The context of a request, without its input. Plain data: a thread may get it. */
+/** The context of a request, without its input. Plain data but for `check`: a thread may get it. */
 export interface Caller extends ChangeRequest {
   /** The token it came with. */
   readonly token: OperatorsToken;

@@ -60,15 +60,20 @@ export class Routes {
         const queue = queueFor(endpoint, hash);
         const left = whenLeft(reply.raw);
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
-        // Whatever grows with the request or its result is done in the turn.
-        const work = async (): Promise<readonly [State, object | string]> => {
+        // The body, and the turn, may come long after the token was removed or given another role.
+        const check = (): State => {
           const state = this.#state();
-          // The body, and the turn, may come long after the token was removed or given another role.
           const token = state.tokens.find((each) => each.hash === hash);
           if (token === undefined) throw new ApiProblem('unauthorized', 'This token is no longer accepted.');
           request.token = token;
           permit(endpoint, request);
-          const result = await carryOut(endpoint, request, state, this.#clock(), left);
+          return state;
+        };
+        // Whatever grows with the request or its result is done in the turn.
+        const work = async (): Promise<readonly [State, object | string]> => {
+          const state = check();
+          const result = await carryOut(endpoint, request, state, check, { now: this.#clock(), left });
+          if (endpoint.makesSecret) check();
           return [state, changes || result instanceof SealedBody ? result : this.#text(result, reply, hash)];
         };
         const [state, result] = await (queue === undefined
@@ -124,8 +129,8 @@ async function carryOut(
   endpoint: Endpoint,
   request: FastifyRequest,
   parts: Parts,
-  now: EpochMs,
-  left: AbortSignal,
+  check: () => void,
+  { now, left }: Pick<RawRequest, 'now' | 'left'>,
 ): Promise<object> {
   const { params, query, body, headers } = request;
   const inBody = typeof body === 'string' ? (readBody(body) ?? {}) : {};
@@ -143,6 +148,7 @@ async function carryOut(
     origin: request.ip,
     requestId: request.id,
     idempotencyKey,
+    check,
     mayAcceptPlaintextInLive: token.role === 'admin',
     token,
   };

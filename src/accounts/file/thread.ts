@@ -45,18 +45,31 @@ export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isU
 }
 
 /** Whether an operation does not wait for others: it ends what a leaked key can do, or tells whether that is in force. */
-function isUrgent({ name, arguments: [, first, option] }: OperationCall): boolean {
+function isUrgent(call: OperationCall): boolean {
+  const {
+    name,
+    arguments: [, first, option],
+  } = call;
   if (name === 'setActive') return first === false;
   if (name === 'stored') return (first as Hints | undefined)?.urgent === true;
   // The end of a grace, and new credentials for leaked ones.
   if (name === 'changeGrace') return option === undefined;
-  if (name === 'enableEncryption') return (option as EnableOptions).replace;
+  if (name === 'enableEncryption') return (option as EnableOptions).replace && findRequest(call)?.ofAccount !== true;
   return name === 'revokeKey' || name === 'disableEncryption';
 }
 
+function isRequest(argument: unknown): argument is ChangeRequest {
+  return typeof argument === 'object' && argument !== null && 'actor' in argument;
+}
+
 /** Who asks for a change; undefined for what only reads. */
-function findRequest({ arguments: asked }: OperationCall): ChangeRequest | undefined {
-  return asked.find((each): each is ChangeRequest => typeof each === 'object' && each !== null && 'actor' in each);
+function findRequest(call: OperationCall): ChangeRequest | undefined {
+  return call.arguments.find(isRequest);
+}
+
+/** The call without what a thread cannot get. */
+function sendable(call: OperationCall): OperationCall {
+  return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
 }
 
 /** Changes of some operators, who take turns: with many accounts each change takes a second. */
@@ -194,6 +207,7 @@ class OperationsThread {
   }
 
   async #ask(call: OperationCall): Promise<unknown> {
+    findRequest(call)?.check?.();
     clearTimeout(this.#idle);
     const { clock, audit, file, env, masterKeys, origin, auditKeys, maxKeyAge } = this.#options;
     if (this.#thread?.hasEnded !== false) {
@@ -210,7 +224,7 @@ class OperationsThread {
     }
     const thread = this.#thread;
     try {
-      const reply = await thread.ask({ ...call, now: clock() });
+      const reply = await thread.ask({ ...sendable(call), now: clock() });
       if ('code' in reply) throw new AccountsError(reply.code, reply.message);
       for (const event of reply.events) audit(event);
       return reply.result;

@@ -126,6 +126,17 @@ test.each<[string, boolean, (operations: RemoteOperations) => Promise<unknown>]>
     (operations) => operations.enableEncryption('a', 'test', { encoding, grace: undefined, replace: true }, by),
   ],
   [
+    'new credentials, by the token of an account',
+    false,
+    (operations) =>
+      operations.enableEncryption(
+        'a',
+        'test',
+        { encoding, grace: undefined, replace: true },
+        { ...by, ofAccount: true },
+      ),
+  ],
+  [
     'first credentials',
     false,
     (operations) => operations.enableEncryption('a', 'test', { encoding, grace: undefined, replace: false }, by),
@@ -145,4 +156,23 @@ test.each<[string, boolean, (operations: RemoteOperations) => Promise<unknown>]>
   begin(ask(operations));
   await nextTurn();
   expect(running).toHaveLength(isUrgent ? 2 : 1);
+});
+
+test('a change that waited is checked when it begins, and not made if its token was removed meanwhile', async () => {
+  const { operations, begin, rename } = start();
+  let isAccepted = true;
+  const check = (): void => {
+    if (!isAccepted) throw new Error('removed');
+  };
+  rename();
+  const refused = operations.rename('b', 'B', { ...by, check });
+  begin(refused);
+  begin(operations.rename('c', 'C', { actor: 'token:bob', check: () => {} }));
+  await nextTurn();
+  isAccepted = false;
+  await endLatest(1);
+  await expect(refused).rejects.toThrow('removed');
+  expect(names()).toEqual(['rename A', 'rename C']);
+  // A thread gets plain data.
+  expect(running[1]?.call.arguments.at(-1)).toEqual({ actor: 'token:bob' });
 });
