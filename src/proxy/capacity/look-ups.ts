@@ -7,18 +7,20 @@ import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
  */
 export class LookUps {
   #limit = 0;
-  #pending = 0;
-  /** Look-ups of throttled clients that wait for their turn. */
+  /** Look-ups of throttled clients that wait for each other. */
   readonly #queue = new WaitQueue();
   readonly #throttled = new Semaphore(this.#queue);
+  /** All that wait for a place. With an empty cache, every key in use is looked up at the same moment. */
+  readonly #waiting = new WaitQueue();
+  readonly #pending = new Semaphore(this.#waiting);
 
   constructor(inFlight: number) {
     this.resize(inFlight);
   }
 
   /**
-   * Look-ups may be pending for a quarter of the requests that may be in flight, at least two; an eighth of them, at least one,
-   * may be those of throttled clients.
+   * Look-ups may be pending for a quarter of the requests that may be in flight, at least two, and three times as many may wait for a
+   * place; an eighth of those pending, at least one, may be of throttled clients.
    */
   resize(inFlight: number): void {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
@@ -32,19 +34,14 @@ export class LookUps {
     waiter: Waiter,
   ): LookupResult | Promise<LookupResult> {
     if (directory.holds(hash)) return directory.find(hash);
-    if (!isThrottled()) return this.#ask(directory, hash);
+    if (!isThrottled()) return this.#ask(directory, hash, waiter);
     if (this.#queue.length >= this.#limit) return 'unavailable';
     const limit = Math.max(1, Math.floor(this.#limit / 8));
-    return this.#throttled.run(limit, this.#queue, waiter, () => this.#ask(directory, hash));
+    return this.#throttled.run(limit, this.#queue, waiter, () => this.#ask(directory, hash, waiter));
   }
 
-  async #ask(directory: KeyDirectory, hash: string): Promise<LookupResult> {
-    if (this.#pending >= this.#limit) return 'unavailable';
-    this.#pending += 1;
-    try {
-      return await directory.find(hash);
-    } finally {
-      this.#pending -= 1;
-    }
+  #ask(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {
+    if (this.#waiting.length >= 3 * this.#limit) return 'unavailable';
+    return this.#pending.run(this.#limit, this.#waiting, waiter, () => directory.find(hash));
   }
 }

@@ -272,6 +272,29 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     await vi.waitFor(() => expect(proxy.open).toBe(0), patience);
   });
 
+  test('fail no request of many merchants when a reload empties the cache', async () => {
+    const url = await postgres.createDatabase();
+    const operations = operationsOn(url);
+    const options = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
+    const merchants = await Promise.all(
+      Array.from({ length: 40 }, async (_, i) => {
+        await operations.add(`m${i}`, 'Merchant', { actor });
+        return JSON.parse(JSON.stringify(await operations.issueKey(`m${i}`, options, { actor }))) as { key: string };
+      }),
+    );
+    const upstream = await startUpstream();
+    const config = (cache: number) =>
+      configOf(upstream.origin, { accounts: [], store: settings(url, { cache }), limits: { inFlight: 64 } });
+    const sidecar = await startSidecar(config(100));
+    const statuses = new Map<number, number>();
+    for (let i = 0; i < 5; i += 1) {
+      sidecar.app.apply(config(101 + i));
+      const responses = await Promise.all(merchants.map(({ key }) => send(sidecar, 'GET /', { key })));
+      for (const { status } of responses) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    }
+    expect([...statuses]).toEqual([[200, 200]]);
+  });
+
   test('opens no more connections than docs/postgresql.md says', async () => {
     const url = await postgres.createDatabase();
     const { key } = await newMerchant(operationsOn(url));
