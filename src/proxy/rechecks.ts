@@ -15,7 +15,7 @@ const minAge = 2_000;
 const atOnce = 16;
 
 /**
- * Ends what may go on for hours and whose key or account is no longer valid: WebSockets, responses, and uploads. A request that
+ * Ends what may go on for hours and whose key or account is no longer valid, or not known to be: WebSockets, responses, and uploads. A request that
  * only awaits the head of its response is left alone: it ends by itself, and its client must learn its outcome.
  *
  * @param active in the order in which they began
@@ -30,8 +30,8 @@ export function startRechecks(
   /** @param responders requests with the key of this hash */
   const checkKey = async (hash: string, responders: readonly Responder[]): Promise<void> => {
     const found = await directory().find(hash);
-    if (found === 'unavailable') return;
-    if (found?.account.active === true && isValidKey(found.key, clock())) return;
+    // A key of a database that has been out of reach for longer than `staleFor` is not valid for new requests either.
+    if (found !== 'unavailable' && found?.account.active === true && isValidKey(found.key, clock())) return;
     for (const responder of responders) responder.abort('revoked');
   };
   let isChecking = false;
