@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Operations } from '../../src/accounts/operations.ts';
 import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
-import { configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
+import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
 import { ask, dashboard } from './api.ts';
 
 const actor = 'user:test';
@@ -28,7 +28,8 @@ describeWithPostgres('a row that cannot be read', () => {
       cache: 10,
       staleFor: 60_000,
     } as const;
-    const operators = operatorsOf([dashboard]);
+    const ownToken = 'token-of-the-account-good-0123456789-abcdef';
+    const operators = operatorsOf([dashboard, { ...admin('good', ownToken), role: 'operator', account: 'good' }]);
     const { app } = await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store, operators }));
     const url = `http://127.0.0.1:${String(app.addresses.operators?.port)}/api/v1`;
 
@@ -38,6 +39,11 @@ describeWithPostgres('a row that cannot be read', () => {
         accounts: [{ id: 'good' }, { id: 'zulu' }],
         unreadable: [expect.stringMatching(/^account odd: the created_at of key /) as string],
       },
+    });
+    // Nothing of the rows of others.
+    expect(await ask(url, 'GET /accounts', { token: ownToken })).toMatchObject({
+      status: 200,
+      body: { accounts: [{ id: 'good' }], unreadable: [] },
     });
     expect(await ask(url, 'GET /accounts/odd')).toMatchObject({ status: 500, body: { code: 'store_invalid' } });
     expect(await ask(url, 'GET /accounts/zulu')).toMatchObject({ status: 200, body: { id: 'zulu' } });

@@ -122,6 +122,22 @@ describeWithPostgres('the database roles in the documentation', () => {
     }
   });
 
+  test('let nobody announce changes of other tables', async () => {
+    const { url, owner } = await databaseFor('sidecar');
+    await postgres.psql(
+      owner,
+      `CREATE SCHEMA other;
+        CREATE TABLE other.rows (account_id text);
+        CREATE TRIGGER announce AFTER INSERT ON other.rows REFERENCING NEW TABLE AS new_rows
+          FOR EACH STATEMENT EXECUTE FUNCTION envelope_sidecar.announce_change();
+        GRANT USAGE ON SCHEMA other TO sidecar;
+        GRANT INSERT ON other.rows TO sidecar`,
+    );
+    await expect(postgres.psql(url, `INSERT INTO other.rows VALUES ('acme')`)).rejects.toThrow(
+      'this function is for the tables of envelope_sidecar',
+    );
+  });
+
   test('let sidecars serve merchants, but not change accounts', async () => {
     const { url, owner } = await databaseFor('sidecar');
     await put(openStore(owner), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
