@@ -2,6 +2,8 @@ import { once } from 'node:events';
 import { connect as connectPlain, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Queue } from '../../src/http1/incoming.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
@@ -61,6 +63,41 @@ async function connectRaw(port: number): Promise<Socket> {
   await once(client, 'connect');
   return client;
 }
+
+test('handshakes that are broken off leave nothing in memory', async () => {
+  const { cert, key } = createAuthority().issue('DNS:localhost');
+  const limits = { maxHeadSize: 1, maxFields: 1, headTimeout: 60_000, idleTimeout: 60_000, lingerTimeout: 60_000 };
+  const connections: WeakRef<ServerConnection>[] = [];
+  let closed = 0;
+  const { server } = new Listener({ limits, tls: { cert, key }, clock: Date.now }, (connection) => {
+    connections.push(new WeakRef(connection));
+    return {
+      onRequest: () => expect.fail('there is none'),
+      onExcess: () => {},
+      onError: (error) => expect.fail(String(error)),
+      onClose: () => void (closed += 1),
+      onRest: (resume) => resume(),
+      onHeld: () => true,
+    };
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  for (let i = 0; i < 20; i += 1) {
+    const client = await connectRaw(port);
+    client.write(Buffer.from([22, 3, 1]));
+    client.destroy();
+  }
+  await eventually('all are closed', () => closed === 20);
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  // The latest may still be in a register or on the stack.
+  await eventually('they are gone', () => {
+    collect();
+    return connections.filter((each) => each.deref() !== undefined).length <= 1;
+  });
+});
 
 /** The first record of a client. */
 async function recordHello(): Promise<Buffer> {

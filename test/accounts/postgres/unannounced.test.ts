@@ -108,6 +108,26 @@ describeWithPostgres('a change that cannot be announced', () => {
     expect(await marked(url)).toBe(before);
   });
 
+  test('is made if the queue of notifications is full at its commit', async () => {
+    const url = await postgres.createDatabase();
+    const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
+    await operations.add('acme', 'Acme', request);
+    // As PostgreSQL does, whose queue takes 8 GB to fill.
+    await postgres.psql(
+      url,
+      `CREATE FUNCTION full_queue() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+          IF coalesce(current_setting('envelope_sidecar.unannounced', true), '') <> 'on' THEN
+            RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000';
+          END IF;
+          RETURN NULL;
+        END $$;
+        CREATE CONSTRAINT TRIGGER full_queue AFTER UPDATE ON envelope_sidecar.accounts
+          DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION full_queue()`,
+    );
+    expect(await operations.setActive('acme', false, request)).toMatchObject({ active: false });
+    expect((await operations.show('acme')).active).toBe(false);
+  });
+
   test('is not what a locked account makes of others: they are announced', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('globex'));
