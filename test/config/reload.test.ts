@@ -171,12 +171,14 @@ describe('the configuration is loaded again after', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('a file that changes constantly', async () => {
+  test('a file that changes constantly, again and again', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     const writing = setInterval(() => folder.replace({ 'accounts.yaml': withKeys(keys.globex) }), 10);
     onTestFinished(() => clearInterval(writing));
     await followed.until(hasKeys(1));
+    const { loads } = followed;
+    await eventually('it is loaded again', () => followed.loads > loads + 2, { timeout: 20_000 });
   });
 
   test('its folder was replaced and a reload was requested, with every later change', async () => {
