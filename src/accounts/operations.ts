@@ -49,7 +49,7 @@ export interface ChangeRequest {
   readonly origin?: string | undefined;
   readonly requestId?: string | undefined;
   readonly idempotencyKey?: IdempotencyKey | undefined;
-  /** Called when the change has waited for others, before it is decided. @throws if it must not be made any more */
+  /** Called before the change is decided, and may have waited for others. @throws if it must not be made any more */
   readonly check?: (() => void) | undefined;
   /** Whether the actor may let an account that encrypts send plaintext in live for a time. Default: yes. */
   readonly mayAcceptPlaintextInLive?: boolean;
@@ -116,9 +116,8 @@ export class Operations extends Queries {
     return this.#change(id, request, 'key_issued', (found, viewing) => {
       const { environment, kind, lifetime, name } = options;
       const expiresAt = keyChanges.computeExpiry(lifetime, this.#maxKeyAge, viewing.now);
-      const before = changes.requireAccount(found, id);
       const wanted = { environment, kind, expiresAt, name };
-      const { account, key, secret } = keyChanges.issueKey(before, wanted, viewing.now);
+      const { account, key, secret } = keyChanges.issueKey(changes.requireAccount(found, id), wanted, viewing.now);
       const view = { ...viewKey(id, key, viewing), secret_shown: true };
       return {
         account,
@@ -280,6 +279,7 @@ export class Operations extends Queries {
     const changed = await this.store.change(
       [id],
       (existing): Decision<View & Secret> => {
+        request.check?.();
         const before = existing.get(id);
         const { account, removed, view, secret, details } = decide(before, viewing);
         if (request.mayAcceptPlaintextInLive === false && account !== undefined)

@@ -148,7 +148,12 @@ async function carryOut(
     origin: request.ip,
     requestId: request.id,
     idempotencyKey,
-    check,
+    check() {
+      check();
+      // The next line is of the time before the wait.
+      if (signedIn(request).role !== token.role)
+        throw new ApiProblem('forbidden', 'The role of this token has changed.');
+    },
     mayAcceptPlaintextInLive: token.role === 'admin',
     token,
   };

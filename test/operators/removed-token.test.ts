@@ -1,7 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { Client } from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import type { OperatorsToken } from '../../src/config/config.ts';
+import { masterKey } from '../accounts/postgres/fixtures.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, beginRequest, dashboard, startApi, token, type TestApi } from './api.ts';
 
@@ -58,4 +61,50 @@ test('a token that is removed while its requests wait for each other makes no ke
   expect(responses.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([401, 401, 401]);
   expect(await keysOfAcme(api)).toHaveLength(1);
   expect((await api.ask('GET /accounts', { token })).status).toBe(200);
+});
+
+test('a token whose role shrinks while its change waits for others has no right of the role before', async () => {
+  const api = await startWithAcme();
+  const release = await lockFile(api.folder.file('accounts.yaml'), 0);
+  const others = api.ask('POST /accounts/acme/rename', { body: { name: 'Acme Ltd' } });
+  await delay(500);
+  // Only the role admin may have plaintext accepted in live.
+  const enabled = ask(api.url, 'POST /accounts/acme/encryption/live/enable', { body: '{"grace":"1h"}', token: own });
+  await delay(200);
+  accept(api, dashboard, { ...leaving, role: 'operator' });
+  release();
+  expect((await others).status).toBe(200);
+  const forbidden = { code: 'forbidden', detail: 'The role of this token has changed.' };
+  expect(await enabled).toMatchObject({ status: 403, body: forbidden });
+  expect((await api.ask('GET /accounts/acme/encryption/live')).body).toMatchObject({ enabled: false });
+});
+
+describeWithPostgres('with accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('a token that is removed while its change waits for a locked account makes no key', async () => {
+    const url = await postgres.createDatabase();
+    const store = {
+      type: 'postgres',
+      url,
+      masterKeys: [masterKey],
+      auditKeys: [],
+      cache: 10,
+      staleFor: 60_000,
+    } as const;
+    const api = await startApi({ accounts: [], store, operators: operatorsOf([dashboard, leaving]) });
+    await api.ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+    const holder = new Client({ connectionString: url });
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query('BEGIN');
+    await holder.query(`SELECT FROM envelope_sidecar.accounts WHERE account_id = 'acme' FOR UPDATE`);
+    const issued = ask(api.url, 'POST /accounts/acme/keys', { body, token: own });
+    const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    await expect.poll(() => postgres.psql(url, waiting)).toBe('1');
+    accept(api, dashboard);
+    await holder.query('COMMIT');
+    expect(await issued).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
+    expect(await keysOfAcme(api)).toEqual([]);
+  });
 });
