@@ -148,6 +148,8 @@ describe('a budget', () => {
 });
 
 describe('a reservation', () => {
+  const secretOf = (budgets: Budgets, account: string): Claim => budgets.claim('live', account, 'secret');
+
   test('returns its bytes to the part of the budget that they came from', () => {
     const budgets = newBudgets({ requestBody: 1_000 });
     const reservation = new Reservation(budgets, budgets.anonymous.live);
@@ -197,6 +199,15 @@ describe('a reservation', () => {
     expect(makeRoom).not.toHaveBeenCalled();
     expect(new Reservation(budgets, budgets.anonymous.live, makeRoom).hold(1)).toBe(false);
     expect(makeRoom).toHaveBeenCalledOnce();
+  });
+
+  test('of nothing is there for an account that holds more than others leave it now', () => {
+    const budgets = newBudgets();
+    const own = secretOf(budgets, 'acme');
+    expect(budgets.buffered.take(4_000, own)).toBeUndefined();
+    expect(budgets.buffered.take(2_000, secretOf(budgets, 'globex'))).toBeUndefined();
+    const reservation = new Reservation(budgets, own);
+    expect([reservation.hold(0), reservation.hold(1)]).toEqual([true, false]);
   });
 
   test('takes nothing once its request is over, whatever the core still sends', () => {

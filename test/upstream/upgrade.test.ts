@@ -8,6 +8,7 @@ import { WebSocket } from 'ws';
 import { nextTurn } from '../../src/http1/incoming.ts';
 import type { Account } from '../../src/accounts/account.ts';
 import { findRefusal } from '../../src/errors.ts';
+import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { parseAddress } from '../../src/upstream/connect.ts';
 import { upgrade } from '../../src/upstream/upgrade.ts';
 import { ignored } from '../support/ask-upstream.ts';
@@ -364,6 +365,23 @@ describe('a refused handshake', () => {
       expect(sidecar.accessLines()).toMatchObject([{ status: findRefusal(code).status, code }]);
     },
   );
+
+  test('that is refused when the core has its handshake leaves no connection to the core', async () => {
+    const connections: Socket[] = [];
+    const core = createServer().on('upgrade', async (_req, socket: Socket) => {
+      connections.push(socket.on('error', () => {}));
+      await setTimeout(100);
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+    });
+    const port = await listen(core);
+    // Not found by any way that remains: whatever refuses it, nobody else would close what the core has opened.
+    const hold = vi.spyOn(Reservation.prototype, 'hold').mockReturnValue(false);
+    onTestFinished(() => hold.mockRestore());
+    const { client } = await startHandshake(`http://127.0.0.1:${port}`);
+    expect(parseOnly(await client.untilEnded()).status).toBe(503);
+    await setTimeout(300);
+    expect(connections.filter(({ destroyed }) => !destroyed)).toEqual([]);
+  });
 
   test('takes no slot if too many are in flight', async () => {
     const { sidecar } = await startEcho({ limits: { inFlight: 1 } });

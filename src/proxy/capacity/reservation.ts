@@ -137,6 +137,8 @@ export class Reservation implements Waiter {
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
     if (this.#isOver) return false;
+    // An account may hold more than its share of what others leave now. A request without a body takes nothing of it.
+    if (amount === 0) return true;
     // The share of strangers is too small for it to be worth closing them for what an account holds. Nor does it help those that wait.
     const evicts = limit === 'buffered' && !this.givesWay && claim.waiting !== undefined;
     const makeRoom = evicts ? this.#makeRoom : undefined;

@@ -144,7 +144,6 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   onDeadline(): void {
     if (this.#wait === 'upstream_timeout') this.timing.endUpstream();
-    this.call?.abort();
     if (this.#wait === 'request_timeout') this.client.count('timeout');
     if (this.#wait === 'client_stalled') this.abort('timeout');
     else this.refuseOrAbort(new Refusal(this.#wait), 'timeout');
@@ -169,7 +168,6 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   /** The bytes that should be the request's body are not valid. */
   bodyFails(fault: RequestFault): void {
     if (this.refusal !== undefined) return;
-    this.call?.abort();
     this.client.count('malformed');
     this.refuseOrAbort(new Refusal(refusalCodes[fault]), 'malformed');
   }
@@ -205,6 +203,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
+    // After a complete response nothing else would: what the core still sends, a WebSocket's 101 above all, belongs to nobody.
+    this.call?.abort();
     this.reservation.abandon();
     const row = findRefusal(refusal.code);
     const fields = refusalFields(refusal, exchange.allowsCors);
