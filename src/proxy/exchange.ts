@@ -175,6 +175,7 @@ export class ExchangeRunner {
     return continueWith(outgoing, (ready) => {
       if (responder.settled) return;
       if (ready instanceof Refusal) return responder.refuse(ready);
+      responder.exchange = ready.exchange;
       if (!isLate) return this.#forward(responder, ready);
       return continueWith(this.#admission.lookAgain(ready.exchange, this.#directory()), (refusal) => {
         if (responder.settled) return;
@@ -202,7 +203,6 @@ export class ExchangeRunner {
       responder.refuse(new Refusal('overloaded'));
       return;
     }
-    responder.exchange = exchange;
     const { environment, head, sealing } = exchange;
     const now = performance.now();
     responder.setDeadline('upstream_timeout', now);

@@ -10,7 +10,9 @@ import {
   type Response,
   type Sent,
 } from '../support/client.ts';
+import { openConnection, parseOnly } from '../support/connection.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
+import { settle } from '../support/turns.ts';
 import { scrape } from '../support/metrics.ts';
 import {
   admin,
@@ -93,6 +95,23 @@ describe('while the previous credentials are accepted, a response is sealed with
     expectServed(await send(sidecar, line, { key: keys.acme, ...sent }), by);
     expect(upstream.seen[0]?.body).toBe(sent.body === undefined || sent.body === '' ? '' : plaintext);
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
+  });
+
+  test('also a refusal, if the account was deactivated before its body was complete', async () => {
+    const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
+    const body = envelopeOf(current, plaintext);
+    const head = ['POST /api/s2s/charge HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${keys.acme}`];
+    const client = await openConnection(sidecar.port);
+    client.send([...head, `Content-Length: ${body.length}`, '', ''].join('\r\n'));
+    await settle();
+    const inactive = rotated.map((account) => ({ ...account, active: false }));
+    sidecar.app.apply(configOf(upstream.origin, { accounts: inactive }));
+    const response = parseOnly(await client.send(body).untilText('"}'));
+    expect(response).toMatchObject({ status: 403, headers: { envelope: 'sealed', 'envelope-credentials': 'current' } });
+    expect(JSON.parse(opened(current, { ...response, bytes: Buffer.from(response.body) }))).toMatchObject({
+      code: 'account_inactive',
+    });
+    expect(upstream.heads()).toBe(0);
   });
 
   test.each<[string, RefusalCode, string]>([
