@@ -71,10 +71,10 @@ test('a WebSocket whose two sides do not read takes no more than docs/operators/
       const last = after;
       await delay(500);
       after = residentMemory(pid);
-      return Math.abs(after - last);
+      // On a busy machine nothing may have arrived for a while.
+      return Math.abs(after - last) < 500_000 && (after - before) / count > 100_000;
     })
-    .toBeLessThan(500_000);
-  expect((after - before) / count).toBeGreaterThan(100_000);
+    .toBe(true);
   expect((after - before) / count).toBeLessThan(Number.parseInt(bound) * 1_024);
   expect(guide).toContain(`A WebSocket whose two sides do not read takes ${bound} `);
 }, 60_000);
