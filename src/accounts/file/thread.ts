@@ -115,8 +115,7 @@ class Waiting {
 
 /**
  * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second: urgent
- * ones on a thread of their own, and so what reads the trail, which may take seconds. Other reads go there if only a change is in progress. Each
- * thread carries out one at a time.
+ * ones on a thread of their own, and so what reads the trail, which may take seconds. Each thread carries out one at a time.
  */
 export class OperationsThreads {
   readonly operations = createOperationsClient((call) => this.#threadFor(call).carryOut(call));
@@ -137,9 +136,7 @@ export class OperationsThreads {
 
   #threadFor(call: OperationCall): OperationsThread {
     if (isUrgent(call)) return this.#urgent;
-    // A change that begins anew may take long.
-    const isElsewhere = findRequest(call) === undefined && this.#others.isBusy && !this.#trail.isBusy;
-    return call.name === 'eventsPage' || isElsewhere ? this.#trail : this.#others;
+    return call.name === 'eventsPage' ? this.#trail : this.#others;
   }
 }
 
@@ -149,7 +146,7 @@ class OperationsThread {
   readonly #isUrgent: boolean;
   readonly #waiting: Waiting;
   readonly #leavesRoomFor: OperationsThread | undefined;
-  isBusy = false;
+  #isBusy = false;
   /** What the thread carries out for others than tokens of accounts. */
   running: Promise<unknown> | undefined;
   /** The operations that are not over. */
@@ -174,7 +171,7 @@ class OperationsThread {
     this.#waiting.add(call, turn.resolve);
     const result = turn.promise.then(() => this.#run(call)).finally(() => this.#pending.delete(result));
     this.#pending.add(result);
-    if (!this.isBusy) this.#startNext();
+    if (!this.#isBusy) this.#startNext();
     return result;
   }
 
@@ -205,7 +202,7 @@ class OperationsThread {
 
   #startNext(): void {
     const start = this.#waiting.shift();
-    this.isBusy = start !== undefined;
+    this.#isBusy = start !== undefined;
     start?.();
   }
 

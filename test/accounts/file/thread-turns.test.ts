@@ -149,6 +149,7 @@ test.each<[string, boolean, (operations: RemoteOperations) => Promise<unknown>]>
     true,
     (operations) => operations.stored('a', { urgent: true }),
   ],
+  ['another look', false, (operations) => operations.stored('a')],
 ])('of %s, that it waits for no change of others is %s', async (_, isUrgent, ask) => {
   const { operations, begin, rename } = start();
   rename();
@@ -174,33 +175,4 @@ test('a change that waited is checked when it begins, and not made if its token 
   expect(names()).toEqual(['rename A', 'rename C']);
   // A thread gets plain data.
   expect(running[1]?.call.arguments.at(-1)).toEqual({ actor: 'token:bob' });
-});
-
-test('what only reads waits for no change, unless another read has the other thread', async () => {
-  const { operations, begin, rename } = start();
-  rename();
-  begin(operations.show('a'));
-  begin(operations.show('b'));
-  await nextTurn();
-  expect(names()).toEqual(['rename A', 'show undefined']);
-  await endLatest(1);
-  running[0]?.end();
-  await nextTurn();
-  expect(names()).toEqual(['rename A', 'show undefined', 'show undefined']);
-  begin(operations.show('c'));
-  await nextTurn();
-  expect(running).toHaveLength(4);
-});
-
-test('what reads the trail waits for other readers of it, and they do not keep changes and other reads waiting', async () => {
-  const { operations, begin, rename } = start();
-  begin(operations.eventsPage(1, {}));
-  begin(operations.eventsPage(1, {}));
-  begin(operations.show('a'));
-  await nextTurn();
-  expect(running.map(({ call }) => call.name)).toEqual(['eventsPage', 'show']);
-  await endLatest(1);
-  rename();
-  await nextTurn();
-  expect(running.map(({ call }) => call.name)).toEqual(['eventsPage', 'show', 'rename']);
 });
