@@ -7,8 +7,8 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between two looks at the trail. */
 const interval = 10_000;
 
-/** What a sidecar has seen of a store's trail: at first nothing. */
-const unseen = (): { last: Link; isSigned: boolean } => ({ last: beginning, isSigned: false });
+/** What a sidecar has seen of a store's trail: at first nothing, nor whether the last event is signed. */
+const unseen = (): { last: Link; isSigned: boolean | undefined } => ({ last: beginning, isSigned: undefined });
 
 /**
  * Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
@@ -25,7 +25,7 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
     registers: [registry],
     collect() {
       this.reset();
-      this.set({ signed: String(seen.isSigned) }, seen.last.position);
+      if (seen.isSigned !== undefined) this.set({ signed: String(seen.isSigned) }, seen.last.position);
     },
   });
   const consistent = new Gauge({
