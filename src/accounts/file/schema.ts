@@ -20,7 +20,7 @@ export function accountsSchema({ value }: Values, name = accountName) {
       .optional()
       .describe('Hash of the whole key, in place of `key`: `printf %s "$KEY" | sha256sum`.'),
     lastFour: value(lastFour).optional().describe('The last four characters of the key, shown in lists.'),
-    createdAt: value(instant).describe('When the key was created. Rotation is due after 180 days; without it, never.'),
+    createdAt: value(instant).describe('When the key was created. Rotation is due after 180 days.'),
     expiresAt: value(instant).optional().describe('When the key expires.'),
     revokedAt: value(instant)
       .optional()
