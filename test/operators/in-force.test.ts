@@ -5,7 +5,7 @@ import { lockFile } from '../../src/accounts/file/lock.ts';
 import { Operations } from '../../src/accounts/operations.ts';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
+import { settings, openStore, vault } from '../accounts/postgres/fixtures.ts';
 import { expectPlainRefusal, send } from '../support/client.ts';
 import { eventually } from '../support/eventually.ts';
 import { listens } from '../support/listen.ts';
@@ -113,14 +113,7 @@ describeWithPostgres('with accounts in a database', () => {
     ];
 
     const proxy = await postgres.proxy(direct);
-    const store = {
-      type: 'postgres',
-      url: proxy.url,
-      masterKeys: [masterKey],
-      auditKeys: [],
-      cache: 10,
-      staleFor: 60_000,
-    } as const;
+    const store = settings(proxy.url, { cache: 10, staleFor: 60_000 });
     const sidecar = await startSidecar(configOf(origin, { accounts: [], store, operators: operatorsOf([dashboard]) }));
     const url = `http://127.0.0.1:${String(sidecar.app.addresses.operators?.port)}/api/v1`;
     for (const { key } of [one, two]) expect((await send(sidecar, 'GET /', { key: key ?? '' })).status).toBe(200);

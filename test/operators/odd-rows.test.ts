@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Operations } from '../../src/accounts/operations.ts';
-import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
+import { settings, openStore, vault } from '../accounts/postgres/fixtures.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
 import { ask, dashboard } from './api.ts';
@@ -20,14 +20,7 @@ describeWithPostgres('a row that cannot be read', () => {
     }
     const odd = `UPDATE envelope_sidecar.api_keys SET created_at = 'infinity' WHERE account_id = 'odd'`;
     await postgres.psql(database, odd);
-    const store = {
-      type: 'postgres',
-      url: database,
-      masterKeys: [masterKey],
-      auditKeys: [],
-      cache: 10,
-      staleFor: 60_000,
-    } as const;
+    const store = settings(database, { cache: 10, staleFor: 60_000 });
     const ownToken = 'token-of-the-account-good-0123456789-abcdef';
     const operators = operatorsOf([dashboard, { ...admin('good', ownToken), role: 'operator', account: 'good' }]);
     const { app } = await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store, operators }));

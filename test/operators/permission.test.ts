@@ -6,7 +6,7 @@ import { environmentNames, type EnvironmentName } from '../../src/accounts/api-k
 import type { OperatorRole, OperatorsToken } from '../../src/config/config.ts';
 import {
   keyNamed,
-  masterKey,
+  settings,
   openStore,
   put,
   storedAccount,
@@ -209,7 +209,7 @@ async function inDatabase(url: string): Promise<TestApi> {
       encryption: { test: storedEncryption(id, 'test', { previous }) },
     });
   await put(openStore(url), account('acme', 'a'), account('globex', 'b'));
-  const store = { type: 'postgres', url, masterKeys: [masterKey], auditKeys: [], cache: 10, staleFor: 60_000 } as const;
+  const store = settings(url, { cache: 10, staleFor: 60_000 });
   return startApi({ operators: operatorsOf(tokens), store });
 }
 

@@ -1,9 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { Client } from 'pg';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import type { OperatorsToken } from '../../src/config/config.ts';
-import { masterKey } from '../accounts/postgres/fixtures.ts';
+import { lockAccount, settings } from '../accounts/postgres/fixtures.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, beginRequest, dashboard, startApi, token, type TestApi } from './api.ts';
@@ -84,26 +83,15 @@ describeWithPostgres('with accounts in PostgreSQL', () => {
 
   test('a token that is removed while its change waits for a locked account makes no key', async () => {
     const url = await postgres.createDatabase();
-    const store = {
-      type: 'postgres',
-      url,
-      masterKeys: [masterKey],
-      auditKeys: [],
-      cache: 10,
-      staleFor: 60_000,
-    } as const;
+    const store = settings(url);
     const api = await startApi({ accounts: [], store, operators: operatorsOf([dashboard, leaving]) });
     await api.ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
-    const holder = new Client({ connectionString: url });
-    await holder.connect();
-    onTestFinished(() => holder.end());
-    await holder.query('BEGIN');
-    await holder.query(`SELECT FROM envelope_sidecar.accounts WHERE account_id = 'acme' FOR UPDATE`);
+    const unlock = await lockAccount(url, 'acme');
     const issued = ask(api.url, 'POST /accounts/acme/keys', { body, token: own });
     const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     await expect.poll(() => postgres.psql(url, waiting)).toBe('1');
     accept(api, dashboard);
-    await holder.query('COMMIT');
+    await unlock();
     expect(await issued).toMatchObject({ status: 401, body: { code: 'unauthorized' } });
     expect(await keysOfAcme(api)).toEqual([]);
   });

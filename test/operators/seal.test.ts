@@ -4,7 +4,7 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
-import { masterKey, openStore, put, storedAccount, storedEncryption } from '../accounts/postgres/fixtures.ts';
+import { settings, openStore, put, storedAccount, storedEncryption } from '../accounts/postgres/fixtures.ts';
 import { eventually } from '../support/eventually.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { configOf, operatorsOf } from '../support/sidecar.ts';
@@ -234,14 +234,7 @@ describeWithPostgres('with accounts in a database', () => {
   test('a body is sealed with the stored credentials', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
-    const store = {
-      type: 'postgres',
-      url,
-      masterKeys: [masterKey],
-      auditKeys: [],
-      cache: 10,
-      staleFor: 60_000,
-    } as const;
+    const store = settings(url, { cache: 10, staleFor: 60_000 });
     const api = await startApi({ operators: operatorsOf([dashboard, core]), store });
     const answer = await seal(api, 'acme test');
     expect(answer).toMatchObject({ status: 200, credentials: expect.stringMatching(/^[0-9a-f]{16}$/) as string });

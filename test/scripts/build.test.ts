@@ -1,13 +1,12 @@
-import { spawn } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { build } from 'vite';
 import { bakeCompileCache, shippedFlags } from '../../scripts/bake-compile-cache.ts';
 import ts from 'typescript';
 import { buildConsole } from '../console/build.ts';
-import { Command, startServe } from '../support/command.ts';
+import { startCommand, startServe, type Command, type ProcessSetup } from '../support/command.ts';
 import { exchangeRaw } from '../support/connection.ts';
 import { Folder } from '../support/folder.ts';
 import { startUpstream } from '../support/upstream.ts';
@@ -87,15 +86,8 @@ describe('the built sidecar', () => {
 
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  const run = (args: readonly string[]): Command => {
-    const child = spawn(process.execPath, [join(folder, 'main.js'), ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
-    const command = new Command(child);
-    onTestFinished(async () => {
-      child.kill('SIGKILL');
-      await command.ended();
-    });
-    return command;
-  };
+  const built = (): string => join(folder, 'main.js');
+  const run = (args: readonly string[]): Command => startCommand(args, { program: built() });
 
   test('contains its threads, the console, and the packages that are loaded only if they are configured', async () => {
     const listener = { host: '127.0.0.1', port: 0 };
@@ -168,7 +160,7 @@ describe('the built sidecar', () => {
 
   test('answers each odd request as the sources do, and the core sees the same', async () => {
     const listener = { host: '127.0.0.1', port: 0 };
-    const answersOf = async (serve: (config: string) => Promise<number>): Promise<unknown> => {
+    const answersOf = async (setup?: ProcessSetup): Promise<unknown> => {
       const upstream = await startUpstream();
       const config = new Folder({
         'sidecar.yaml': {
@@ -181,7 +173,7 @@ describe('the built sidecar', () => {
           accounts: [{ id: 'acme', name: 'Acme Stores', keys: [{ id: 'k1', key: apiKey, createdAt: '2026-11-01' }] }],
         },
       });
-      const port = await serve(config.file('sidecar.yaml'));
+      const { port } = await startServe(config.file('sidecar.yaml'), setup);
       const answers: string[] = [];
       for (const head of requests) {
         const bytes = `${head}\r\nAuthorization: Bearer ${apiKey}\r\nConnection: close\r\n\r\n`;
@@ -190,11 +182,7 @@ describe('the built sidecar', () => {
       }
       return { answers, seen: upstream.seen.map(({ method, url }) => `${method} ${url}`) };
     };
-    const built = await answersOf(async (config) => {
-      const listening = await run(['serve', '--config', config]).untilEntries('listening', 2);
-      return Number(listening.find((entry) => entry['listener'] === 'merchants')?.['port']);
-    });
-    expect(built).toEqual(await answersOf(async (config) => (await startServe(config)).port));
+    expect(await answersOf({ program: built() })).toEqual(await answersOf());
   });
 
   test('leaves out no statement of the sources that only calls a global function', () => {
@@ -222,7 +210,7 @@ describe('the built sidecar', () => {
 
   test('creates a compile cache that other users may read', async () => {
     const cache = join(folder, 'compile-cache');
-    await bakeCompileCache({ program: join(folder, 'main.js'), flags: shippedFlags('.') }, cache);
+    await bakeCompileCache({ program: built(), flags: shippedFlags('.') }, cache);
     const files = globSync('*/*', { cwd: cache });
     expect(files.length).toBeGreaterThan(5);
     for (const file of files) expect(statSync(join(cache, file)).mode & 0o777).toBe(0o644);

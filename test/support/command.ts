@@ -87,6 +87,8 @@ export class Command {
 
 /** How a process is started, besides its arguments. */
 export interface ProcessSetup {
+  /** By default the sources. */
+  readonly program?: string;
   readonly env?: Readonly<Record<string, string>>;
   /** For Node itself, before the program. */
   readonly nodeOptions?: readonly string[];
@@ -95,12 +97,12 @@ export interface ProcessSetup {
   readonly defer?: Defer;
 }
 
-/** Starts `node src/main.ts` with these arguments. */
+/** Starts the command line with these arguments. */
 export function startCommand(
   args: readonly string[],
-  { env, nodeOptions = [], cwd, defer = onTestFinished }: ProcessSetup = {},
+  { program = main, env, nodeOptions = [], cwd, defer = onTestFinished }: ProcessSetup = {},
 ): Command {
-  const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
+  const child = spawn(process.execPath, [...nodeOptions, program, ...args], {
     cwd,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -122,9 +122,10 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   /** Keeps a body that has arrived, because the request has to wait. */
   keepBody(): void {
-    const isDone = this.#bodyTaken || this.settled || this.exchange.refusal !== undefined;
     // What was sent must not be refused.
-    if (this.call !== undefined || isDone || this.http.wholeBody === undefined) return;
+    const isSent = this.call !== undefined;
+    const isDone = isSent || this.#bodyTaken || this.settled || this.exchange.refusal !== undefined;
+    if (isDone || this.http.wholeBody === undefined) return;
     const body = this.takeWholeBody(true);
     if (body instanceof Refusal) this.refuse(body);
     else this.#keptBody = body;

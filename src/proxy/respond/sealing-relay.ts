@@ -200,7 +200,6 @@ export class SealingRelay extends Relay implements ResponseHandler {
   #fail(): void {
     if (this.responder.http.closed) return;
     this.#observe('failed');
-    this.responder.call?.abort();
     this.responder.refuseOrAbort(new Refusal('sealing_failed'), 'upstream');
   }
 

@@ -50,6 +50,16 @@ function start() {
 const names = (): string[] =>
   running.map(({ call }) => `${call.name} ${String(call.arguments.at(call.name === 'stored' ? 0 : 1))}`);
 
+/** Begins a change, and two revocations, and ends the first of these, which took some milliseconds. */
+async function revokeBesideChange(took: number, ofAccount = false): Promise<void> {
+  const { rename, revoke } = start();
+  rename(ofAccount);
+  revoke('k1');
+  revoke('k2');
+  await nextTurn();
+  await endLatest(took);
+}
+
 /** Ends the latest operation, which took some milliseconds. */
 async function endLatest(took: number): Promise<void> {
   now += took;
@@ -58,12 +68,7 @@ async function endLatest(took: number): Promise<void> {
 }
 
 test('the next revocation begins when the change of another operator that is in progress has ended', async () => {
-  const { rename, revoke } = start();
-  rename();
-  revoke('k1');
-  revoke('k2');
-  await nextTurn();
-  await endLatest(60_000);
+  await revokeBesideChange(60_000);
   expect(names()).toEqual(['rename A', 'revokeKey k1']);
   running[0]?.end();
   await nextTurn();
@@ -71,23 +76,13 @@ test('the next revocation begins when the change of another operator that is in 
 });
 
 test('the next revocation begins after three times as long as the one before took, whatever is in progress', async () => {
-  const { rename, revoke } = start();
-  rename();
-  revoke('k1');
-  revoke('k2');
-  await nextTurn();
-  await endLatest(20);
+  await revokeBesideChange(20);
   expect(names()).toEqual(['rename A', 'revokeKey k1']);
   await eventually('it begins', () => running.length === 3);
 });
 
 test('the next revocation begins at once beside a change by the token of an account', async () => {
-  const { rename, revoke } = start();
-  rename(true);
-  revoke('k1');
-  revoke('k2');
-  await nextTurn();
-  await endLatest(60_000);
+  await revokeBesideChange(60_000, true);
   expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
 });
 
@@ -101,12 +96,7 @@ test('what tells whether a revocation is in force waits for no other revocation 
 });
 
 test('the next revocation begins also if the change that is in progress fails', async () => {
-  const { rename, revoke } = start();
-  rename();
-  revoke('k1');
-  revoke('k2');
-  await nextTurn();
-  await endLatest(60_000);
+  await revokeBesideChange(60_000);
   running[0]?.fail();
   await nextTurn();
   expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);

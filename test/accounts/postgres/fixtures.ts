@@ -1,5 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from 'pg';
 import { onTestFinished } from 'vitest';
 import { readPrefix, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type { Difference } from '../../../src/accounts/differences.ts';
@@ -30,6 +31,16 @@ export function settings(
   more: Partial<PostgresSettings> = {},
 ): PostgresSettings & { readonly type: 'postgres' } {
   return { type: 'postgres', url, masterKeys: [masterKey], auditKeys: [], cache: 100, staleFor: 900_000, ...more };
+}
+
+/** Locks the row of an account, until the returned function is called or the test is over. */
+export async function lockAccount(url: string, id: string): Promise<() => Promise<void>> {
+  const holder = new Client({ connectionString: url });
+  await holder.connect();
+  onTestFinished(() => holder.end());
+  await holder.query('BEGIN');
+  await holder.query('SELECT FROM envelope_sidecar.accounts WHERE account_id = $1 FOR UPDATE', [id]);
+  return async () => void (await holder.query('COMMIT'));
 }
 
 /** A secret key that differs from others by its name only. */

@@ -2,7 +2,17 @@ import { Client } from 'pg';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Operations } from '../../../src/accounts/operations.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { holdCommits, keyNamed, openDirectory, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
+import {
+  holdCommits,
+  keyNamed,
+  lockAccount,
+  openDirectory,
+  openStore,
+  put,
+  storedAccount,
+  storedKey,
+  vault,
+} from './fixtures.ts';
 import { sha256Hex } from '../../../src/cryptography.ts';
 
 const request = { actor: 'user:test' };
@@ -134,11 +144,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
     await operations.add('acme', 'Acme', request);
     const { heard } = await notifications(url);
-    const holder = new Client({ connectionString: url });
-    await holder.connect();
-    onTestFinished(() => holder.end());
-    await holder.query('BEGIN');
-    await holder.query(`SELECT FROM envelope_sidecar.accounts WHERE account_id = 'globex' FOR UPDATE`);
+    await lockAccount(url, 'globex');
     await expect(operations.rename('globex', 'New', request)).rejects.toMatchObject({ code: 'store_locked' });
     await operations.rename('acme', 'New', request);
     await vi.waitFor(() => expect(heard).toContain('acme'), soon);
