@@ -1,4 +1,4 @@
-import type { Operations } from './operations.ts';
+import type { ChangeRequest, Operations } from './operations.ts';
 
 /** The operations whose arguments and results are plain data, so that another thread can carry them out. */
 const remoteNames = [
@@ -34,6 +34,11 @@ export type RemoteOperations = Pick<Operations, RemoteName>;
 export interface OperationCall {
   readonly name: RemoteName;
   readonly arguments: readonly unknown[];
+}
+
+/** Whether an argument of a call says who asks for a change. */
+export function isRequest(argument: unknown): argument is ChangeRequest {
+  return typeof argument === 'object' && argument !== null && 'actor' in argument;
 }
 
 /** The operations, each as a call of `send`. */

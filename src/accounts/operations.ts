@@ -49,7 +49,7 @@ export interface ChangeRequest {
   readonly origin?: string | undefined;
   readonly requestId?: string | undefined;
   readonly idempotencyKey?: IdempotencyKey | undefined;
-  /** Called before the change is decided, and may have waited for others. @throws if it must not be made any more */
+  /** Called before the change is decided, and before it is written. @throws if it must not be made any more */
   readonly check?: (() => void) | undefined;
   /** Whether the actor may let an account that encrypts send plaintext in live for a time. Default: yes. */
   readonly mayAcceptPlaintextInLive?: boolean;
@@ -286,9 +286,9 @@ export class Operations extends Queries {
           changes.refusePlaintextInLive(before, account);
         const event: AuditEvent = { ...pickSource(request), at: viewing.now, action, account: id, details };
         const events = account === undefined && removed === undefined ? [] : [event];
-        const shown = { ...view, ...secret } as View & Secret;
-        const accounts = account === undefined ? [] : [account];
-        return { accounts, ...(removed && { removed: [id] }), events, result: shown, receipt: JSON.stringify(view) };
+        const made = { accounts: account === undefined ? [] : [account], removed: removed ? [id] : [], events };
+        const receipt = JSON.stringify(view);
+        return { ...made, result: { ...view, ...secret } as View & Secret, receipt, check: request.check };
       },
       request.idempotencyKey,
       { urgent, key },

@@ -146,6 +146,8 @@ export interface Decision<T> {
   readonly result: T;
   /** The response to a repeated request: JSON without secrets. Read only with an idempotency key. */
   readonly receipt?: string | undefined;
+  /** Called immediately before it is written, after every wait. @throws if it must not be made any more */
+  readonly check?: (() => void) | undefined;
 }
 
 /** Identifies a request that must be carried out only once. */
@@ -210,10 +212,7 @@ interface DisabledEncryption extends EncryptionBase {
 
 interface EncryptionBase {
   readonly encoding: Encoding;
-  /**
-   * What a grace accepts besides the current credentials or, while disabled, besides plaintext. It stays stored after
-   * the grace until the next change.
-   */
+  /** What a grace accepts besides the current credentials, or, if disabled, plaintext. Stays until the next change, even after the grace. */
   readonly previous: StoredPrevious | undefined;
 }
 

@@ -82,8 +82,8 @@ export async function call<T>(
     }
     const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
     if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
-    // One line, which a log can have, unless it may repeat the key that was to be encrypted.
-    const why = method === 'Encrypt' ? 'see its log' : unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200);
+    // One line, which a log can have, unless it may repeat a key.
+    const why = method === 'Status' ? unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200) : 'see its log';
     if (status !== '0') throw failed(Number(status), why);
     if (body[0] !== 0 || body.readUInt32BE(1) !== length - prefixLength)
       throw new ProtocolError('the response is not one uncompressed message');

@@ -28,12 +28,11 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
     async wrap(key) {
       const exported = key.export();
       const line = await call(plugin, 'Encrypt', [exported, randomUUID()], (response) => {
-        const ciphertext = readBytes(response, 1);
-        if (ciphertext.includes(exported)) throw wrong('returned the key in the clear');
+        if (response.some(([, field]) => field.includes(exported))) throw wrong('returned the key in the clear');
         const annotations = response.filter(([number]) => number === 3).map(([, entry]) => decodeMessage(entry));
         return formatWrappedKey({
           key_id: readText(response, 2),
-          ciphertext: ciphertext.toString('base64'),
+          ciphertext: readBytes(response, 1).toString('base64'),
           annotations: Object.fromEntries(
             annotations.map((entry) => [readText(entry, 1), readBytes(entry, 2).toString('base64')]),
           ),

@@ -22,12 +22,18 @@ interface Counted {
   last: Source;
 }
 
+interface SignIns extends Counted {
+  /** The token's. */
+  readonly name: string;
+  readonly role: string;
+}
+
 /** Adds sign-ins, refused requests and changes of the configuration to the audit trail. No request waits for it. */
 export class AccessEvents {
   readonly #operations: () => Pick<RemoteOperations, 'record'>;
   readonly #log: Logger;
-  /** By the name of the token, of those that have signed in lately. */
-  readonly #signIns = new Map<string, Counted & { readonly role: string }>();
+  /** By the name and the role of the token, of those that have signed in lately. */
+  readonly #signIns = new Map<string, SignIns>();
   readonly #refused: Counted = { requests: 0, last: { origin: undefined, requestId: '' } };
   /** The hashes of configurations that are not in the trail yet, in their order. */
   readonly #configurations: string[] = [];
@@ -41,12 +47,13 @@ export class AccessEvents {
 
   /** The first sign-in of a token is an event at once; those until the next minute are another one. */
   signedIn({ name, role }: Pick<OperatorsToken, 'name' | 'role'>, source: Source): void {
-    const lately = this.#signIns.get(name);
-    const signIns = lately ?? { role, requests: 0, last: source };
+    const token = `${name} ${role}`;
+    const lately = this.#signIns.get(token);
+    const signIns = lately ?? { name, role, requests: 0, last: source };
     signIns.requests += 1;
     signIns.last = source;
-    this.#signIns.set(name, signIns);
-    if (lately === undefined) void this.#recordSignIns(name, signIns);
+    this.#signIns.set(token, signIns);
+    if (lately === undefined) void this.#recordSignIns(signIns);
     this.#flushLater();
   }
 
@@ -67,9 +74,9 @@ export class AccessEvents {
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const recorded = [...this.#signIns].map(async ([name, signIns]) => {
-      if (signIns.requests === 0) this.#signIns.delete(name);
-      else await this.#recordSignIns(name, signIns);
+    const recorded = [...this.#signIns].map(async ([token, signIns]) => {
+      if (signIns.requests === 0) this.#signIns.delete(token);
+      else await this.#recordSignIns(signIns);
     });
     if (this.#signIns.size > 0) this.#flushLater();
     await Promise.all([...recorded, this.#recordRefused(), this.#recordConfigurations()]);
@@ -84,8 +91,8 @@ export class AccessEvents {
     this.#flushLater();
   }
 
-  async #recordSignIns(name: string, signIns: Counted & { readonly role: string }): Promise<void> {
-    const { role, requests, last } = signIns;
+  async #recordSignIns(signIns: SignIns): Promise<void> {
+    const { name, role, requests, last } = signIns;
     signIns.requests = 0;
     const request = { actor: `token:${name}`, ...last };
     if (!(await this.#record('operator_signed_in', { role, sign_ins: requests }, request)))

@@ -133,7 +133,8 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   };
 
   const authenticate = (req: IncomingMessage): OperatorsToken | undefined => {
-    const { authorization } = req.headers;
+    const [authorization, another] = req.headersDistinct['authorization'] ?? [];
+    if (another !== undefined) return undefined;
     return authorization === undefined ? console.findToken(req) : findToken(authorization, state().tokens);
   };
   const app = fastify({
@@ -179,7 +180,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   const complete = completeWhenClosing(app);
   app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));
 
-  const routes = new Routes(state, clock, turns);
+  const routes = new Routes(state, authenticate, clock, turns);
   for (const endpoint of endpoints.filter(({ rawBody }) => !rawBody)) app.route(routes.of(endpoint));
   await app.register(async (raw) => {
     raw.removeAllContentTypeParsers();

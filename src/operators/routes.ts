@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest, RouteOptions } from 'fastify';
 import type { OperatorsToken } from '../config/config.ts';
@@ -29,21 +30,24 @@ interface Named {
   readonly environment?: string;
 }
 
-/** What endpoints work on, and the tokens that are accepted. */
-interface State extends Parts {
-  readonly tokens: readonly OperatorsToken[];
-}
+/** The token of a request, or of its session, if it is accepted now. */
+type FindToken = (request: IncomingMessage) => OperatorsToken | undefined;
 
 /** The endpoints as routes of the listener. */
 export class Routes {
-  readonly #state: () => State;
+  readonly #state: () => Parts;
+  readonly #findToken: FindToken;
   readonly #clock: () => EpochMs;
   readonly #queues: OwnerQueues;
   readonly #unread = new ByteBudget(() => maxUnread);
 
-  /** @param state called when a request comes, and when it is carried out */
-  constructor(state: () => State, clock: () => EpochMs, queues: OwnerQueues) {
+  /**
+   * @param state called when a request is carried out
+   * @param findToken called when a request is carried out, and again until its change is made
+   */
+  constructor(state: () => Parts, findToken: FindToken, clock: () => EpochMs, queues: OwnerQueues) {
     this.#state = state;
+    this.#findToken = findToken;
     this.#clock = clock;
     this.#queues = queues;
   }
@@ -60,17 +64,16 @@ export class Routes {
         const queue = queueFor(endpoint, hash);
         const left = whenLeft(reply.raw);
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
-        // The body, and the turn, may come long after the token was removed or given another role.
-        const check = (): State => {
-          const state = this.#state();
-          const token = state.tokens.find((each) => each.hash === hash);
-          if (token === undefined) throw new ApiProblem('unauthorized', 'This token is no longer accepted.');
+        // The body, and the turn, may come long after the token was removed or given another role, or its session has ended.
+        const check = (): Parts => {
+          const token = this.#findToken(request.raw);
+          if (token?.hash !== hash) throw new ApiProblem('unauthorized', 'This token is no longer accepted.');
           request.token = token;
           permit(endpoint, request);
-          return state;
+          return this.#state();
         };
         // Whatever grows with the request or its result is done in the turn.
-        const work = async (): Promise<readonly [State, object | string]> => {
+        const work = async (): Promise<readonly [Parts, object | string]> => {
           const state = check();
           const result = await carryOut(endpoint, request, state, check, { now: this.#clock(), left });
           if (endpoint.makesSecret) check();

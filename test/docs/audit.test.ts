@@ -88,6 +88,43 @@ test('the scripts and the command say the same of events that were taken over, o
 const changes = 1_000;
 
 describeOnEachStore('the page on the audit trail', (newStore) => {
+  test('replaces the key while two hosts reload one after the other, without a refused change', async () => {
+    const pem = (key: KeyObject): string => key.export({ type: 'pkcs8', format: 'pem' });
+    const [before, after] = [newKey(), newKey()];
+    const accounts = await newStore();
+    const sidecarYaml = (key: string) => sidecarFile('http://127.0.0.1:1', { accounts, audit: { key: { file: key } } });
+    const folder = new Folder({
+      'accounts.yaml': 'accounts: []\n',
+      'one.yaml': sidecarYaml('one.pem'),
+      'two.yaml': sidecarYaml('two.pem'),
+    });
+    const hosts = ['one', 'two'];
+    const steps = [[before], [before, after], [after, before], [after]];
+    let added = 0;
+    for (const keys of steps) {
+      for (const host of hosts) {
+        folder.write({ [`${host}.pem`]: keys.map(pem).join('') });
+        // Both have a key at first.
+        if (keys === steps[0] && host === 'one') continue;
+        for (const changing of hosts) {
+          added += 1;
+          const { code, stderr } = await commandsOn(folder.file(`${changing}.yaml`)).run(
+            `accounts add a${added} --name A`,
+          );
+          expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
+        }
+      }
+    }
+    const publicPem = (key: KeyObject): string => createPublicKey(key).export({ type: 'spki', format: 'pem' });
+    folder.write({ 'before.pem': publicPem(before), 'after.pem': publicPem(after) });
+    const files = ['before.pem', 'after.pem'].map((name) => `--key ${folder.file(name)}`);
+    const { code, stdout } = await commandsOn(folder.file('one.yaml')).run(`audit verify ${files.join(' ')}`);
+    expect({ code, stdout }).toEqual({
+      code: 0,
+      stdout: expect.stringMatching(/^OK: (\d+) events, \1 signed\n$/) as string,
+    });
+  });
+
   test(
     'signs, exports and verifies a trail; its scripts accept it, and refuse it after a change',
     { timeout: 300_000 },

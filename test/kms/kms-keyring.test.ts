@@ -76,6 +76,11 @@ describe('a master key', () => {
       (plaintext: Buffer) => ({ ciphertext: Buffer.concat([Buffer.from('v1:'), plaintext]) }),
       'master_key_wrong',
     ],
+    [
+      'in the clear, in an annotation',
+      (plaintext: Buffer) => ({ annotations: { 'a.example/b': Buffer.from(plaintext) } }),
+      'master_key_wrong',
+    ],
     ['as nothing', () => ({ ciphertext: Buffer.alloc(0) }), 'master_key_wrong'],
     ['without the name of its key', () => ({ key_id: '' }), 'master_key_wrong'],
     ['as something that it does not open', () => ({ ciphertext: randomBytes(60) }), 'kms_unavailable'],
@@ -128,10 +133,11 @@ describe('a master key', () => {
     for (const status of statuses) {
       kms.failure = status;
       // It may repeat the key.
-      const message = `Encrypt of the KMS at ${kms.socket} failed: see its log (gRPC ${status})`;
-      await expect(keyringAt(kms.socket).wrap(key)).rejects.toMatchObject({ code, message });
-      const ofOther = `Decrypt of the KMS at ${kms.socket} failed: no such key (gRPC ${status})`;
-      await expect(keyringAt(kms.socket).unwrap(wrapped)).rejects.toMatchObject({ code, message: ofOther });
+      const messageOf = (method: string): string =>
+        `${method} of the KMS at ${kms.socket} failed: see its log (gRPC ${status})`;
+      const keyring = keyringAt(kms.socket);
+      await expect(keyring.wrap(key)).rejects.toMatchObject({ code, message: messageOf('Encrypt') });
+      await expect(keyring.unwrap(wrapped)).rejects.toMatchObject({ code, message: messageOf('Decrypt') });
     }
   });
 });

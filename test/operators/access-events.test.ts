@@ -105,6 +105,19 @@ test('sign-ins of a token are one event a minute, with their number and the last
   expect(record).toHaveBeenCalledTimes(4);
 });
 
+test('a sign-in after the role of its token has changed is an event at once, with the new role', async () => {
+  vi.useFakeTimers();
+  const record = vi.fn<RemoteOperations['record']>(async () => {});
+  const events = new AccessEvents(() => ({ record }), silent);
+  const source = { origin: '10.0.0.1', requestId: 'r' };
+  events.signedIn(otto, source);
+  events.signedIn(otto, source);
+  events.signedIn({ ...otto, role: 'viewer' }, source);
+  await vi.advanceTimersByTimeAsync(60_000);
+  const signIn = (role: string) => ['operator_signed_in', { role, sign_ins: 1 }, { actor: 'token:otto', ...source }];
+  expect(record.mock.calls).toEqual([signIn('admin'), signIn('viewer'), signIn('admin')]);
+});
+
 test('an event that cannot be added is a warning, and is tried again each minute until it can', async () => {
   vi.useFakeTimers();
   const log: Record<string, unknown>[] = [];

@@ -1,7 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { request as httpsRequest } from 'node:https';
+import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { lockFile } from '../../src/accounts/file/lock.ts';
 import { Sessions } from '../../src/operators/sessions.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
@@ -312,6 +314,21 @@ describe('a session', () => {
       operators: operatorsOf([admin('dashboard', 'another-token-of-the-same-name')]),
     });
     expect(await status('GET /api/v1/accounts')).toBe(401);
+  });
+
+  test('makes no key by a request that waits for others when it is signed out', async () => {
+    const { api, at, signIn } = await start();
+    const halves = { ...ownPage, ...(await signIn()) };
+    expect((await at('POST /api/v1/accounts', { headers: halves, body: { id: 'a', name: 'A' } })).status).toBe(201);
+    const release = await lockFile(api.folder.file('accounts.yaml'), 0);
+    const body = { environment: 'live', kind: 'secret' };
+    const issued = at('POST /api/v1/accounts/a/keys', { headers: halves, body });
+    await delay(500);
+    expect((await at('DELETE /console/session', { headers: halves })).status).toBe(204);
+    await delay(300);
+    release();
+    expect((await issued).status).toBe(401);
+    expect((await api.ask('GET /accounts/a/keys')).body['keys']).toEqual([]);
   });
 
   test('does not begin again if its token was removed and returns', async () => {

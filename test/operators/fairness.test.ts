@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
 import { fastify } from 'fastify';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -60,10 +61,9 @@ type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent'> &
 /** Endpoints behind real HTTP, for any token: the name of the operator is its `Authorization`. */
 function appOf(rows: readonly Row[]) {
   const tokens: OperatorsToken[] = [];
-  const state = { isServed: async () => true, tokens } as unknown as ReturnType<
-    ConstructorParameters<typeof Routes>[0]
-  >;
-  const routes = new Routes(() => state, Date.now, new OwnerQueues());
+  const state = { isServed: async () => true } as unknown as ReturnType<ConstructorParameters<typeof Routes>[0]>;
+  const find = ({ headers }: IncomingMessage) => tokens.find(({ name }) => name === String(headers.authorization));
+  const routes = new Routes(() => state, find, Date.now, new OwnerQueues());
   const app = fastify();
   app.addHook('onRequest', async (request) => {
     const name = String(request.headers.authorization);

@@ -288,6 +288,13 @@ describe('what is not HTTP', () => {
     expect(response).toMatch(/^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
   });
 
+  test('a request with two tokens has none', async () => {
+    const { sidecar } = await startApi();
+    const credentials = `Authorization: Bearer ${token}\r\n`;
+    const request = `GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\n${credentials}${credentials}Connection: close\r\n\r\n`;
+    expect(await exchange(sidecar.app.addresses.operators?.port ?? 0, request)).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
   test('an expectation that HTTP does not define is ignored', async () => {
     const { sidecar } = await startApi();
     const request = `GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nExpect: zz\r\nConnection: close\r\n\r\n`;

@@ -40,7 +40,7 @@ export class TestKms {
   /** In place of the plaintext that was opened. */
   spoil: (plaintext: Buffer) => Buffer = (plaintext) => plaintext;
   /** In place of parts of the response to `Encrypt`. */
-  misWrap: (plaintext: Buffer) => { readonly ciphertext?: Buffer; readonly key_id?: string } = () => ({});
+  misWrap: (plaintext: Buffer) => Partial<DecryptRequest> = () => ({});
   /** The gRPC status that every call fails with; undefined: none. */
   failure: number | undefined;
   /** Whether it never answers. */

@@ -9,11 +9,10 @@ import { accountName, apiKey, identifier, lastFour, sha256 } from '../value-type
 /** The accounts' file as written. Its documentation is generated from the descriptions. */
 export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
 
-/** @param name which names accounts and keys may have */
-export function accountsSchema({ value }: Values, name = accountName) {
+export function accountsSchema({ value }: Values) {
   const key = z.strictObject({
     id: value(identifier).describe('Identifies the key in logs and to the upstream. Unique in the file.'),
-    name: value(name).optional().describe('The display name of the key.'),
+    name: value(accountName).optional().describe('The display name of the key.'),
     key: value(apiKey).optional().describe('The key itself, for development. In production, store `sha256`.'),
     prefix: value(oneOf(keyPrefixes)).optional().describe('Kind and environment of a key stored as `sha256`.'),
     sha256: value(sha256)
@@ -60,7 +59,7 @@ export function accountsSchema({ value }: Values, name = accountName) {
 
   const account = z.strictObject({
     id: value(identifier).describe('Identifies the account in logs and to the upstream. Unique in the file.'),
-    name: value(name).describe('The display name of the merchant.'),
+    name: value(accountName).describe('The display name of the merchant.'),
     active: z.boolean().default(true).describe('If false, requests of the account are refused.'),
     keys: z.array(key).prefault([]).describe('API keys. Several may be valid at a time, to rotate them.'),
     encryption: z

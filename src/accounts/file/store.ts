@@ -217,7 +217,7 @@ export class FileStore implements Store {
   #prepare(
     path: string,
     read: Read,
-    { accounts: changed, removed = [], events, receipts }: Rewrite<unknown>,
+    { accounts: changed, removed = [], events, receipts, check }: Rewrite<unknown>,
   ): (() => readonly AppendedEvent[] | undefined) | undefined {
     const trail = new Trail(path, this.#trailOptions);
     if (changed.length === 0 && removed.length === 0 && receipts === undefined) {
@@ -244,6 +244,7 @@ export class FileStore implements Store {
     if (problem !== undefined) throw new AccountsError('store_invalid', `${displayName(path)} ${problem}`);
     return () => {
       if (this.#target() !== path || readVersion(path) !== read.version) return undefined;
+      check?.();
       const appended = trail.append(events);
       let written: boolean;
       try {

@@ -5,7 +5,7 @@ import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { EnableOptions } from '../changes.ts';
 import type { MasterKey } from '../master-key.ts';
 import type { ChangeRequest } from '../operations.ts';
-import { createOperationsClient, type OperationCall } from '../operations-rpc.ts';
+import { createOperationsClient, isRequest, type OperationCall } from '../operations-rpc.ts';
 import type { AppendedEvent, Hints } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
@@ -15,6 +15,9 @@ import type { EpochMs, MonotonicMs } from '../../times.ts';
  * than most operations.
  */
 const idleTime = 10_000;
+
+/** How often it is looked whether an operation may go on, which may wait for the file's lock for seconds. Milliseconds. */
+const checkInterval = 100;
 
 /** A thread leaves room for another one's operation for this many times as long as its own took. */
 const restFactor = 3;
@@ -33,11 +36,13 @@ export type OperationReply =
 export interface OperationsWorkerData extends FileStoreOptions {
   readonly masterKeys: readonly MasterKey[];
   readonly isUrgent: boolean;
+  /** Not 0: the operation in progress must not change anything any more. Shared by both threads. */
+  readonly withdrawn: Int32Array;
   /** As of `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
 }
 
-export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isUrgent'> {
+export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isUrgent' | 'withdrawn'> {
   readonly clock: () => EpochMs;
   readonly monotonic: () => MonotonicMs;
   /** Called after each change. */
@@ -58,10 +63,6 @@ function isUrgent(call: OperationCall): boolean {
   return name === 'revokeKey' || name === 'disableEncryption';
 }
 
-function isRequest(argument: unknown): argument is ChangeRequest {
-  return typeof argument === 'object' && argument !== null && 'actor' in argument;
-}
-
 /** Who asks for a change; undefined for what only reads. */
 function findRequest(call: OperationCall): ChangeRequest | undefined {
   return call.arguments.find(isRequest);
@@ -70,6 +71,15 @@ function findRequest(call: OperationCall): ChangeRequest | undefined {
 /** The call without what a thread cannot get. */
 function sendable(call: OperationCall): OperationCall {
   return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
+}
+
+function isRefused(check: () => void): boolean {
+  try {
+    check();
+    return false;
+  } catch {
+    return true;
+  }
 }
 
 /** Changes of some operators, who take turns: with many accounts each change takes a second. */
@@ -144,6 +154,7 @@ export class OperationsThreads {
 class OperationsThread {
   readonly #options: OperationsThreadOptions;
   readonly #isUrgent: boolean;
+  readonly #withdrawn = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   readonly #waiting: Waiting;
   readonly #leavesRoomFor: OperationsThread | undefined;
   #isBusy = false;
@@ -207,7 +218,8 @@ class OperationsThread {
   }
 
   async #ask(call: OperationCall): Promise<unknown> {
-    findRequest(call)?.check?.();
+    const check = findRequest(call)?.check;
+    check?.();
     clearTimeout(this.#idle);
     const { clock, audit, file, env, masterKeys, origin, auditKeys, maxKeyAge } = this.#options;
     if (this.#thread?.hasEnded !== false) {
@@ -219,16 +231,24 @@ class OperationsThread {
         auditKeys,
         maxKeyAge,
         isUrgent: this.#isUrgent,
+        withdrawn: this.#withdrawn,
       };
       this.#thread = new Thread('worker', import.meta.url, data);
     }
     const thread = this.#thread;
+    Atomics.store(this.#withdrawn, 0, 0);
+    const checks = check && setInterval(() => isRefused(check) && Atomics.store(this.#withdrawn, 0, 1), checkInterval);
     try {
       const reply = await thread.ask({ ...sendable(call), now: clock() });
-      if ('code' in reply) throw new AccountsError(reply.code, reply.message);
+      if ('code' in reply) {
+        // Its own error says more than that the operation was withdrawn.
+        check?.();
+        throw new AccountsError(reply.code, reply.message);
+      }
       for (const event of reply.events) audit(event);
       return reply.result;
     } finally {
+      clearInterval(checks);
       this.#idle = setTimeout(() => void thread.end(), idleTime).unref();
     }
   }

@@ -3,7 +3,7 @@ import { workerData } from 'node:worker_threads';
 import { replyWith } from '../../thread.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { Operations } from '../operations.ts';
-import { handleCall } from '../operations-rpc.ts';
+import { handleCall, isRequest } from '../operations-rpc.ts';
 import type { AppendedEvent } from '../store.ts';
 import { Vault } from '../vault.ts';
 import { FileStore } from './store.ts';
@@ -15,13 +15,20 @@ if (!options.isUrgent && process.platform === 'linux') setPriority(constants.pri
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 
+/** The main thread's check of the request cannot be sent. */
+function check(): void {
+  if (Atomics.load(options.withdrawn, 0) !== 0)
+    throw new AccountsError('store_changed', 'what permitted the change has been taken away');
+}
+
 replyWith(async ({ now, ...call }: OperationRequest): Promise<OperationReply> => {
   const events: AppendedEvent[] = [];
   const { maxKeyAge } = options;
   const audit = (event: AppendedEvent): void => void events.push(event);
   const operations = new Operations({ store, vault, clock: () => now, audit, maxKeyAge });
   try {
-    return { result: await handleCall(operations, call), events };
+    const checked = call.arguments.map((each) => (isRequest(each) ? { ...each, check } : each));
+    return { result: await handleCall(operations, { ...call, arguments: checked }), events };
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
     return { code: error.code, message: error.message };

@@ -11,6 +11,7 @@ import type {
   AuditEvent,
   ChangeResult,
   Decide,
+  Decision,
   EventFilter,
   Hints,
   IdempotencyKey,
@@ -55,6 +56,8 @@ export class PostgresStore implements Store {
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
   readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
+  /** Transactions that are not over. */
+  readonly #open = new Set<Promise<unknown>>();
 
   /** @param url `postgres://…`; connections are opened on demand */
   constructor(url: string, trail: TrailOptions = {}) {
@@ -104,7 +107,7 @@ export class PostgresStore implements Store {
     { urgent = false, key }: Hints = {},
   ): Promise<ChangeResult<T>> {
     const purpose = urgent ? 'urgent' : ids.length <= 1 ? 'single' : 'bulk';
-    const make = async (run: Query): Promise<ChangeResult<T> & { readonly events: readonly AuditEvent[] }> => {
+    const make = async (run: Query): Promise<ChangeResult<T> & Pick<Decision<T>, 'events' | 'check'>> => {
       const receipt = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt, events: [] };
 
@@ -122,15 +125,20 @@ export class PostgresStore implements Store {
           decision.receipt,
         ]);
       }
-      return { outcome: 'changed', result: decision.result, appended: [], events: decision.events };
+      const { result, events, check } = decision;
+      return { outcome: 'changed', result, appended: [], events, check };
     };
     const work: Work<Awaited<ReturnType<typeof make>>> = {
       run: make,
-      finish: async (run, made) =>
-        made.outcome === 'repeated' ? made : { ...made, appended: await record(run, made.events, this.#trail) },
+      finish: async (run, made) => {
+        if (made.outcome === 'repeated') return made;
+        const appended = await record(run, made.events, this.#trail);
+        made.check?.();
+        return { ...made, appended };
+      },
       isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
     };
-    const { events: _, ...changed } = await this.#transaction(purpose, work);
+    const { events: _, check: _check, ...changed } = await this.#transaction(purpose, work);
     return changed;
   }
 
@@ -169,6 +177,8 @@ export class PostgresStore implements Store {
   }
 
   async close(): Promise<void> {
+    // One that waits for a row has no connection meanwhile, and needs another one.
+    while (this.#open.size > 0) await Promise.allSettled(this.#open);
     await Promise.all(Object.values(this.#pools).map(async (pool) => (await pool).end()));
   }
 
@@ -191,7 +201,10 @@ export class PostgresStore implements Store {
   }
 
   async #transaction<T>(purpose: Purpose, work: Work<T>): Promise<T> {
-    return transaction(await this.#connections(purpose), work, this.#announcing);
+    const made = this.#connections(purpose).then((pool) => transaction(pool, work, this.#announcing));
+    const over = made.finally(() => this.#open.delete(over));
+    this.#open.add(over);
+    return over;
   }
 
   #query(purpose: Purpose): Query {

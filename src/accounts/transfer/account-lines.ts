@@ -5,7 +5,6 @@ import { WrongValue } from '../../input/value-types.ts';
 import { accountsIn } from '../file/read.ts';
 import { accountsSchema } from '../file/schema.ts';
 import type { StoredAccount } from '../store.ts';
-import { newName } from '../value-types.ts';
 import type { Vault } from '../vault.ts';
 import { csvRecords } from './csv.ts';
 import { tooLong } from './lines.ts';
@@ -85,7 +84,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
       throw new WrongValue('expected the value itself, not a reference to a file');
     },
   };
-  const schema = accountsSchema(valuesIn({ directory: '', files }, {}), newName);
+  const schema = accountsSchema(valuesIn({ directory: '', files }, {}));
   return (value) => {
     const problems = new Map<string, string>();
     // A file with a single account, whose problems are reported with paths within the account.

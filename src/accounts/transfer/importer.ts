@@ -2,7 +2,7 @@ import { AccountsError } from '../accounts-error.ts';
 import { toMembers } from '../file/members.ts';
 import { refuseEqual, rewrap } from '../changes.ts';
 import type { OperationsOptions } from '../operations.ts';
-import type { AppendedEvent, AuditEvent, StoredAccount } from '../store.ts';
+import { maxKeysRead, type AppendedEvent, type AuditEvent, type StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
 
 /** The outcome of an account: `unchanged` if the store already has an equal one. */
@@ -42,8 +42,9 @@ export class Importer {
     const { store, clock } = this.#options;
     const ids = accounts.map(({ id }) => id);
     try {
+      const long = await this.#readLong(accounts);
       const changed = await store.change(ids, (existing) => {
-        const { added, outcomes } = this.#decide(accounts, existing);
+        const { added, outcomes } = this.#decide(accounts, new Map([...existing, ...long]));
         const events = added.map(({ id }) => this.#event(id, clock()));
         return { accounts: added, events, result: outcomes };
       });
@@ -65,14 +66,25 @@ export class Importer {
   /** The outcomes of `add`, without a change. A key that the store has under another account is noticed by `add` only. */
   async check(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const ids = accounts.map(({ id }) => id);
+    const long = await this.#readLong(accounts);
     const changed = await this.#options.store.change(ids, (existing) => {
-      return { accounts: [], events: [], result: this.#decide(accounts, existing).outcomes };
+      return { accounts: [], events: [], result: this.#decide(accounts, new Map([...existing, ...long])).outcomes };
     });
     if (changed.outcome === 'repeated') throw new Error('a receipt without an idempotency key');
     return accounts.map((account, i) => {
       const outcome = changed.result[i] ?? 'unchanged';
       return outcome === 'added' ? (this.#repeatedKey(account) ?? outcome) : outcome;
     });
+  }
+
+  /** The stored ones of those with more keys than a change reads, with all keys that could be equal. */
+  async #readLong(accounts: readonly StoredAccount[]): Promise<ReadonlyMap<string, StoredAccount>> {
+    const long = new Map<string, StoredAccount>();
+    for (const { id, keys } of accounts) {
+      const stored = keys.length > maxKeysRead && (await this.#options.store.readKeys(id, keys.length + 1, undefined));
+      if (stored) long.set(id, stored);
+    }
+    return long;
   }
 
   /** Refuses a key that another account of the input has, or the account itself. */

@@ -8,19 +8,22 @@ import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { pages } from '../../../src/accounts/postgres/pages.ts';
 import type { Query } from '../../../src/accounts/postgres/transaction.ts';
 import { record } from '../../../src/accounts/postgres/trail.ts';
-import type { AuditEvent, StoredAccount } from '../../../src/accounts/store.ts';
+import { maxKeysRead, type AuditEvent, type StoredAccount } from '../../../src/accounts/store.ts';
+import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
   changeAll,
   holdCommits,
   keyNamed,
+  lockAccount,
   masterKey,
   openStore,
   put,
   storedAccount,
   storedEncryption,
   storedKey,
+  vault,
 } from './fixtures.ts';
 
 const event: AuditEvent = {
@@ -33,6 +36,35 @@ const event: AuditEvent = {
 
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
+
+  test('a store that is closed makes the changes that wait for a locked account first', async () => {
+    const url = await postgres.createDatabase();
+    const store = new PostgresStore(url);
+    await put(store, storedAccount('acme'));
+    const unlock = await lockAccount(url, 'acme');
+    const change = put(store, { ...storedAccount('acme'), active: false });
+    const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+    await expect.poll(() => postgres.psql(url, waiting)).toBe('1');
+    // Between two attempts it has no connection.
+    await expect.poll(() => postgres.psql(url, waiting)).toBe('0');
+    const closed = store.close();
+    await unlock();
+    await change;
+    await closed;
+    expect(await openStore(url).read('acme')).toMatchObject({ active: false });
+  });
+
+  test('an account with more keys than a change reads is the same when it is imported again', async () => {
+    const url = await postgres.createDatabase();
+    const keys = Array.from({ length: maxKeysRead + 1 }, (_, i) => storedKey(keyNamed(`many-${i}`), { id: `k${i}` }));
+    const account = storedAccount('many', { keys });
+    const importer = new Importer({ store: openStore(url), vault, clock: Date.now }, vault, 'user:test');
+    expect(await importer.add([account])).toEqual(['added']);
+    expect(await importer.check([account])).toEqual(['unchanged']);
+    expect(await importer.add([account])).toEqual(['unchanged']);
+    const another = { ...account, keys: [...keys.slice(1), storedKey(keyNamed('another'))] };
+    expect(await importer.add([another])).toMatchObject([{ code: 'account_differs' }]);
+  });
 
   test('a change that loses the race for the next position of the trail takes the one behind it', async () => {
     const url = await postgres.createDatabase();
