@@ -16,6 +16,11 @@ export interface ParsedYaml {
   readonly problems: readonly SyntaxProblem[];
   /** The offset of the member at `path`: of its value or its name, or of its parent's name if it is missing. */
   findOffset(path: MemberPath, part: 'name' | 'value'): number;
+  /**
+   * The offsets of the lines with which the items of a block list begin, each with a dash and a value. Undefined for other values, and if
+   * something in the text may refer to another part of it.
+   */
+  findItemLines(name: string): readonly number[] | undefined;
   /** Line and column of an offset, both from 1. */
   locate(offset: number): { line: number; col: number };
 }
@@ -54,8 +59,9 @@ export function parseYaml(text: string): ParsedYaml {
   const errors = [...document.errors, ...document.warnings];
   const problems: SyntaxProblem[] = errors.map(({ code, pos }) => whole(messages[code] ?? 'not valid YAML', pos[0]));
   let value: unknown;
+  const anchors = new Set<string>();
   if (errors.every(({ code }) => harmless.has(code))) {
-    problems.push(...flaws(document.contents));
+    problems.push(...flaws(document.contents, anchors));
     try {
       value = document.toJS() ?? undefined;
       if (value === undefined) problems.push(whole('the file is empty'));
@@ -68,6 +74,7 @@ export function parseYaml(text: string): ParsedYaml {
     value,
     problems,
     findOffset: (path, part) => findOffset(document, path, part),
+    findItemLines: (name) => (anchors.size === 0 ? findItemLines(text, document.contents, name) : undefined),
     locate: (offset) => lines.linePos(offset),
   };
 }
@@ -76,11 +83,10 @@ function whole(message: string, offset = 0): SyntaxProblem {
   return { offset, path: [], message };
 }
 
-/** Duplicate members of a mapping, and aliases without an anchor before them. */
-function flaws(root: unknown): SyntaxProblem[] {
+/** Duplicate members of a mapping, and aliases without an anchor before them. @param anchors gets all names of anchors */
+function flaws(root: unknown, anchors: Set<string>): SyntaxProblem[] {
   const found: SyntaxProblem[] = [];
   const path: (string | number)[] = [];
-  const anchors = new Set<string>();
   visit(root);
   return found;
 
@@ -133,6 +139,18 @@ function findOffset(document: Document, path: MemberPath, part: 'name' | 'value'
     }
   }
   return part === 'name' ? name : (findStart(node) ?? name);
+}
+
+function findItemLines(text: string, root: unknown, name: string): readonly number[] | undefined {
+  const list: unknown = isMap(root) ? root.get(name, true) : undefined;
+  if (!isSeq(list) || list.flow === true || list.items.length === 0) return undefined;
+  const lines = list.items.map((item) => {
+    const value = findStart(item);
+    if (value === undefined) return undefined;
+    const start = text.lastIndexOf('\n', value - 1) + 1;
+    return /^ *- +$/.test(text.slice(start, value)) ? start : undefined;
+  });
+  return lines.every((line) => line !== undefined) ? lines : undefined;
 }
 
 function readName(key: unknown): string {

@@ -55,6 +55,11 @@ export class YamlFile {
     this.#problems.push(this.problemAt(path, message, part));
   }
 
+  /** As `ParsedYaml` has it. */
+  findItemLines(name: string): readonly number[] | undefined {
+    return this.#parsed.findItemLines(name);
+  }
+
   /** Whether a problem with this member was reported, so that its absence means nothing. */
   isWrong(path: MemberPath): boolean {
     return this.#reported.has(JSON.stringify(path));

@@ -1,20 +1,16 @@
 import { realpathSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import type { Line } from '../../audit/lines.ts';
-import { Files, displayName, permissionDenied } from '../../yaml/files.ts';
-import { formatFileProblem } from '../../yaml/file-problem.ts';
+import { displayName, permissionDenied } from '../../yaml/files.ts';
 import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/value-types.ts';
-import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { isSelected } from '../conditions.ts';
 import { selectEvents, type TrailOptions } from '../events.ts';
-import { readAccounts, withKeysFrom } from './read.ts';
-import { editedText } from './edit.ts';
+import { withKeysFrom } from './read.ts';
+import { Contents, type Content } from './contents.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
-import { toMembers } from './members.ts';
 import { refuseDuplicates, refuseInTheClear } from './conflicts.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, readVersion, type Companion } from './replace.ts';
@@ -58,14 +54,12 @@ export class FileStore implements Store {
   /** Each change rewrites the file. */
   readonly changedAtOnce = 5_000;
   readonly #file: string;
-  readonly #env: Env;
   readonly #trailOptions: TrailOptions;
-  /** The text that was read or written last, and its accounts. Undefined if they depend on other files. */
-  #known: Content | undefined;
+  readonly #contents: Contents;
 
   constructor({ file, env, ...trail }: FileStoreOptions) {
     this.#file = file;
-    this.#env = env;
+    this.#contents = new Contents(file, env);
     this.#trailOptions = trail;
   }
 
@@ -157,27 +151,10 @@ export class FileStore implements Store {
     try {
       // Before the text is read, so that a change in between is noticed when the text is replaced.
       const version = readVersion(path);
-      const files = new Files();
-      const text = files.read(path);
-      if (text === this.#known?.text) return { version, ...this.#known };
-      const { accounts, problems } = this.#parse(path, files, text);
-      const [first] = problems;
-      if (first === undefined) {
-        const readsOthers = files.seen.size > 1;
-        this.#known = readsOthers ? undefined : { text, accounts };
-        return { version, text, accounts };
-      }
-      const others = problems.length === 1 ? '' : ` (and ${problems.length - 1} more: run "check")`;
-      throw new AccountsError('store_invalid', formatFileProblem(first) + others);
+      return { version, ...this.#contents.read(path) };
     } catch (error) {
       throw this.#failure(error);
     }
-  }
-
-  /** Reads a text as the file's. Nothing is unwrapped, so that a key can be revoked without the master key. */
-  #parse(path: string, files: Files, text: string) {
-    const file = new YamlFile(path, files, dirname(this.#file), text);
-    return { accounts: readAccounts(file, this.#env, undefined), problems: file.problems };
   }
 
   /**
@@ -229,32 +206,21 @@ export class FileStore implements Store {
       changed,
     );
     refuseInTheClear(read.accounts, changed);
-    const left = read.accounts.filter(({ id }) => !removed.includes(id));
-    const expected = replaced(left, changed).map(toMembers);
-    const edit = (anew: boolean): Content & { readonly problem?: string | undefined } => {
-      if (changed.length === 0 && removed.length === 0) return read;
-      const text = editedText(read.text, read.accounts, changed, removed, anew);
-      const { accounts, problems } = this.#parse(path, new Files(), text);
-      const isExpected = isDeepStrictEqual(accounts.map(toMembers), expected);
-      return { text, accounts, problem: problems[0]?.message ?? (isExpected ? undefined : entangled) };
-    };
-    const inPlace = edit(false);
-    // No layout of a valid file may stop a revocation.
-    const { text, accounts, problem } = inPlace.problem === undefined ? inPlace : edit(true);
-    if (problem !== undefined) throw new AccountsError('store_invalid', `${displayName(path)} ${problem}`);
+    const content =
+      changed.length === 0 && removed.length === 0 ? read : this.#contents.edited(path, read, changed, removed);
     return () => {
       if (this.#target() !== path || readVersion(path) !== read.version) return undefined;
       check?.();
       const appended = trail.append(events);
       let written: boolean;
       try {
-        written = replaceFile(path, text, read.version, receipts);
+        written = replaceFile(path, content.text, read.version, receipts);
       } catch (error) {
         // If only the final sync failed, the change is in place.
         if (readVersion(path) === read.version) trail.appendFailure(appended);
         throw error;
       }
-      if (written && this.#known !== undefined) this.#known = { text, accounts };
+      if (written) this.#contents.know(content);
       if (!written) trail.appendFailure(appended);
       // A link may lead to another file since: the change must be made there, too.
       return written && this.#target() === path ? appended : undefined;
@@ -281,20 +247,7 @@ interface Written<T> {
   readonly appended: readonly AppendedEvent[];
 }
 
-/** A valid text and its accounts. */
-interface Content {
-  readonly text: string;
-  readonly accounts: readonly StoredAccount[];
-}
-
 /** A version of the file that was read and found valid. */
 interface Read extends Content {
   readonly version: string;
-}
-
-const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';
-
-/** Accounts with the new versions of some in their places, and with new ones at the end. */
-function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {
-  return [...new Map([...accounts, ...changed].map((account) => [account.id, account])).values()];
 }
