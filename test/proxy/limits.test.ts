@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
+import type { KeyDirectory, LookupResult, Principal } from '../../src/accounts/key-directory.ts';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import { WaitQueue, type Waiter } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
@@ -331,6 +331,27 @@ describe('look-ups of keys that are not cached', () => {
     while (open.length > 0) await answerOne();
     expect(await Promise.all([...suspects, ...others, ...waiting])).toEqual(Array(20).fill(undefined));
     expect(most()).toBe(4);
+  });
+
+  test('of suspects wait with others for keys that existed when they were looked up before, until they exist no more', async () => {
+    const principal = {} as unknown as Principal;
+    const find = async (): Promise<LookupResult> => principal;
+    const answering: KeyDirectory = { find, holds: () => false, serves: () => false };
+    const lookUps = new LookUps(8);
+    expect(await lookUps.find(answering, 'key', () => false, waiter)).toBeDefined();
+    const { directory, open, answerOne } = startDirectory();
+    const guesses = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
+    expect(await lookUps.find(directory, 'guess', () => true, waiter)).toBe('unavailable');
+    const known = lookUps.find(directory, 'key', () => true, waiter);
+    expect(open).toHaveLength(2);
+    while (open.length > 0) await answerOne();
+    // It exists no more.
+    expect(await known).toBeUndefined();
+    expect(await Promise.all(guesses)).toEqual([undefined, undefined, undefined]);
+    const again = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
+    expect(await lookUps.find(directory, 'key', () => true, waiter)).toBe('unavailable');
+    while (open.length > 0) await answerOne();
+    await Promise.all(again);
   });
 
   test('give their places back if the store fails', async () => {

@@ -73,6 +73,9 @@ function sendable(call: OperationCall): OperationCall {
   return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
 }
 
+/** The second looks for who has revoked the key, which may be long ago. */
+const readsTrail: ReadonlySet<string> = new Set(['eventsPage', 'showKey']);
+
 function isRefused(check: () => void): boolean {
   try {
     check();
@@ -146,7 +149,7 @@ export class OperationsThreads {
 
   #threadFor(call: OperationCall): OperationsThread {
     if (isUrgent(call)) return this.#urgent;
-    return call.name === 'eventsPage' ? this.#trail : this.#others;
+    return readsTrail.has(call.name) ? this.#trail : this.#others;
   }
 }
 

@@ -69,6 +69,9 @@ const encryptionJson = `(
     ON p.account_id = e.account_id AND p.environment = e.environment AND p.until = e.previous_until
   WHERE e.account_id = a.account_id)`;
 
+/** Whether a key `k` is valid by the database's clock. */
+const isValid = 'k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())';
+
 /** Which keys of an account are read. */
 interface KeyChoice {
   /** Maximum number of them: valid ones first, then the newest. Undefined: all. */
@@ -81,7 +84,7 @@ interface KeyChoice {
 export function selectAccounts({ limit, named }: KeyChoice = { limit: maxKeysRead }): string {
   const first = named === undefined ? '' : `${named} DESC, `;
   return selectWithKeys(
-    limit === undefined ? '' : `ORDER BY ${first}k.revoked_at IS NULL DESC, k.position DESC LIMIT ${limit}`,
+    limit === undefined ? '' : `ORDER BY ${first}(${isValid}) DESC, k.position DESC LIMIT ${limit}`,
   );
 }
 

@@ -1,9 +1,14 @@
+import { LRUCache } from 'lru-cache';
 import type { KeyDirectory, LookupResult } from '../../accounts/key-directory.ts';
 import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
 
+/** How many keys are remembered that existed when they were looked up, longest ago first forgotten. */
+const maxExisting = 10_000;
+
 /**
  * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from
- * valid keys. Clients with too many guesses share a few look-ups and take turns. Cached keys are never limited.
+ * valid keys. Clients with too many guesses share a few look-ups and take turns, but not for keys that existed when they were looked up
+ * before: after a reload or a lost connection, all keys are looked up again. Cached keys are never limited.
  */
 export class LookUps {
   #limit = 0;
@@ -13,6 +18,8 @@ export class LookUps {
   /** All that wait for a place. With an empty cache, every key in use is looked up at the same moment. */
   readonly #waiting = new WaitQueue();
   readonly #pending = new Semaphore(this.#waiting);
+  /** Hashes of keys that existed. */
+  readonly #existing = new LRUCache<string, true>({ max: maxExisting });
 
   constructor(inFlight: number) {
     this.resize(inFlight);
@@ -34,7 +41,7 @@ export class LookUps {
     waiter: Waiter,
   ): LookupResult | Promise<LookupResult> {
     if (directory.holds(hash)) return directory.find(hash);
-    if (!isThrottled()) return this.#ask(directory, hash, waiter);
+    if (this.#existing.has(hash) || !isThrottled()) return this.#ask(directory, hash, waiter);
     if (this.#queue.length >= this.#limit) return 'unavailable';
     const limit = Math.max(1, Math.floor(this.#limit / 8));
     return this.#throttled.run(limit, this.#queue, waiter, () => this.#ask(directory, hash, waiter));
@@ -42,6 +49,13 @@ export class LookUps {
 
   #ask(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {
     if (this.#waiting.length >= 3 * this.#limit) return 'unavailable';
-    return this.#pending.run(this.#limit, this.#waiting, waiter, () => directory.find(hash));
+    return this.#pending.run(this.#limit, this.#waiting, waiter, () => this.#lookUp(directory, hash));
+  }
+
+  async #lookUp(directory: KeyDirectory, hash: string): Promise<LookupResult> {
+    const found = await directory.find(hash);
+    if (found === undefined) this.#existing.delete(hash);
+    else if (found !== 'unavailable') this.#existing.set(hash, true);
+    return found;
   }
 }

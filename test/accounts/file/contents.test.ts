@@ -31,60 +31,54 @@ function outcomeOf(contents: Contents, path: string): Content | string {
 
 /** Lines that begin, end or continue something, alone or together with what is around them. */
 const oddLines = [
-  ...[
-    '---',
-    '...',
-    '%YAML 1.1',
-    '# comment',
-    '',
-    '  # - id: a',
-    'accounts:',
-    'other: 1',
-    '"',
-    "'",
-    '[',
-    '{',
-    ']',
-    '}',
-    '|',
-  ],
-  ...[
-    '    name: |',
-    '    name: >+',
-    '    name: "open',
-    "    name: 'open",
-    '    name: [open',
-    '      text',
-    '  text',
-    'text',
-  ],
-  ...[
-    '  - id: account-0',
-    '- id: account-1',
-    '    - id: account-2',
-    '  - { id: other, name: Other }',
-    '-',
-    '  -',
-    '- ',
-    '- - a',
-  ],
-  ...[
-    '    name: &a A',
-    '    name: *a',
-    '    <<: *a',
-    '  ? x',
-    '\t',
-    '    active: false',
-    '    active: off',
-    '    keys: []',
-    '    keys:',
-  ],
-  ...[
-    '    id: twice',
-    '      - {id: k0-1, key: "sk_test_0123456789abcde0", createdAt: 2026-11-01}',
-    '    name: ${NAME}',
-    '\uFEFF',
-  ],
+  '---',
+  '...',
+  '%YAML 1.1',
+  '# comment',
+  '',
+  '  # - id: a',
+  'accounts:',
+  'other: 1',
+  '"',
+  "'",
+  '[',
+  '{',
+  ']',
+  '}',
+  '|',
+
+  '    name: |',
+  '    name: >+',
+  '    name: "open',
+  "    name: 'open",
+  '    name: [open',
+  '      text',
+  '  text',
+  'text',
+
+  '  - id: account-0',
+  '- id: account-1',
+  '    - id: account-2',
+  '  - { id: other, name: Other }',
+  '-',
+  '  -',
+  '- ',
+  '- - a',
+
+  '    name: &a A',
+  '    name: *a',
+  '    <<: *a',
+  '  ? x',
+  '\t',
+  '    active: false',
+  '    active: off',
+  '    keys: []',
+  '    keys:',
+
+  '    id: twice',
+  '      - {id: k0-1, key: "sk_test_0123456789abcde0", createdAt: 2026-11-01}',
+  '    name: ${NAME}',
+  '\uFEFF',
 ] as const;
 
 type Edit = (lines: readonly string[]) => readonly string[];
@@ -175,7 +169,7 @@ test.each([
 ])('of a thousand accounts, a text that differs %s has few read', (_, edit, most) => {
   const known = readWhole(many(1_000));
   if (known === undefined) throw new Error('it is valid');
-  const read = vi.fn(readWhole);
+  const read = vi.fn<typeof readWhole>(readWhole);
   const text = edit(known.text);
   expect(readDifference(known, text, read)).toEqual(readWhole(text));
   expect(read.mock.calls.map(([part]) => part.split('- id').length - 1)[0]).toBeLessThanOrEqual(most);

@@ -159,12 +159,19 @@ test('the idle thread gains no listeners with each operation', async () => {
   expect(warned).not.toHaveBeenCalled();
 });
 
-test('a change does not wait for those who read the trail', async () => {
+test.each([
+  ['the trail', (operations: RemoteOperations) => operations.eventsPage(1, { account: 'none' })],
+  ['who has revoked a key', (operations: RemoteOperations) => operations.showKey('a', 'k')],
+])('a change does not wait for those who read %s', async (_, read) => {
   const line = JSON.stringify({ at: '2026-11-21T10:00:00Z', actor: 'user:ana', action: 'account_added', details: {} });
-  const folder = new Folder({ 'accounts.yaml': one, 'accounts.audit.jsonl': `${line}\n`.repeat(300_000) });
+  const key = { id: 'k', prefix: 'sk_test_', sha256: '0'.repeat(64), createdAt: '2026-11-01', revokedAt: '2026-11-01' };
+  const folder = new Folder({
+    'accounts.yaml': { accounts: [{ id: 'a', name: 'A', keys: [key] }] },
+    'accounts.audit.jsonl': `${line}\n`.repeat(300_000),
+  });
   const operations = operationsOn(folder);
   const isRead = vi.fn<() => void>();
-  const reading = operations.eventsPage(1, { account: 'none' }).then(isRead);
+  const reading = read(operations).then(isRead);
   await operations.rename('a', 'B', request);
   expect(isRead).not.toHaveBeenCalled();
   await reading;

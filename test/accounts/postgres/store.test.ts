@@ -54,6 +54,23 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await openStore(url).read('acme')).toMatchObject({ active: false });
   });
 
+  test.each([
+    ['expired', { expiresAt: Date.now() - 1 }],
+    ['revoked', { revokedAt: Date.now() - 1 }],
+  ])(
+    'of an account with more keys than are read, those that are valid come before newer ones that are %s',
+    async (_, more) => {
+      const url = await postgres.createDatabase();
+      const store = openStore(url);
+      const valid = storedKey(keyNamed('valid'), { id: 'valid' });
+      const over = Array.from({ length: maxKeysRead }, (_key, i) =>
+        storedKey(keyNamed(`over-${i}`), { id: `k${i}`, ...more }),
+      );
+      await put(store, storedAccount('many', { keys: [valid, ...over] }));
+      expect((await store.read('many'))?.keys).toContainEqual(valid);
+    },
+  );
+
   test('an account with more keys than a change reads is the same when it is imported again', async () => {
     const url = await postgres.createDatabase();
     const keys = Array.from({ length: maxKeysRead + 1 }, (_, i) => storedKey(keyNamed(`many-${i}`), { id: `k${i}` }));
