@@ -68,6 +68,14 @@ function findRequest(call: OperationCall): ChangeRequest | undefined {
   return call.arguments.find(isRequest);
 }
 
+/** The account that a read is about, or the only one that its token may read. Of others, all lists take turns as one. */
+function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
+  if (name === 'findKey') return typeof second === 'string' ? second : '';
+  if (typeof first === 'string') return first;
+  const { only, account } = (second ?? {}) as { readonly only?: string; readonly account?: string };
+  return only ?? account ?? '';
+}
+
 /** The call without what a thread cannot get. */
 function sendable(call: OperationCall): OperationCall {
   return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
@@ -117,7 +125,7 @@ class Waiting {
 
   add(call: OperationCall, start: () => void): void {
     const request = findRequest(call);
-    if (request === undefined) this.#reads.add(String(call.arguments[0]), start);
+    if (request === undefined) this.#reads.add(ownerOf(call), start);
     else (request.ofAccount ? this.#changesOfAccounts : this.#changes).add(call, request, start);
   }
 

@@ -148,6 +148,26 @@ test.each<[string, boolean, (operations: RemoteOperations) => Promise<unknown>]>
   expect(running).toHaveLength(isUrgent ? 2 : 1);
 });
 
+test.each<readonly [string, (operations: RemoteOperations, account?: string) => Promise<unknown>]>([
+  ['the trail', (operations, account) => operations.eventsPage(50, { account })],
+  ['accounts', (operations, only) => operations.listPage(50, { only })],
+  ['what is due', (operations, only) => operations.duePage(50, { only })],
+  ['graces', (operations, only) => operations.gracesPage(50, { only })],
+  ['a key', (operations, only) => operations.findKey('0'.repeat(64), only)],
+])(
+  'reads of %s for one account, by any number of tokens, wait for each other: others wait for one of them',
+  async (_, read) => {
+    const { operations, begin } = start();
+    for (let i = 0; i < 4; i += 1) begin(read(operations, 'acme'));
+    begin(read(operations, 'globex'));
+    begin(read(operations));
+    await nextTurn();
+    for (let i = 0; i < 5; i += 1) await endLatest(1);
+    const isOfAcme = running.map(({ call }) => JSON.stringify(call.arguments).includes('acme'));
+    expect(isOfAcme).toEqual([true, true, false, false, true, true]);
+  },
+);
+
 test('a change that waited is checked when it begins, and not made if its token was removed meanwhile', async () => {
   const { operations, begin, rename } = start();
   let isAccepted = true;
