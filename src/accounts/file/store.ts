@@ -158,32 +158,32 @@ export class FileStore implements Store {
   }
 
   /**
-   * Applies `decide` and writes the result; retries if another program changed the file. The lock is held only to write, so that
-   * no change waits while another reads and decides. An urgent change, and the last attempt of others, hold it throughout: no other
-   * change comes between.
+   * Applies `decide` and writes the result. The lock is held only to write, so that no change waits while another reads and decides, and
+   * none for one that is refused. If another program has changed the file meanwhile, it is kept for the next attempt.
    */
   async #rewrite<T>(urgent: boolean, decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
-    let release: (() => void) | undefined;
+    let lock: { readonly path: string; readonly release: () => void } | undefined;
     try {
       for (let attempt = 1; attempt <= attempts; attempt++) {
         const path = this.#target();
-        if (urgent || attempt === attempts) release = await lockFile(path, lockTimeout, urgent);
         const read = this.#read(path);
         const rewrite = decide(read, path);
         const { result } = rewrite;
         const write = this.#prepare(path, read, rewrite);
         if (write === undefined) return { result, appended: [] };
-        release ??= await lockFile(path, lockTimeout);
+        if (lock?.path !== path) {
+          lock?.release();
+          lock = undefined;
+          lock = { path, release: await lockFile(path, lockTimeout, urgent) };
+        }
         const appended = write();
         if (appended !== undefined) return { result, appended };
-        release();
-        release = undefined;
       }
       throw new AccountsError('store_changed', `${displayName(this.#file)} was changed by another program: try again`);
     } catch (error) {
       throw this.#failure(error);
     } finally {
-      release?.();
+      lock?.release();
     }
   }
 

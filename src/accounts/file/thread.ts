@@ -22,6 +22,9 @@ const checkInterval = 100;
 /** A thread leaves room for another one's operation for this many times as long as its own took. */
 const restFactor = 3;
 
+/** The longest rest beside what the token of an account asks for, in milliseconds: others' revocations wait for it, too. */
+const maxRestForAccounts = 100;
+
 /** An operation for the thread, which sends one reply. */
 export interface OperationRequest extends OperationCall {
   readonly now: EpochMs;
@@ -169,8 +172,8 @@ class OperationsThread {
   readonly #waiting: Waiting;
   readonly #leavesRoomFor: OperationsThread | undefined;
   #isBusy = false;
-  /** What the thread carries out for others than tokens of accounts. */
-  running: Promise<unknown> | undefined;
+  /** What the thread carries out, and whether for the token of an account. */
+  running: { readonly result: Promise<unknown>; readonly ofAccount: boolean } | undefined;
   /** The operations that are not over. */
   readonly #pending = new Set<Promise<unknown>>();
   #thread: Thread<OperationRequest, OperationReply> | undefined;
@@ -178,7 +181,7 @@ class OperationsThread {
 
   /**
    * @param leavesRoomFor a thread whose operation may end before this one's next begins: a change begins anew if the file is changed before
-   *   it is written, and so would never end. Tokens of accounts, of which there may be any number, would delay revocations by that
+   *   it is written. What tokens of accounts ask for, of which there may be any number, delays the revocations of none but such tokens by that
    */
   constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoomFor?: OperationsThread) {
     this.#options = options;
@@ -201,16 +204,19 @@ class OperationsThread {
     const { monotonic } = this.#options;
     const began = monotonic();
     const result = this.#ask(call);
-    if (findRequest(call)?.ofAccount !== true) this.running = result;
+    const ofAccount = findRequest(call)?.ofAccount === true;
+    this.running = { result, ofAccount };
     try {
       return await result;
     } finally {
       this.running = undefined;
       const other = this.#leavesRoomFor?.running;
-      if (other === undefined) this.#startNext();
+      if (other === undefined || (other.ofAccount && !ofAccount)) this.#startNext();
       else {
-        const rest = delay(restFactor * (monotonic() - began));
-        void Promise.race([other.catch(() => {}), rest]).then(() => this.#startNext());
+        const rest = delay(
+          Math.min(restFactor * (monotonic() - began), other.ofAccount ? maxRestForAccounts : Infinity),
+        );
+        void Promise.race([other.result.catch(() => {}), rest]).then(() => this.#startNext());
       }
     }
   }

@@ -204,29 +204,52 @@ describe('the file store', () => {
     expect((await events(store)).filter(({ action }) => action === 'account_deactivated')).toHaveLength(1);
   });
 
-  test.each([
-    ['once, with the lock held, if it is urgent', true, 1],
-    ['before it has the lock otherwise, and again if another writer was first', false, 2],
-  ])('decides on a change %s', async (_, urgent, decisions) => {
+  test.each([false, true])(
+    'decides on a change again, with the lock held, if another writer was first (urgent: %s)',
+    async (urgent) => {
+      const folder = new Folder({ 'accounts.yaml': one });
+      const path = folder.file('accounts.yaml');
+      const release = await lockFile(path, 0);
+      const isLocked: Promise<boolean>[] = [];
+      const change = storeOn(folder).change(
+        ['a'],
+        (found) => {
+          const take = async (): Promise<boolean> => {
+            const free = await lockFile(path, 0);
+            free();
+            return false;
+          };
+          isLocked.push(take().catch(() => true));
+          return {
+            accounts: [{ ...requireAccount(found.get('a'), 'a'), active: false }],
+            events: [],
+            result: undefined,
+          };
+        },
+        undefined,
+        { urgent },
+      );
+      await delay(100);
+      folder.write({ 'accounts.yaml': added });
+      release();
+      await change;
+      expect(await Promise.all(isLocked)).toEqual([true, true]);
+      expect(text(folder)).toContain('id: b');
+      expect(text(folder)).toContain('active: false');
+    },
+  );
+
+  test.each([false, true])('refuses a change without waiting for the lock (urgent: %s)', async (urgent) => {
     const folder = new Folder({ 'accounts.yaml': one });
     const release = await lockFile(folder.file('accounts.yaml'), 0);
-    let decided = 0;
-    const change = storeOn(folder).change(
-      ['a'],
-      (found) => {
-        decided += 1;
-        return { accounts: [{ ...requireAccount(found.get('a'), 'a'), active: false }], events: [], result: undefined };
-      },
-      undefined,
-      { urgent },
-    );
-    await delay(100);
-    folder.write({ 'accounts.yaml': added });
-    release();
-    await change;
-    expect(decided).toBe(decisions);
-    expect(text(folder)).toContain('id: b');
-    expect(text(folder)).toContain('active: false');
+    onTestFinished(release);
+    const refuse = (): never => {
+      throw new Error('refused');
+    };
+    const refused = storeOn(folder).change(['a'], refuse, undefined, { urgent });
+    await expect(refused).rejects.toThrow('refused');
+    const nothing: Decide<string> = () => ({ accounts: [], events: [], result: 'nothing' });
+    expect(await storeOn(folder).change(['a'], nothing, undefined, { urgent })).toMatchObject({ result: 'nothing' });
   });
 
   test('makes an urgent change before others that wait for the lock, mostly', async () => {

@@ -42,7 +42,8 @@ function start() {
     operations,
     begin,
     rename: (ofAccount = false) => begin(operations.rename('a', 'A', { actor: 'token:eve', ofAccount })),
-    revoke: (key: string) => begin(operations.revokeKey('a', key, { actor: `token:${key}` })),
+    revoke: (key: string, ofAccount = false) =>
+      begin(operations.revokeKey('a', key, { actor: `token:${key}`, ofAccount })),
     look: (account: string) => begin(operations.stored(account, { urgent: true })),
   };
 }
@@ -84,6 +85,22 @@ test('the next revocation begins after three times as long as the one before too
 test('the next revocation begins at once beside a change by the token of an account', async () => {
   await revokeBesideChange(60_000, true);
   expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
+});
+
+test('the next revocation by the token of an account leaves room for the change of such a token, for a tenth of a second at most', async () => {
+  const { rename, revoke } = start();
+  rename(true);
+  revoke('k1', true);
+  revoke('k2', true);
+  await nextTurn();
+  await endLatest(60_000);
+  expect(names()).toEqual(['rename A', 'revokeKey k1']);
+  await eventually('it begins', () => running.length === 3, { timeout: 5_000 });
+  revoke('k3', true);
+  await endLatest(60_000);
+  running[0]?.end();
+  await nextTurn();
+  expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2', 'revokeKey k3']);
 });
 
 test('what tells whether a revocation is in force waits for no other revocation but the one in progress', async () => {
