@@ -106,7 +106,7 @@ export class App {
     this.#trailWatch = watchTrail(registry, log, (seen) => this.#accounts.trailState(seen));
     this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock, digests });
     this.#accounts = this.#openStores();
-    this.#proxy = new Proxy(this.#snapshot(), log, this.#recorder, clock);
+    this.#proxy = new Proxy(this.#snapshot(), this.#accounts.directory, log, this.#recorder, clock);
     this.#handshakes = new HandshakeFailures(registry, log);
     const failed = this.#handshakes.of('merchants');
     this.#merchants = new MerchantsListener(config, clock, (connection) => this.#proxy.accept(connection), failed);
@@ -181,7 +181,7 @@ export class App {
     this.#config = config;
     if (isDeepStrictEqual(storeBefore, config.store)) before.take(config.accounts);
     else this.#accounts = this.#openStores();
-    this.#proxy.configure(this.#snapshot());
+    this.#proxy.configure(this.#snapshot(), this.#accounts.directory);
     this.#log.level = config.log.level;
     void this.#recorder.configure(config);
     // Moving accounts between a file and a database does not change them.
@@ -270,7 +270,7 @@ export class App {
 
   /** What requests are served by. An upstream with unchanged settings keeps its connections. */
   #snapshot(): GatewaySnapshot {
-    return new GatewaySnapshot(this.#config, this.#accounts.directory, this.#upstreams.configure(this.#config));
+    return new GatewaySnapshot(this.#config, this.#upstreams.configure(this.#config));
   }
 
   #openStores(): Accounts {

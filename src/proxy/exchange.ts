@@ -47,7 +47,7 @@ export class ExchangeRunner {
   readonly #opener: EnvelopeOpener;
 
   /**
-   * @param directory the one in force, which a request may outlive
+   * @param directory the one in force
    * @param observe   called once for each request, at its end
    */
   constructor(
@@ -81,15 +81,18 @@ export class ExchangeRunner {
     const routed = this.#admission.route(http.head, client, snapshot, startedAt);
     const responder = this.#begin(http, routed, client, snapshot, startedAt);
     const { reservation } = responder;
+    const directory = this.#directory();
     attempt(responder, () => {
       // 2. Whose request it is, and whether its key permits it.
       const identified =
         routed.refusal === undefined
-          ? this.#admission.identify(routed, client, snapshot, startedAt, reservation)
+          ? this.#admission.identify(routed, client, snapshot, directory, startedAt, reservation)
           : routed;
       client.isLookedUp = identified instanceof Promise;
+      if (client.isLookedUp) responder.asked = directory;
       return continueWith(identified, (exchange) => {
         client.isLookedUp = false;
+        responder.asked = undefined;
         if (responder.settled) return;
         responder.exchange = exchange;
         if (!this.#bill(responder, exchange)) {
@@ -177,7 +180,10 @@ export class ExchangeRunner {
       if (ready instanceof Refusal) return responder.refuse(ready);
       responder.exchange = ready.exchange;
       if (!isLate) return this.#forward(responder, ready);
-      return continueWith(this.#admission.lookAgain(ready.exchange, this.#directory()), (refusal) => {
+      const directory = this.#directory();
+      responder.asked = directory;
+      return continueWith(this.#admission.lookAgain(ready.exchange, directory), (refusal) => {
+        responder.asked = undefined;
         if (responder.settled) return;
         if (refusal === undefined) this.#forward(responder, ready);
         else responder.refuse(refusal);

@@ -1,3 +1,4 @@
+import type { Uses } from '../accounts/key-directory.ts';
 import { getKind } from '../accounts/api-key.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessLine } from '../telemetry/access-log.ts';
@@ -24,6 +25,7 @@ export function observeWith(
   recorder: TrafficRecorder,
   clock: () => EpochMs,
   used: () => LimitUse['used'],
+  uses: () => Uses | undefined,
 ): (responder: Responder) => void {
   return (responder) => {
     const { error, exchange, timing, unexpectedEnvelope } = responder;
@@ -32,15 +34,19 @@ export function observeWith(
     recorder.record(accessLine(responder), { opened, overhead: timing.overhead, unexpectedEnvelope, trace });
     if (log.isLevelEnabled('debug')) log.debug(explanation(responder, used()), 'decision');
     if (environment !== undefined) for (const code of reported) recorder.metrics.reported(environment.name, code);
-    noteUse(responder, recorder, clock());
+    noteUse(responder, recorder, uses(), clock());
   };
 }
 
 /** Records the use of the API key and of a grace, which the directory may store. */
-function noteUse({ exchange, refusal, snapshot }: Responder, { metrics, recent }: TrafficRecorder, now: EpochMs): void {
+function noteUse(
+  { exchange, refusal }: Responder,
+  { metrics, recent }: TrafficRecorder,
+  uses: Uses | undefined,
+  now: EpochMs,
+): void {
   const { environment, encryption, principal, sealing, tier } = exchange;
   if (tier === 'anonymous' || principal?.account.active !== true || environment === undefined) return;
-  const { uses } = snapshot.directory;
   const { account, key } = principal;
   uses?.key(key.id, now);
   if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;

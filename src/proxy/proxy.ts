@@ -6,7 +6,7 @@ import { Closings } from '../telemetry/closings.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import { Upstream } from '../upstream/upstream.ts';
 import { Admission } from './admit/admit.ts';
 import { peerAddress } from './admit/client-address.ts';
 import type { GatewaySnapshot } from './admit/snapshot.ts';
@@ -28,10 +28,18 @@ export class Proxy {
   readonly #stopRechecks: () => void;
   readonly #closings: Closings;
   #snapshot: GatewaySnapshot;
+  #directory: KeyDirectory;
 
   /** @param clock for the expiry of keys and the end of graces */
-  constructor(snapshot: GatewaySnapshot, log: Logger, recorder: TrafficRecorder, clock: () => EpochMs) {
+  constructor(
+    snapshot: GatewaySnapshot,
+    directory: KeyDirectory,
+    log: Logger,
+    recorder: TrafficRecorder,
+    clock: () => EpochMs,
+  ) {
     this.#snapshot = snapshot;
+    this.#directory = directory;
     const { limits } = snapshot;
     this.#budgets = new Budgets(limits, snapshot.servesBoth);
     this.#closings = new Closings(recorder.metrics, log);
@@ -40,11 +48,17 @@ export class Proxy {
       onError: (error) => log.error({ err: error }, 'connection failed'),
     });
     this.#admission = new Admission(limits.inFlight, recorder, clock);
-    const observe = observeWith(log, recorder, clock, () => this.used);
-    const directory = (): KeyDirectory => this.#snapshot.directory;
+    const inForce = (): KeyDirectory => this.#directory;
+    const observe = observeWith(
+      log,
+      recorder,
+      clock,
+      () => this.used,
+      () => this.#directory.uses,
+    );
     const memories = new FormatMemories(clock);
-    this.#runner = new ExchangeRunner(this.#admission, directory, this.#budgets, recorder.metrics, observe, memories);
-    this.#stopRechecks = startRechecks(this.active, directory, clock, log);
+    this.#runner = new ExchangeRunner(this.#admission, inForce, this.#budgets, recorder.metrics, observe, memories);
+    this.#stopRechecks = startRechecks(this.active, inForce, clock, log);
   }
 
   /** The requests in progress. */
@@ -58,9 +72,10 @@ export class Proxy {
     return remoteAddress === undefined ? undefined : this.#connections.open(connection, peerAddress(remoteAddress));
   }
 
-  /** Applies a new configuration to later requests; those in progress keep the one they began with. */
-  configure(snapshot: GatewaySnapshot): void {
+  /** Applies a new configuration to later requests; those in progress keep the one they began with. Keys are looked up in the directory in force. */
+  configure(snapshot: GatewaySnapshot, directory: KeyDirectory): void {
     this.#snapshot = snapshot;
+    this.#directory = directory;
     this.#budgets.resize(snapshot.limits, snapshot.servesBoth);
     this.#admission.resize(snapshot.limits.inFlight);
   }
@@ -84,8 +99,10 @@ export class Proxy {
     return { connections: connections.used, inFlight: inFlight.used, buffered: buffered.used };
   }
 
-  /** Whether a request in progress may still use this part, because it began under a configuration that has it. */
+  /** Whether a request in progress may still use this part: an upstream because it began under a configuration that has it, a directory because it asks it. */
   uses(part: Upstream | KeyDirectory): boolean {
-    return [...this.active].some(({ snapshot }) => snapshot.has(part));
+    return [...this.active].some(({ snapshot, asked }) =>
+      part instanceof Upstream ? snapshot.has(part) : asked === part,
+    );
   }
 }

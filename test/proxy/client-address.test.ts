@@ -1,5 +1,4 @@
 import { describe, expect, test, vi } from 'vitest';
-import { memoryDirectory } from '../../src/accounts/file/directory.ts';
 import { clientAddress, loggedAddress, peerAddress } from '../../src/proxy/admit/client-address.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { configOf } from '../support/sidecar.ts';
@@ -11,7 +10,7 @@ function client(
   forwardedFor?: string,
 ): string {
   const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies });
-  const snapshot = new GatewaySnapshot(config, memoryDirectory([]), new Map());
+  const snapshot = new GatewaySnapshot(config, new Map());
   return clientAddress(peerAddress(remoteAddress ?? ''), forwardedFor, snapshot);
 }
 
@@ -101,7 +100,7 @@ describe('behind trusted proxies', () => {
 
 test('of thousands of hops only those are read that trusted proxies vouch for', () => {
   const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies: ['10.0.0.0/8'] });
-  const snapshot = new GatewaySnapshot(config, memoryDirectory([]), new Map());
+  const snapshot = new GatewaySnapshot(config, new Map());
   const trusts = vi.spyOn(snapshot, 'trusts');
   for (const claimed of [','.repeat(15_000), '203.0.113.7,'.repeat(1_300)]) {
     trusts.mockClear();
@@ -123,11 +122,7 @@ describe('the access line has', () => {
     const trustedProxies = ['10.0.0.0/8'];
     const log = { level: 'info', client: detail } as const;
     const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies, log });
-    return loggedAddress(
-      { peer, loggedPeer: undefined },
-      forwardedFor,
-      new GatewaySnapshot(config, memoryDirectory([]), new Map()),
-    );
+    return loggedAddress({ peer, loggedPeer: undefined }, forwardedFor, new GatewaySnapshot(config, new Map()));
   };
 
   test.each([

@@ -45,8 +45,7 @@ const texts = [
 
 const config = configOf('http://127.0.0.1:1', { documentation: 'https://docs.example/\u652f\u4ed8/\u00e9' });
 const upstream = new Upstream(targetOf('http://127.0.0.1:1'), 1_000, () => {});
-const directory = { find: () => undefined, holds: () => true, serves: () => true };
-const snapshot = new GatewaySnapshot(config, directory, new Map([['test', upstream]]));
+const snapshot = new GatewaySnapshot(config, new Map([['test', upstream]]));
 const budgets = new Budgets(config.limits, false);
 const client = {
   begin: () => new Reservation(budgets, budgets.anonymous.test),

@@ -77,9 +77,15 @@ async function rawResponseTo(request: string, setting: Setting = {}): Promise<Re
 async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent: Sent): Promise<Response> {
   const config = configOf(nowhere.origin, { routes });
   const directory = { find, holds: () => true, serves: () => true };
-  const snapshot = new GatewaySnapshot(config, directory, new Map([['test', upstream]]));
+  const snapshot = new GatewaySnapshot(config, new Map([['test', upstream]]));
   const silent = createLogger('silent', { write: () => {} });
-  const proxy = new Proxy(snapshot, silent, new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0'), Date.now);
+  const proxy = new Proxy(
+    snapshot,
+    directory,
+    silent,
+    new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0'),
+    Date.now,
+  );
   const timeouts = { headTimeout: 10_000, idleTimeout: 10_000, lingerTimeout: 2_000 };
   const { server } = new Listener(
     {

@@ -49,7 +49,7 @@ async function startOver(directory: KeyDirectory, inFlight: number): Promise<{ r
   const silent = createLogger('silent', { write: () => {} });
   const recorder = new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0');
   const upstreams = new Upstreams(() => {}).configure(config);
-  const proxy = new Proxy(new GatewaySnapshot(config, directory, upstreams), silent, recorder, Date.now);
+  const proxy = new Proxy(new GatewaySnapshot(config, upstreams), directory, silent, recorder, Date.now);
   const timeouts = { headTimeout: 10_000, idleTimeout: 10_000, lingerTimeout: 2_000 };
   const { server } = new Listener(
     {

@@ -107,6 +107,7 @@ export class Admission {
     exchange: Admitted,
     client: ClientConnection,
     snapshot: GatewaySnapshot,
+    directory: KeyDirectory,
     startedAt: MonotonicMs,
     waiter: Waiter,
   ): Exchange | Promise<Exchange> {
@@ -120,14 +121,14 @@ export class Admission {
     // Checked on the key's prefix, before any look-up: a live key sent to the test endpoint is refused as such, whether or not it
     // exists.
     if (getEnvironment(key.prefix) !== environment.name) {
-      const principal = this.#findOwner(key, snapshot.directory);
+      const principal = this.#findOwner(key, directory);
       return { ...exchange, principal, refusal: new Refusal('environment_mismatch') };
     }
     const { attempts, window } = snapshot.limits.failedKeys;
     const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
     const retryAfter = (): number | undefined => this.#failedKeys.limited(address(), attempts, startedAt);
     const isThrottled = (): boolean => retryAfter() !== undefined;
-    return continueWith(this.#lookUps.find(snapshot.directory, key.hash, isThrottled, waiter), (found) => {
+    return continueWith(this.#lookUps.find(directory, key.hash, isThrottled, waiter), (found) => {
       const now = this.#clock();
       const principal = authenticate(key, found, now);
       if (!(principal instanceof Refusal)) return permitted(exchange, principal, snapshot, now);

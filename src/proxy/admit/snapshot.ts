@@ -1,6 +1,5 @@
 import { BlockList, isIPv6 } from 'node:net';
 import type { EnvironmentName } from '../../accounts/api-key.ts';
-import type { KeyDirectory } from '../../accounts/key-directory.ts';
 import type { ClientDetail, Config, Limits, Timeouts } from '../../config/config.ts';
 import type { RefusalCode } from '../../errors.ts';
 import { Upstream } from '../../upstream/upstream.ts';
@@ -16,9 +15,11 @@ export interface ServedEnvironment {
   readonly cipherTest: boolean;
 }
 
-/** The configuration that requests are served by. It is replaced as a whole, so that no request sees half of a change. */
+/**
+ * The configuration that a request is served by. It is replaced as a whole, so that no request sees half of a change. The accounts are no
+ * part of it: a WebSocket may outlive a thousand versions of them.
+ */
 export class GatewaySnapshot {
-  readonly directory: KeyDirectory;
   readonly router: Router;
   readonly limits: Limits;
   readonly timeouts: Timeouts;
@@ -34,8 +35,7 @@ export class GatewaySnapshot {
   readonly #forEveryHost: ServedEnvironment | undefined;
   readonly #trustedProxies: BlockList | undefined;
 
-  constructor(config: Config, directory: KeyDirectory, upstreams: ReadonlyMap<EnvironmentName, Upstream>) {
-    this.directory = directory;
+  constructor(config: Config, upstreams: ReadonlyMap<EnvironmentName, Upstream>) {
     this.router = new Router(config.routes);
     this.limits = config.limits;
     this.timeouts = config.timeouts;
@@ -60,9 +60,9 @@ export class GatewaySnapshot {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  /** Whether it uses a part, which a newer snapshot may have replaced. */
-  has(part: Upstream | KeyDirectory): boolean {
-    return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
+  /** Whether it has an upstream, which a newer snapshot may not. */
+  has(upstream: Upstream): boolean {
+    return this.#upstreams.has(upstream);
   }
 
   /** Whether a peer is a trusted proxy. */

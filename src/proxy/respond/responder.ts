@@ -1,3 +1,4 @@
+import type { KeyDirectory } from '../../accounts/key-directory.ts';
 import type { Timeouts } from '../../config/config.ts';
 import { Refusal, findRefusal } from '../../errors.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../http1/exchange.ts';
@@ -45,6 +46,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   exchange: Exchange;
   /** The request to the upstream, if there is one. */
   call: UpstreamCall | undefined;
+  /** The directory that its key is looked up in at the moment. */
+  asked: KeyDirectory | undefined;
   /** The refusal that was sent. */
   refusal: Refusal | undefined;
   /** Why there is no complete response of the upstream: an error's code, for the log. */

@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, onTestFinished, test } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Account } from '../../src/accounts/account.ts';
+import { keyNamed, openStore, put, settings, storedAccount } from '../accounts/postgres/fixtures.ts';
+import { eventually } from '../support/eventually.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { acme, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
+
+const routes = [route('/ws/*', { upgrade: true })];
+
+async function openWebSocket({ port }: TestSidecar, key: string): Promise<WebSocket> {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/ws/feed`, { headers: { Authorization: `Bearer ${key}` } });
+  onTestFinished(() => socket.terminate());
+  await once(socket, 'open');
+  return socket;
+}
+
+test('a WebSocket that goes on while accounts change keeps no others than its own in memory', async () => {
+  const upstream = await startWebSocketUpstream();
+  const config = configOf(upstream.origin, { routes });
+  const sidecar = await startSidecar(config);
+  const others: WeakRef<Account>[] = [];
+  const sockets: WebSocket[] = [];
+  for (let i = 0; i < 10; i += 1) {
+    const other = { ...acme, name: `Version ${i}` };
+    others.push(new WeakRef(other));
+    sidecar.app.apply({ ...config, accounts: [{ ...globex }, other] });
+    sockets.push(await openWebSocket(sidecar, keys.globex));
+  }
+  sidecar.app.apply(config);
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  // The latest may still be in a register or on the stack.
+  await eventually('they are gone', () => {
+    collect();
+    return others.filter((each) => each.deref() !== undefined).length <= 1;
+  });
+  expect(sockets.map(({ readyState }) => readyState)).toEqual(Array(10).fill(WebSocket.OPEN));
+});
+
+describeWithPostgres('with accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('a WebSocket that goes on keeps no connection to the database of settings before', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const upstream = await startWebSocketUpstream();
+    const config = configOf(upstream.origin, { routes, accounts: [], store: settings(url) });
+    const sidecar = await startSidecar(config);
+    const connections = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'envelope-sidecar%'`;
+    const sockets = [await openWebSocket(sidecar, keyNamed('acme'))];
+    const before = Number(await postgres.psql(url, connections));
+    expect(before).toBeGreaterThan(0);
+    for (let i = 1; i <= 4; i += 1) {
+      sidecar.app.apply({ ...config, store: settings(url, { cache: 100 + i }) });
+      sockets.push(await openWebSocket(sidecar, keyNamed('acme')));
+    }
+    await eventually('the others are closed', async () => Number(await postgres.psql(url, connections)) <= before);
+    expect(sockets.map(({ readyState }) => readyState)).toEqual(Array(5).fill(WebSocket.OPEN));
+  });
+});
