@@ -45,3 +45,21 @@ export class FairQueue<Owner> {
     return undefined;
   }
 }
+
+/** Runs one piece of work at a time. Owners of those that wait take turns. */
+export class Turns {
+  readonly #waiting = new FairQueue<string>();
+  #isBusy = false;
+
+  async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
+    if (this.#isBusy) await new Promise<void>((start) => void this.#waiting.add(owner, start));
+    this.#isBusy = true;
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#isBusy = false;
+      else next();
+    }
+  }
+}

@@ -23,6 +23,7 @@ import type {
   StoredAccount,
   Unreadable,
 } from '../store.ts';
+import { Turns } from '../../fair-queue.ts';
 import { changePool, shortLockTimeout } from './clients.ts';
 import { dailyUses } from './daily-uses.ts';
 import { pages } from './pages.ts';
@@ -56,6 +57,8 @@ export class PostgresStore implements Store {
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
   readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
+  /** One query for events at a time: they may search a long trail, and leave a connection to lists. */
+  readonly #trailTurns = new Turns();
   /** Transactions that are not over. */
   readonly #open = new Set<Promise<unknown>>();
 
@@ -158,7 +161,9 @@ export class PostgresStore implements Store {
   }
 
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    return selectEvents(trailLines(this.#query('bulk'), filter), filter, unreadable);
+    const run: Query = (text, values) =>
+      this.#trailTurns.run(filter.account ?? '', () => this.#query('bulk')(text, values));
+    return selectEvents(trailLines(run, filter), filter, unreadable);
   }
 
   async *trail(after = 0): AsyncIterable<Line> {

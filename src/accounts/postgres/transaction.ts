@@ -133,7 +133,8 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
   let failure: unknown;
   let lost = false;
   try {
-    await run('BEGIN');
+    // Whatever the database's default is: a stricter one has changes fail that wait for each other here.
+    await run('BEGIN ISOLATION LEVEL READ COMMITTED');
     if (!announced) await run(`SET LOCAL envelope_sidecar.unannounced = 'on'`);
     const made = await work.run(run);
     // Null if nothing was written, so that a lost response does not matter. From here on it waits for commits, one of which notifies at a

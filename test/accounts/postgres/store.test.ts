@@ -37,6 +37,42 @@ const event: AuditEvent = {
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
 
+  test('searches of the trail leave a connection to lists, and those for one account take turns with others', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'));
+    const holder = new Client({ connectionString: url });
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query('BEGIN; LOCK TABLE envelope_sidecar.trail IN ACCESS EXCLUSIVE MODE');
+    const ended: string[] = [];
+    const searches = ['acme', 'acme', 'acme', 'globex', undefined].map(async (account) => {
+      await Array.fromAsync(store.events({ account }));
+      ended.push(account ?? 'all');
+    });
+    expect(await Array.fromAsync(store.list())).toHaveLength(1);
+    expect(ended).toEqual([]);
+    await holder.query('COMMIT');
+    await Promise.all(searches);
+    expect(ended).toEqual(['acme', 'acme', 'globex', 'all', 'acme']);
+  });
+
+  test('changes at the same time are made also if the database isolates transactions more by default', async () => {
+    const url = await postgres.createDatabase();
+    await postgres.psql(
+      url,
+      `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET default_transaction_isolation = 'serializable'`,
+    );
+    const stores = Array.from({ length: 8 }, () => openStore(url));
+    const rename = async (store: PostgresStore, i: number): Promise<void> => {
+      const operations = new Operations({ store, vault, clock: Date.now, audit: () => {} });
+      await operations.add(`a${i}`, 'A', { actor: 'user:test' });
+      for (let n = 0; n < 10; n += 1) await operations.rename(`a${i}`, `A ${n}`, { actor: 'user:test' });
+    };
+    await Promise.all(stores.map(rename));
+    expect(await Array.fromAsync(stores[0]?.events({}) ?? [])).toHaveLength(88);
+  });
+
   test('a store that is closed makes the changes that wait for a locked account first', async () => {
     const url = await postgres.createDatabase();
     const store = new PostgresStore(url);
@@ -575,7 +611,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
     proxy.onSent = (data) => {
-      if (!data.includes('COMMIT')) return;
+      if (!data.includes('COMMIT\0')) return;
       proxy.onSent = undefined;
       proxy.mute();
       setTimeout(() => proxy.mend(), 50);
@@ -606,12 +642,12 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const proxy = await postgres.proxy(url);
     const store = openStore(`${proxy.url}?query_timeout=2000`);
     proxy.onSent = (data) => {
-      if (!data.includes('COMMIT')) return;
+      if (!data.includes('COMMIT\0')) return;
       proxy.onSent = undefined;
       proxy.hold();
     };
     const added = add(store);
-    await expect.poll(() => proxy.held, { timeout: 10_000 }).toContain('COMMIT');
+    await expect.poll(() => proxy.held, { timeout: 10_000 }).toContain('COMMIT\0');
     // The held bytes are never forwarded; the connection stays open.
     proxy.swallowNotifications();
     expect(await added).toMatchObject({ outcome: 'changed', result: 'done' });
@@ -625,7 +661,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
     proxy.onSent = (data) => {
-      if (!data.includes('COMMIT')) return;
+      if (!data.includes('COMMIT\0')) return;
       proxy.onSent = undefined;
       proxy.cut();
       setTimeout(() => proxy.mend(), 50);
@@ -639,7 +675,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
     proxy.onSent = (data) => {
-      if (data.includes('COMMIT')) proxy.cut();
+      if (data.includes('COMMIT\0')) proxy.cut();
     };
     await expect(add(store)).rejects.toMatchObject({
       code: 'store_unavailable',
@@ -657,7 +693,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       await put(openStore(url), storedAccount('acme'));
       let commits = 0;
       proxy.onSent = (data) => {
-        if (!data.includes('COMMIT')) return;
+        if (!data.includes('COMMIT\0')) return;
         commits += 1;
         if (commits !== (what === 'a rewritten account' ? 1 : 2)) return;
         proxy.mute();
@@ -682,7 +718,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       const proxy = await postgres.proxy(url);
       const sent = Promise.withResolvers<void>();
       proxy.onSent = (data) => {
-        if (!data.includes('COMMIT')) return;
+        if (!data.includes('COMMIT\0')) return;
         proxy.onSent = undefined;
         proxy.freeze();
         sent.resolve();
