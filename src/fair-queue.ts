@@ -47,7 +47,7 @@ export class FairQueue<Owner> {
 }
 
 /** Runs one piece of work at a time. Owners of those that wait take turns. */
-export class Turns {
+export class OneAtATime {
   readonly #waiting = new FairQueue<string>();
   #isBusy = false;
 

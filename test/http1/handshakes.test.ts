@@ -2,8 +2,6 @@ import { once } from 'node:events';
 import { connect as connectPlain, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { connect, type TLSSocket } from 'node:tls';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Queue } from '../../src/http1/incoming.ts';
 import type { ServerConnection } from '../../src/http1/connection.ts';
@@ -11,6 +9,7 @@ import { Listener } from '../../src/http1/listener.ts';
 import type { HandshakeFault } from '../../src/tls.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { eventually } from '../support/eventually.ts';
+import { untilCollected } from '../support/memory.ts';
 import { manualQueue } from '../support/manual-queue.ts';
 
 /** A listener with TLS, what waits for a turn there, and a way to connect. */
@@ -90,13 +89,7 @@ test('handshakes that are broken off leave nothing in memory', async () => {
     client.destroy();
   }
   await eventually('all are closed', () => closed === 20);
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  // The latest may still be in a register or on the stack.
-  await eventually('they are gone', () => {
-    collect();
-    return connections.filter((each) => each.deref() !== undefined).length <= 1;
-  });
+  await untilCollected(connections);
 });
 
 /** The first record of a client. */

@@ -1,11 +1,10 @@
 import { once } from 'node:events';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, onTestFinished, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Account } from '../../src/accounts/account.ts';
 import { keyNamed, openStore, put, settings, storedAccount } from '../accounts/postgres/fixtures.ts';
 import { eventually } from '../support/eventually.ts';
+import { untilCollected } from '../support/memory.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { acme, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
@@ -32,13 +31,7 @@ test('a WebSocket that goes on while accounts change keeps no others than its ow
     sockets.push(await openWebSocket(sidecar, keys.globex));
   }
   sidecar.app.apply(config);
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as () => void;
-  // The latest may still be in a register or on the stack.
-  await eventually('they are gone', () => {
-    collect();
-    return others.filter((each) => each.deref() !== undefined).length <= 1;
-  });
+  await untilCollected(others);
   expect(sockets.map(({ readyState }) => readyState)).toEqual(Array(10).fill(WebSocket.OPEN));
 });
 

@@ -1,4 +1,7 @@
 import { closeSync, openSync, readFileSync, readSync } from 'node:fs';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { eventually } from './eventually.ts';
 
 /** Counts how often texts occur in the memory of a process, counting each page once. Linux only. */
 export function occurrences(pid: number, needles: Readonly<Record<string, Buffer>>): Record<string, number> {
@@ -34,4 +37,18 @@ function readRegion(memory: number, from: number, to: number): Buffer {
     // The region was unmapped meanwhile.
   }
   return region;
+}
+
+/** Collects garbage now. */
+export function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+}
+
+/** Waits until these objects are collected. The latest may stay in a register or on the stack. */
+export async function untilCollected(objects: readonly WeakRef<object>[]): Promise<void> {
+  await eventually('they are gone', () => {
+    collectGarbage();
+    return objects.filter((each) => each.deref() !== undefined).length <= 1;
+  });
 }

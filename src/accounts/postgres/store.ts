@@ -23,7 +23,7 @@ import type {
   StoredAccount,
   Unreadable,
 } from '../store.ts';
-import { Turns } from '../../fair-queue.ts';
+import { OneAtATime } from '../../fair-queue.ts';
 import { changePool, shortLockTimeout } from './clients.ts';
 import { dailyUses } from './daily-uses.ts';
 import { pages } from './pages.ts';
@@ -58,7 +58,7 @@ export class PostgresStore implements Store {
   readonly #announcing = new Announcing();
   readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
   /** One query for events at a time: they may search a long trail, and leave a connection to lists. */
-  readonly #trailTurns = new Turns();
+  readonly #trailTurns = new OneAtATime();
   /** Transactions that are not over. */
   readonly #open = new Set<Promise<unknown>>();
 

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { KeyCache } from '../../../src/accounts/postgres/key-cache.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { storedAccount, vault } from './fixtures.ts';
 import { sha256Hex } from '../../../src/cryptography.ts';
+import { collectGarbage } from '../../support/memory.ts';
 
 /** A cache with a connection to the database, and a reading in it. */
 function start(cache: number) {
@@ -19,8 +18,7 @@ function start(cache: number) {
 
 /** Bytes in use after a garbage collection. */
 function bytesInUse(): number {
-  setFlagsFromString('--expose-gc');
-  (runInNewContext('gc') as () => void)();
+  collectGarbage();
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
