@@ -92,18 +92,20 @@ interface Step {
 
 async function applyFile(session: StoreSession, file: string, { dryRun }: { readonly dryRun?: true }): Promise<void> {
   const { io, operations, actor, show } = session;
-  const wanted: Pick<StoredAccount, 'id' | 'name' | 'active'>[] = [];
+  const wanted = new Map<string, Pick<StoredAccount, 'id' | 'name' | 'active'>>();
   let refused = 0;
   await readable(file, async () => {
     for await (const { where, account, problems } of candidatesIn(session, file)) {
-      for (const problem of problems) await printError(io, `${where}  ${problem}\n`);
-      if (account === undefined) refused += 1;
-      else wanted.push({ id: account.id, name: account.name, active: account.active });
+      const isRepeated = account !== undefined && wanted.has(account.id);
+      const found = isRepeated ? [`the account ${account.id} is in the file twice`] : problems;
+      for (const problem of found) await printError(io, `${where}  ${problem}\n`);
+      if (account === undefined || isRepeated) refused += 1;
+      else wanted.set(account.id, account);
     }
   });
   if (refused > 0) throw new CommandFailed('nothing was changed: correct the file');
   const steps: Step[] = [];
-  for (const { id, name, active } of wanted) {
+  for (const { id, name, active } of wanted.values()) {
     const before = await operations.stored(id);
     if (before === undefined) steps.push({ account: id, change: 'account_added', name });
     else if (before.name !== name) steps.push({ account: id, change: 'account_renamed', name });
@@ -115,8 +117,8 @@ async function applyFile(session: StoreSession, file: string, { dryRun }: { read
   const lines = steps.map(
     ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
   );
-  const total = `${dryRun ? 'Would be: ' : ''}${counted(steps.length, 'change')}, ${counted(wanted.length, 'account')} in the file.\n`;
-  await show({ changes: steps, accounts: wanted.length }, () => lines.join('') + total);
+  const total = `${dryRun ? 'Would be: ' : ''}${counted(steps.length, 'change')}, ${counted(wanted.size, 'account')} in the file.\n`;
+  await show({ changes: steps, accounts: wanted.size }, () => lines.join('') + total);
 }
 
 async function applyStep(

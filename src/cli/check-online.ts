@@ -1,4 +1,5 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
+import { findReadOnly } from '../accounts/file/read-only.ts';
 import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
 import { testNotifications } from '../accounts/postgres/notification-test.ts';
 import { describeMissing } from '../accounts/postgres/rights.ts';
@@ -57,8 +58,11 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
   if (store.type === 'file') {
     // A file's credentials were unwrapped when the configuration was read.
     const sample = takeSample(accounts);
+    const readOnly = operators && findReadOnly(store.file);
+    const read = `${store.file}: ${counted(accounts.length, 'account')}`;
+    const cannot = `; the operators' API cannot change them: ${readOnly} is read-only for this user`;
     return [
-      { check: 'store', ok: true, detail: `${store.file}: ${counted(accounts.length, 'account')}` },
+      { check: 'store', ok: readOnly === undefined, detail: readOnly === undefined ? read : read + cannot },
       opened(sample, counted(sample.tried, 'account'), 'all open'),
     ];
   }
@@ -78,10 +82,12 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
   }
 }
 
-function migrated({ missingRights, isUnlimited }: Inspection): Check {
+function migrated({ missingRights, isUnlimited, obstacle }: Inspection): Check {
   if (missingRights.length > 0) {
     return { check: 'store', ok: false, detail: describeMissing(missingRights) };
   }
+  if (obstacle !== undefined)
+    return { check: 'store', ok: false, detail: `the database is reachable, but ${obstacle}` };
   const limit = isUnlimited ? '; its user has no CONNECTION LIMIT' : '';
   return { check: 'store', ok: true, detail: `the database is reachable and migrated${limit}` };
 }

@@ -1,11 +1,11 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
-import { access, constants, realpath } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
-import { dirname, extname, join } from 'node:path';
+import { extname, join } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { findReadOnly } from '../accounts/file/read-only.ts';
 import { rfc3339 } from '../input/value-types.ts';
-import type { OperatorsToken, StoreSettings } from '../config/config.ts';
+import type { OperatorsToken } from '../config/config.ts';
 import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AccessEvents } from './access-events.ts';
@@ -17,7 +17,7 @@ import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './origin.ts';
 import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
-import { findToken } from './tokens.ts';
+import { findToken, maySignIn } from './tokens.ts';
 import type { EpochMs } from '../times.ts';
 
 /** The folder of the built page. */
@@ -102,7 +102,7 @@ export class Console {
 
   /** Ends the sessions of tokens that the configuration no longer has. Called after each change of it. */
   configure(): void {
-    this.#sessions.keepOnly(this.#dependencies.state().tokens);
+    this.#sessions.keepOnly(this.#dependencies.state().tokens.filter(maySignIn));
   }
 
   /** Adds the page and its sessions to the listener. Nothing here needs a token. */
@@ -143,7 +143,7 @@ export class Console {
         await this.#wrongTokens.wait(request.ip, left);
         throw error;
       });
-      if (token.role === 'core') throw new ApiProblem('forbidden', 'The role core cannot sign in.');
+      if (!maySignIn(token)) throw new ApiProblem('forbidden', 'The role core cannot sign in.');
       request.token = token;
       this.#dependencies.access.signedIn(token, { origin: request.ip, requestId: request.id });
       const { browser, key, expiresAt } = this.#sessions.begin(token, this.#readHalves(request).browser);
@@ -208,7 +208,7 @@ export class Console {
       role,
       account: account ?? null,
       expires_at: rfc3339(expiresAt),
-      accounts_writable: await isWritable(settings.store),
+      accounts_writable: settings.store.type === 'postgres' || findReadOnly(settings.store.file) === undefined,
     };
   }
 }
@@ -218,18 +218,4 @@ function readFiles(): ReadonlyMap<string, Buffer> {
   const names = existsSync(built) ? readdirSync(built, { recursive: true, encoding: 'utf8' }) : [];
   const files = names.filter((name) => Object.hasOwn(types, extname(name)));
   return new Map(files.map((name) => [name, readFileSync(join(built, name))]));
-}
-
-/**
- * Whether accounts can be changed here. An accounts' file is often on a read-only mount. A change replaces the file, so
- * write access to its folder is checked. The change itself reports other failures.
- */
-async function isWritable(store: StoreSettings): Promise<boolean> {
-  if (store.type === 'postgres') return true;
-  try {
-    await access(dirname(await realpath(store.file)), constants.W_OK);
-    return true;
-  } catch (error) {
-    return !['EROFS', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '');
-  }
 }

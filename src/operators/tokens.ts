@@ -55,6 +55,9 @@ export function checkPermission(
   throw new ApiProblem('forbidden', `This token is for account ${token.account} only.`);
 }
 
+/** Whether a token may begin a session, and keep it: the core works with requests of its own. */
+export const maySignIn = ({ role }: OperatorsToken): boolean => role !== 'core';
+
 /** Whether a role may do what needs another one. */
 function includes(role: OperatorRole, needed: OperatorRole): boolean {
   if (role === 'core' || needed === 'core') return role === needed || role === 'admin';

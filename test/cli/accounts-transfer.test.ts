@@ -116,6 +116,14 @@ account_deactivated  new
     expect(stderr).toMatch(/wanted:2 {2}\. {2}not JSON.*\naccounts apply: nothing was changed: correct the file\n$/);
     expect(transfer.text).toBe('accounts: []\n');
   });
+
+  test('refuses an account that is in the file twice: what it should be is not known', async () => {
+    const transfer = new TransferFolder();
+    const { code, stdout, stderr } = await apply(transfer, [globex, { ...globex, active: false }]);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/wanted:2 {2}the account globex is in the file twice\n/);
+    expect(transfer.text).toBe('accounts: []\n');
+  });
 });
 
 describe('accounts import', () => {

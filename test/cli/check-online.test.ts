@@ -1,7 +1,11 @@
+import { execFile } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
+import { chmodSync, chownSync } from 'node:fs';
 import { createServer as createPlainServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
+import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
+import { migrate } from '../../src/accounts/postgres/migrate.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { runCommand, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile, type Contents } from '../support/folder.ts';
@@ -49,6 +53,34 @@ describe('check --online', () => {
       ],
     });
   });
+
+  test.skipIf(process.getuid?.() !== 0)(
+    "fails with the operators' API if its user may not write the trail",
+    async () => {
+      const folder = new Folder({
+        'sidecar.yaml': sidecarFile(await upstream(), {
+          operators: { port: 0, token: 'operators-token-of-a-test-0123456789' },
+        }),
+        'accounts.yaml': 'accounts: []\n',
+        'accounts.audit.jsonl': '',
+      });
+      const trail = folder.file('accounts.audit.jsonl');
+      for (const path of [folder.path, folder.file('sidecar.yaml'), folder.file('accounts.yaml'), trail]) {
+        chmodSync(path, path === folder.path ? 0o755 : 0o644);
+        chownSync(path, 65_534, 65_534);
+      }
+      const args = ['src/main.ts', 'check', '--online', '--config', folder.file('sidecar.yaml')];
+      const checked = () => promisify(execFile)(process.execPath, args, { uid: 65_534, gid: 65_534 });
+      expect((await checked()).stdout).toMatch(/^ok {6}store /m);
+      // As a command that root has run leaves it.
+      chownSync(trail, 0, 0);
+      await expect(checked()).rejects.toMatchObject({
+        stdout: expect.stringMatching(
+          /^failed {2}store .*accounts\.audit\.jsonl is read-only for this user$/m,
+        ) as string,
+      });
+    },
+  );
 
   test('fails if an upstream does not accept TLS, or its certificate is from an unknown authority', async () => {
     const [authority, stranger] = [createAuthority(), createAuthority()];
@@ -175,6 +207,21 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     const operators = { port: 0, token: 'operators-token-of-a-test-0123456789' };
     const { code, stdout } = await check(await folderFor(url, masterKey, { operators }));
     expect([code, stdout]).toEqual([1, expect.stringMatching(lacks('INSERT on accounts, '))]);
+  });
+
+  test('says that changes would fail, because transactions are read-only or an encoding does not have every name', async () => {
+    const owner = await postgres.createDatabase();
+    const name = new URL(owner).pathname.slice(1);
+    const server = owner.replace(name, 'postgres');
+    const storeLine = async (url: string) => /^.* store .*$/m.exec((await check(await folderFor(url))).stdout)?.[0];
+    await postgres.psql(server, `ALTER DATABASE ${name} SET default_transaction_read_only = on`);
+    expect(await storeLine(owner)).toMatch(/^failed .* reachable, but its transactions are read-only for this user/);
+    await postgres.psql(server, `ALTER DATABASE ${name} RESET default_transaction_read_only`);
+    expect(await storeLine(owner)).toMatch(/^ok /);
+    await postgres.psql(server, `CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0`);
+    const latin = owner.replace(name, 'latin');
+    await migrate(latin, () => {});
+    expect(await storeLine(latin)).toMatch(/^failed .* reachable, but its encoding is LATIN1, and names need UTF8$/);
   });
 
   test('reports whether the master key unwraps the credentials', async () => {

@@ -316,6 +316,17 @@ describe('a session', () => {
     expect(await status('GET /api/v1/accounts')).toBe(401);
   });
 
+  test("ends when its token becomes the core's, which cannot sign in", async () => {
+    const { api, at, signIn } = await start();
+    const headers = { ...ownPage, ...(await signIn()) };
+    const status = async () => (await at('GET /console/session', { headers })).status;
+    expect(await status()).toBe(200);
+    for (const role of ['core', 'admin'] as const) {
+      api.sidecar.app.apply({ ...api.config, operators: operatorsOf([{ ...dashboard, role }]) });
+      expect(await status()).toBe(204);
+    }
+  });
+
   test('makes no key by a request that waits for others when it is signed out', async () => {
     const { api, at, signIn } = await start();
     const halves = { ...ownPage, ...(await signIn()) };

@@ -34,7 +34,7 @@ const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
  * @throws AccountsError `store_locked`, `store_invalid` if the lock's path is not a lock; the file system's error if it cannot be made
  */
 export async function lockFile(path: string, patience: number, urgent = false): Promise<() => void> {
-  const lock = join(dirname(path), `.${basename(path)}.lock`);
+  const lock = lockPath(path);
   makeLock(lock, path);
   // Opening a FIFO would block forever.
   if (!lstatSync(lock).isFile()) throw notALock(lock);
@@ -50,6 +50,11 @@ export async function lockFile(path: string, patience: number, urgent = false): 
     throw unusable.has((error as { errcode?: unknown }).errcode) ? notALock(lock, error) : error;
   }
   return () => database.close();
+}
+
+/** The lock of a file, next to it. */
+export function lockPath(path: string): string {
+  return join(dirname(path), `.${basename(path)}.lock`);
 }
 
 function opened(lock: string): DatabaseSync {

@@ -21,7 +21,7 @@ export class Trail {
   /** @param accounts the path of the accounts' file, not of a symbolic link to it */
   constructor(accounts: string, options: TrailOptions = {}) {
     this.#model = accounts;
-    this.#path = join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
+    this.#path = trailPath(accounts);
     this.#options = options;
   }
 
@@ -113,6 +113,11 @@ export class Trail {
     if (!isThere) copyRights(this.#model, file.fd);
     return work(file.fd);
   }
+}
+
+/** The trail of an accounts' file, next to it. */
+export function trailPath(accounts: string): string {
+  return join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
 }
 
 /** Whether there is a file. @throws AccountsError `store_invalid` if it is something else */

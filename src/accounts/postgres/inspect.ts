@@ -18,6 +18,8 @@ export interface Inspection {
   readonly missingRights: readonly string[];
   /** Whether the user is only for sidecars that serve merchants, and may take all connections of the server. */
   readonly isUnlimited: boolean;
+  /** Why not every change can be made, although the user has the rights. */
+  readonly obstacle: string | undefined;
   readonly isEmpty: boolean;
   /** Accounts that have credentials, chosen at random. */
   readonly sample: readonly StoredAccount[];
@@ -76,10 +78,20 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
     const hasOne = async (): Promise<boolean> =>
       (await query(pool, 'SELECT true FROM envelope_sidecar.accounts LIMIT 1')).length > 0;
     const isEmpty = rows.length === 0 && !(await hasOne());
-    return { missingRights: missing, isUnlimited, isEmpty, sample, unreadable };
+    const obstacle = await findObstacle(pool);
+    return { missingRights: missing, isUnlimited, obstacle, isEmpty, sample, unreadable };
   } finally {
     await pool.end();
   }
+}
+
+async function findObstacle(pool: Pool): Promise<string | undefined> {
+  const [found] = await query<{ encoding: string; read_only: string }>(
+    pool,
+    `SELECT getdatabaseencoding() AS encoding, current_setting('transaction_read_only') AS read_only`,
+  );
+  if (found?.read_only === 'on') return 'its transactions are read-only for this user (default_transaction_read_only)';
+  return found?.encoding === 'UTF8' ? undefined : `its encoding is ${found?.encoding}, and names need UTF8`;
 }
 
 /** The number of accounts. @throws AccountsError also if the database does not tell within seconds */

@@ -23,6 +23,9 @@ const operating: typeof serving = [
   [['SELECT'], ['migrations']],
 ];
 
+/** Functions that every user calls. PostgreSQL lets all call them, unless that is revoked. */
+const called = ['last_change()', 'unannounced_changes()', 'forget_key_hours()', 'trail_state(bigint)'];
+
 /** A message about missing rights. */
 export function describeMissing(missing: readonly string[]): string {
   return `the database's user lacks ${missing.join(', ')}: grant it`;
@@ -72,7 +75,16 @@ export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rig
         ELSE has_table_privilege(found, "right") END`,
     [JSON.stringify(wanted)],
   );
-  const missing = lacking.map(({ table, right }) => `${right} on ${table}`);
+  const uncallable = await query<{ name: string }>(
+    pool,
+    `SELECT name FROM unnest($1::text[]) AS name, to_regprocedure('envelope_sidecar.' || name) AS found
+      WHERE NOT has_function_privilege(found, 'EXECUTE')`,
+    [called],
+  );
+  const missing = [
+    ...lacking.map(({ table, right }) => `${right} on ${table}`),
+    ...uncallable.map(({ name }) => `EXECUTE on function ${name}`),
+  ];
   return { missing, isUnlimited: user?.operates === false && user.unlimited };
 }
 

@@ -93,6 +93,12 @@ describeWithPostgres('the database roles in the documentation', () => {
     expect((await inspect(url, 1)).missingRights).toEqual([`${right.replace(/ \(.*\)/, '')} on ${table}`]);
   });
 
+  test('are what a sidecar needs: without EXECUTE on a function it is told so', async () => {
+    const { url, owner } = await databaseFor('sidecar');
+    await postgres.psql(owner, 'REVOKE EXECUTE ON FUNCTION envelope_sidecar.trail_state FROM PUBLIC');
+    expect((await inspect(url, 1)).missingRights).toEqual(['EXECUTE on function trail_state(bigint)']);
+  });
+
   test("of a sidecar are too few for the operators' API, and it is told so", async () => {
     const { url } = await databaseFor('sidecar');
     expect((await inspect(url, 1, true)).missingRights).toContain('INSERT on accounts');
