@@ -33,10 +33,11 @@ export class Thread<Request, Reply> {
   /** The reply to a request. Rejects if the thread ends: with its uncaught error, or with `ThreadEnded`. */
   async ask(request: Request): Promise<Reply> {
     if (this.hasEnded) throw this.#failure;
-    this.#asked = Promise.withResolvers();
     this.#worker.ref();
     try {
+      // Fails if the request cannot be sent.
       this.#worker.postMessage(withOwnBuffers(request));
+      this.#asked = Promise.withResolvers();
       return await this.#asked.promise;
     } finally {
       this.#worker.unref();

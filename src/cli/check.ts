@@ -46,7 +46,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
 
 /** As `loadConfig`, with master keys unwrapped by the KMS, which is asked once. */
 async function loadOnline({ env, keyring }: CheckIo, file: string): Promise<LoadResult> {
-  return combine(await loadInThread({ file, env }, [], ({ kms, keys }) => unwrapKeys(keyring(kms), keys)));
+  return combine(await loadInThread({ file, env }, [], { unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys) }));
 }
 
 function checkLines(checks: readonly Check[]): string[] {

@@ -30,8 +30,10 @@ export async function serve(
   const registry = new Registry();
   const counted = callCounter(registry);
   const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms)) };
-  let reloader: Reloader | undefined;
-  io.onSignal('SIGHUP', () => void reloader?.reload());
+  const created = Promise.withResolvers<Reloader>();
+  // Listeners open before there is a reloader: a reload that is asked for meanwhile follows.
+  const reload = async (): Promise<void> => (await created.promise).reload();
+  io.onSignal('SIGHUP', () => void reload());
   const read = await Promise.race([loadPatiently(io, configFile, reading), signals.first]);
   // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
@@ -41,7 +43,6 @@ export async function serve(
   await logStart(log, io, { configuration: configFile, configuration_hash: digests.sidecar }, config);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
-  const reload = async (): Promise<void> => reloader?.reload();
   const app = await startApp(io, loaded, log, { drainToken, reload, registry });
   const kms = watchKms(registry, log, () => app.settings.kms && io.keyring(app.settings.kms));
   masterKeysMetric(
@@ -53,11 +54,12 @@ export async function serve(
   const tokenFile = drainTokenFile(configFile, io.env);
   await storeDrainToken(tokenFile, drainToken, log);
 
-  reloader = createReloader(io, configFile, app, log);
+  const reloader = createReloader(io, configFile, app, log);
   reloader.watch(files, reading.since);
+  created.resolve(reloader);
   return untilStopped(signals, log, async () => {
     kms.stop();
-    await app.stop(() => reloader?.stop());
+    await app.stop(() => reloader.stop());
     // What cannot be removed was not written, or is in the way of nobody.
     await removeDrainToken(tokenFile, drainToken).catch(() => {});
   });
@@ -70,7 +72,7 @@ async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Pr
       createLogger('info', io.log).warn({ problem }, `waiting up to ${formatDuration(kms.wait)} for the KMS`);
     return unwrapKeys(io.keyring(kms), keys, { wait: kms.wait, warn });
   };
-  return loadInThread({ file, env: io.env }, [], unwrap, reading);
+  return loadInThread({ file, env: io.env }, [], { unwrap, first: reading });
 }
 
 /** The first line of the log: what runs, on what. Its hash is that of `configuration_changed` in the trail. */

@@ -5,7 +5,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import { unpackCodec } from '../envelope/formats.ts';
 import { Thread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
-import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
+import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } from './load-messages.ts';
 import { lockedKeys, type LoadedFiles, type LockedKeys } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
 
@@ -15,25 +15,32 @@ export type UnwrapKeys = (locked: LockedKeys) => Promise<readonly MasterKey[]>;
 /** A timeout for reading that is never reached under supported load. Milliseconds. */
 const deadline = 300_000;
 
+/** How `loadInThread` loads. */
+interface LoadOptions {
+  /** Asked, on this thread, for the master keys that are not in force; then the files are read again. Without it they stay locked. */
+  readonly unwrap?: UnwrapKeys;
+  /** A reading of the same task that has begun. */
+  readonly first?: FirstReading;
+  /** By default one that ends at once. */
+  readonly thread?: LoadThread;
+}
+
 /**
  * `loadFiles` on another thread, so that requests are served meanwhile and the memory for libraries and text is freed
  * with the thread. If the thread dies, both files have a problem.
  *
  * @param watched the files to name if the thread dies
- * @param unwrap asked, on this thread, for the master keys that are not in force; then the files are read again. Without it they stay locked
- * @param first a reading of the same task that has begun
  * @throws AccountsError of `unwrap`
  */
 export async function loadInThread(
   task: WorkerTask,
   watched: readonly string[],
-  unwrap?: UnwrapKeys,
-  first?: FirstReading,
+  { unwrap, first, thread = new LoadThread() }: LoadOptions = {},
 ): Promise<LoadedFiles> {
   try {
     for (let { unwrapped = [] } = task; ;) {
       const reading = unwrapped.length === 0 ? first?.files : undefined;
-      const loaded = await (reading ?? load({ ...task, env: { ...task.env }, unwrapped }));
+      const loaded = await (reading ?? thread.load({ ...task, unwrapped }));
       const locked = lockedKeys(loaded);
       if (unwrap === undefined || locked === undefined) return loaded;
       unwrapped = [...unwrapped, ...(await unwrap(locked))];
@@ -54,30 +61,55 @@ export interface FirstReading {
 
 /** Begins to read, for `loadInThread` to go on with. */
 export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
-  const files = load({ ...task, env: { ...task.env } });
+  const files = new LoadThread().load(task);
   // It may fail before anybody waits for it.
   files.catch(() => {});
   return { since, files };
 }
 
-async function load(task: WorkerTask): Promise<LoadedFiles> {
-  const thread = new Thread<'next', WorkerMessage>('load-worker', import.meta.url, task);
-  const overdue = setTimeout(() => void thread.end(`after ${deadline / 60_000} minutes`), deadline).unref();
-  const accounts: Account[] = [];
-  try {
-    for (;;) {
-      const message = await thread.ask('next');
-      if ('sidecar' in message) {
-        const { accounts: read } = message;
-        return { ...message, accounts: read?.ok === true ? { ...read, value: accounts } : read };
+/** Loads one task at a time on another thread, which is started when it is needed. */
+export class LoadThread {
+  readonly #idleTime: number;
+  #thread: Thread<WorkerRequest, WorkerMessage> | undefined;
+  #idle: NodeJS.Timeout | undefined;
+
+  /**
+   * @param idleTime how long the thread waits for another task, which then needs a third of the time: if operators may change the file of
+   *   the accounts, the token of one account can make change after change. Milliseconds
+   */
+  constructor(idleTime = 0) {
+    this.#idleTime = idleTime;
+  }
+
+  async load(task: WorkerTask): Promise<LoadedFiles> {
+    clearTimeout(this.#idle);
+    if (this.#thread?.hasEnded !== false) this.#thread = new Thread('load-worker', import.meta.url, undefined);
+    const thread = this.#thread;
+    const overdue = setTimeout(() => void thread.end(`after ${deadline / 60_000} minutes`), deadline).unref();
+    const accounts: Account[] = [];
+    let idleTime = 0;
+    try {
+      let message = await thread.ask({ ...task, env: { ...task.env } });
+      while (!('sidecar' in message)) {
+        accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
+        // Lets other events run, because Node delivers messages that have arrived without a pause.
+        await nextTurn();
+        message = await thread.ask('next');
       }
-      accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
-      // Lets other events run, because Node delivers messages that have arrived without a pause.
-      await nextTurn();
+      const { accounts: read, sidecar } = message;
+      if (read !== undefined && sidecar.ok && sidecar.value.operators !== undefined) idleTime = this.#idleTime;
+      return { ...message, accounts: read?.ok === true ? { ...read, value: accounts } : read };
+    } finally {
+      clearTimeout(overdue);
+      if (idleTime === 0) void thread.end();
+      else this.#idle = setTimeout(() => this.end(), idleTime).unref();
     }
-  } finally {
-    clearTimeout(overdue);
-    void thread.end();
+  }
+
+  /** Ends the thread; a task in progress fails. */
+  end(): void {
+    clearTimeout(this.#idle);
+    void this.#thread?.end();
   }
 }
 

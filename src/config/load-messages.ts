@@ -10,7 +10,10 @@ import type { RefusedStore } from './try-store.ts';
 /** The messages of the loading thread, in this order: batches of accounts; the rest without accounts. */
 export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;
 
-/** The input of the loading thread. */
+/** A request to the loading thread: to load, or for the next message of that. */
+export type WorkerRequest = WorkerTask | 'next';
+
+/** What the thread loads. */
 export interface WorkerTask {
   readonly file: string;
   readonly env: Env;

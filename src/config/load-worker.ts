@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { workerData } from 'node:worker_threads';
 import { replyWith } from '../thread.ts';
 import { loadFiles } from './load.ts';
 import type { StoreSettings } from './config.ts';
 import { lockedKeys, type FileContent, type LoadedFiles } from './loaded.ts';
-import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
+import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } from './load-messages.ts';
 import { isRefusalOf, tryStore } from './try-store.ts';
 
 /** Maximum number of problems of a file sent at a reload: the receiving thread serves requests and logs each of them. */
@@ -13,8 +12,11 @@ const maxProblems = 100;
 /** Accounts in one message: few enough that receiving them never blocks the request thread. */
 const batch = 100;
 
-const messages = createMessages(workerData as WorkerTask);
-replyWith(async () => (await messages.next()).value);
+let messages: AsyncGenerator<WorkerMessage> | undefined;
+replyWith(async (request: WorkerRequest) => {
+  if (request !== 'next') messages = createMessages(request);
+  return (await messages?.next())?.value;
+});
 
 async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> {
   const { running } = task;

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Env } from '../yaml/values.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
-import { loadInThread, type UnwrapKeys } from './load-in-thread.ts';
+import { loadInThread, LoadThread, type UnwrapKeys } from './load-in-thread.ts';
 import type { WorkerTask } from './load-messages.ts';
 import type { StoreSettings } from './config.ts';
 import { lockedKeys, type LoadedFiles, type LockedKeys, type ReloadedFiles } from './loaded.ts';
@@ -21,6 +21,9 @@ export const maxSettleTime = 500;
  * link above it swapped.
  */
 export const pollInterval = 10_000;
+
+/** How long the thread that loads waits for the next change: one account's token may make one after the other. Milliseconds. */
+const idleTime = 5_000;
 
 /** A watched folder. It may be replaced by another one of the same name. */
 interface WatchedPath {
@@ -52,6 +55,7 @@ export class Reloader {
   #polling: NodeJS.Timeout | undefined;
   #settling: NodeJS.Timeout | undefined;
   #settlingAtMost: NodeJS.Timeout | undefined;
+  readonly #thread = new LoadThread(idleTime);
   #loading = false;
   /** Settles after the load in progress, and the one that follows it. */
   #load: Promise<void> = Promise.resolve();
@@ -148,6 +152,7 @@ export class Reloader {
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
     clearInterval(this.#polling);
+    this.#thread.end();
     for (const { watcher } of this.#watched.values()) watcher.close();
     this.#watched.clear();
   }
@@ -162,7 +167,8 @@ export class Reloader {
     this.#isAsked = false;
     // Before the files are read, so that a change in between is noticed.
     this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
-    const loaded = await loadInThread(this.#task(isAsked ? undefined : this.#refused), [...this.#files.keys()]);
+    const task = this.#task(isAsked ? undefined : this.#refused);
+    const loaded = await loadInThread(task, [...this.#files.keys()], { thread: this.#thread });
     this.#loading = false;
     const locked = lockedKeys(loaded);
     const tellsOfStore = isDecided(loaded);

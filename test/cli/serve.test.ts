@@ -279,6 +279,21 @@ describe('a reload', () => {
     expect(values.get(at)).toBeGreaterThan(before.values.get(at) ?? NaN);
   });
 
+  test('that is asked for while listeners are opened follows when the sidecar runs', async () => {
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
+      'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+    });
+    const source = `import { Server } from 'node:net';
+      const { listen } = Server.prototype;
+      Server.prototype.listen = function (...given) {
+        this.once('listening', () => process.emit('SIGHUP'));
+        return listen.apply(this, given);
+      };`;
+    const sidecar = await startServe(folder.file('sidecar.yaml'), { nodeOptions: preloaded(source) });
+    await sidecar.untilEntries('configuration reloaded');
+  });
+
   test('after a swap of `..data` uses the new credentials at once and no others', async () => {
     const { origin } = await startUpstream();
     const version = (credentials: object): Contents => ({

@@ -3,12 +3,13 @@ import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig, loadFiles } from '../../src/config/load.ts';
 import { combine, type LoadedFiles } from '../../src/config/loaded.ts';
-import { beginReading, loadInThread } from '../../src/config/load-in-thread.ts';
+import { beginReading, loadInThread, LoadThread } from '../../src/config/load-in-thread.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { Thread } from '../../src/thread.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { startCommand } from '../support/command.ts';
-import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { eventually } from '../support/eventually.ts';
+import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile, type Contents } from '../support/folder.ts';
 import { listen } from '../support/listen.ts';
 import { acmeLive, acmeTest, enabledOf, keys, noMemory } from '../support/sidecar.ts';
 
@@ -52,7 +53,7 @@ describe('loading in another thread', () => {
     const first = beginReading(task, 1_700_000_000_000);
     const read = await first.files;
     folder.write({ 'sidecar.yaml': { surplus: 1 } });
-    expect(await loadInThread(task, [], undefined, first)).toBe(read);
+    expect(await loadInThread(task, [], { first })).toBe(read);
     expect(first.since).toBe(1_700_000_000_000);
   });
 
@@ -60,7 +61,7 @@ describe('loading in another thread', () => {
     const task = { file: new Folder(files).file('sidecar.yaml'), env: { HERE: (() => '') as unknown as string } };
     const first = beginReading(task, 0);
     await new Promise((resolve) => void setImmediate(resolve));
-    const { sidecar } = await loadInThread(task, [], undefined, first);
+    const { sidecar } = await loadInThread(task, [], { first });
     expect(sidecar).toMatchObject({ ok: false, problems: [{ message: expect.stringContaining('DataCloneError') }] });
   });
 
@@ -93,9 +94,43 @@ describe('loading in another thread', () => {
     expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'], digests: {} });
   });
 
+  test('uses one thread for changes one after another of a file that operators change, and of no other file', async () => {
+    const started = vi.spyOn(Worker.prototype, 'ref');
+    onTestFinished(() => started.mockRestore());
+    const threadsFor = async (more: Contents): Promise<number> => {
+      const folder = new Folder({ ...files, 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', more) });
+      const task = { file: folder.file('sidecar.yaml'), env: {} };
+      const thread = new LoadThread(60_000);
+      onTestFinished(() => thread.end());
+      started.mockClear();
+      for (const id of ['one', 'two']) {
+        folder.write({ 'accounts.yaml': accountsFile({ ...globexEntry(), id }) });
+        const { accounts } = await loadInThread(task, [], { thread });
+        expect(accounts).toMatchObject({ ok: true, value: [{ id }] });
+      }
+      return new Set(started.mock.contexts).size;
+    };
+    expect(await threadsFor({ operators: { port: 0, token: 'operators-token-of-a-test-0123456789' } })).toBe(1);
+    expect(await threadsFor({})).toBe(2);
+  });
+
+  test('starts another thread if the one before has waited long enough for a change', async () => {
+    const operators = { port: 0, token: 'operators-token-of-a-test-0123456789' };
+    const folder = new Folder({ ...files, 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { operators }) });
+    const ended = vi.spyOn(Worker.prototype, 'terminate');
+    onTestFinished(() => ended.mockRestore());
+    const thread = new LoadThread(1);
+    for (const times of [1, 2]) {
+      expect((await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, [], { thread })).sidecar.ok).toBe(
+        true,
+      );
+      await eventually('the thread ends', () => ended.mock.calls.length === times);
+    }
+  });
+
   test('is refused after the thread was ended', async () => {
     const caller = new URL('../../src/config/load-in-thread.ts', import.meta.url).href;
-    const thread = new Thread('load-worker', caller, { file: new Folder(files).file('sidecar.yaml'), env: {} });
+    const thread = new Thread('load-worker', caller, undefined);
     await thread.end('over');
     await expect(thread.ask('next')).rejects.toThrow(/^over$/);
   });

@@ -14,6 +14,9 @@ import { Folder } from '../support/folder.ts';
 const loads = vi.hoisted((): { task: WorkerTask; end: (loaded: Partial<LoadedFiles>) => void }[] => []);
 
 vi.mock('../../src/config/load-in-thread.ts', () => ({
+  LoadThread: class {
+    end(): void {}
+  },
   loadInThread: (task: WorkerTask) => {
     const { promise, resolve } = Promise.withResolvers<Partial<LoadedFiles>>();
     loads.push({ task, end: (loaded) => resolve({ files: [task.file], digests: {}, ...loaded }) });

@@ -66,7 +66,7 @@ test('the page has the sum of deploy/ with the threads that an accounts file and
   const [, , example] = examples;
   if (example === undefined) throw new Error('no third example');
   const sum = Math.ceil(memoryBound({ ...example, operators: true }) / 1_048_576);
-  expect(`${sum} MiB`).toBe('668 MiB');
+  expect(`${sum} MiB`).toBe('805 MiB');
   expect(guide).toContain(`\`operators\`, the limits of \`deploy/\` need ${sum} MiB`);
 });
 

@@ -55,7 +55,7 @@ export function fileThreadsBound({
   accounts,
   ...flags
 }: Pick<MemoryTerms, 'semiSpace' | 'initialHeap' | 'accounts'>): number {
-  return 3 * (40 * mib + accounts * 60 * kib + heapTerms(flags));
+  return 4 * (40 * mib + accounts * 60 * kib + heapTerms(flags));
 }
 
 /** What Node's flags add to the memory of a thread. */
