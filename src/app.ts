@@ -83,6 +83,7 @@ export class App {
   readonly #started: Settings;
   readonly #fileStates: FileStates;
   #config: Config;
+  #served: { readonly settings: Settings; readonly snapshot: GatewaySnapshot } | undefined;
   #accounts: Accounts;
   readonly #readiness: Readiness;
   readonly #drain: Drain;
@@ -225,10 +226,7 @@ export class App {
 
   async #openAccounts(): Promise<void> {
     const { database } = this.#accounts;
-    if (database === undefined) {
-      this.#readiness.report(takeSample(this.#config.accounts));
-      return;
-    }
+    if (database === undefined) return this.#readiness.report(takeSample(this.#config.accounts));
     await database.open();
     const tried = this.#readiness.tryStore(() => database.sampleCredentials());
     // If the database is unreachable, the start does not wait for it.
@@ -268,9 +266,14 @@ export class App {
     });
   }
 
-  /** What requests are served by. An upstream with unchanged settings keeps its connections. */
+  /** What requests are served by: the same if only accounts have changed, because each stream keeps its own to its end. */
   #snapshot(): GatewaySnapshot {
-    return new GatewaySnapshot(this.#config, this.#upstreams.configure(this.#config));
+    const { accounts: _accounts, ...settings } = this.#config;
+    if (this.#served !== undefined && isDeepStrictEqual(settings, this.#served.settings)) return this.#served.snapshot;
+    // An upstream with unchanged settings keeps its connections.
+    const snapshot = new GatewaySnapshot(this.#config, this.#upstreams.configure(this.#config));
+    this.#served = { settings, snapshot };
+    return snapshot;
   }
 
   #openStores(): Accounts {

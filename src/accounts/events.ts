@@ -79,13 +79,20 @@ export async function* selectEvents(
   filter: EventFilter,
   unreadable = endList,
 ): AsyncIterable<RecordedEvent> {
+  const texts = wantedTexts(filter);
   for await (const { bytes, position, isTorn } of lines) {
-    if (isTorn) continue;
+    if (isTorn || !texts.every((text) => bytes.includes(text))) continue;
     const event = parseEvent(bytes, Number(position));
     if (event === undefined)
       unreadable(new AccountsError('store_invalid', `line ${position} of the audit trail is not an event`));
     else if (isWanted(event, filter)) yield event;
   }
+}
+
+/** Texts that the line of a wanted event contains, as JSON has them: lines without them need not be parsed. */
+export function wantedTexts({ account, actor, action, environment }: EventFilter): readonly string[] {
+  const texts = [account, actor, action, environment].filter((text) => text !== undefined);
+  return texts.map((text) => JSON.stringify(text).slice(1, -1));
 }
 
 function isWanted(event: RecordedEvent, filter: EventFilter): boolean {

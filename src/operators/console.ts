@@ -170,7 +170,7 @@ export class Console {
   #findSession(request: Head): OpenSession | undefined {
     const { console, tokens } = this.#dependencies.state();
     if (!console || !isFromOwnPage(request.method ?? '', request.headers, this.#dependencies.secure)) return undefined;
-    return this.#sessions.find(this.#readHalves(request), tokens);
+    return this.#sessions.find(request, this.#readHalves(request), tokens);
   }
 
   #expectOwnPage({ method = '', headers }: Head): void {

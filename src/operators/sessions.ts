@@ -45,6 +45,8 @@ export class Sessions {
   readonly #clock: () => EpochMs;
   /** By the hash of the key, so that a memory dump does not reveal valid keys. In order of creation. */
   readonly #sessions = new Map<string, Session>();
+  /** The sessions of requests that were accepted: a sign-in in another window gives the browser another half while they wait. */
+  readonly #accepted = new WeakMap<object, Session>();
 
   constructor(clock: () => EpochMs) {
     this.#clock = clock;
@@ -78,15 +80,16 @@ export class Sessions {
   }
 
   /**
-   * The session of a request; undefined if there is none.
+   * The session of a request; undefined if there is none. Asked again for the same request, whether it goes on.
    *
    * @param tokens the tokens of the running configuration
    */
-  find({ browser, key }: SessionHalves, tokens: readonly OperatorsToken[]): OpenSession | undefined {
+  find(request: object, { browser, key }: SessionHalves, tokens: readonly OperatorsToken[]): OpenSession | undefined {
     const session = this.#sessions.get(sha256Hex(key));
     const now = performance.now();
     if (session === undefined || isOver(session, now)) return undefined;
-    if (session.browserHash !== sha256Hex(browser)) return undefined;
+    if (session.browserHash !== sha256Hex(browser) && this.#accepted.get(request) !== session) return undefined;
+    this.#accepted.set(request, session);
     const token = tokens.find(({ hash }) => hash === session.tokenHash);
     if (token !== undefined) session.usedAt = now;
     return token && { token, expiresAt: session.expiresAt };

@@ -1,21 +1,21 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
 import type { ServerTls } from '../config/config.ts';
 import { formatEndpoints } from '../connection-limit.ts';
-import { waitUntil } from '../promises.ts';
 import { secureContext, tls as nodeTls } from '../tls.ts';
 
 /** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
 export class TlsRenewal {
   readonly #server: TlsServer;
+  #tls: ServerTls;
   /** The CA of clients' certificates; undefined if none are demanded. */
   #clientCa: string | undefined;
-  /**
-   * The connections of clients with certificates, each with its requests in progress. A WebSocket does not count: it may last for
-   * hours, and is closed at once.
-   */
-  readonly #connections = new Map<Socket, { requests: number }>();
+  /** The connections of clients with certificates, each with its responses in progress. */
+  readonly #connections = new Map<Socket, Set<ServerResponse>>();
+  /** Those that a CA before has admitted: each ends with its last response. */
+  readonly #retired = new WeakSet<Socket>();
   /** TCP connections whose handshake is not complete, by the addresses of both ends. */
   readonly #handshaking = new Map<string, { readonly socket: Socket; readonly late: NodeJS.Timeout | undefined }>();
   #handshakeTimeout: number | undefined;
@@ -29,22 +29,26 @@ export class TlsRenewal {
     return new TlsRenewal(server, tls, handshakeTimeout);
   }
 
-  private constructor(server: TlsServer, { clientCa }: ServerTls, handshakeTimeout: number | undefined) {
+  private constructor(server: TlsServer, tls: ServerTls, handshakeTimeout: number | undefined) {
+    const { clientCa } = tls;
     this.#server = server;
+    this.#tls = tls;
     this.#clientCa = clientCa;
     this.#handshakeTimeout = handshakeTimeout;
     server.on('connection', (socket: Socket) => this.#watchHandshake(socket));
     server.prependListener('secureConnection', (socket) => this.#completed(formatEndpoints(socket)));
     if (clientCa === undefined) return;
     server.on('secureConnection', (socket) => {
-      this.#connections.set(socket, { requests: 0 });
+      this.#connections.set(socket, new Set());
       socket.once('close', () => this.#connections.delete(socket));
     });
     const begun = (req: IncomingMessage, res: ServerResponse): void => {
-      const use = this.#connections.get(req.socket);
-      if (use === undefined) return;
-      use.requests += 1;
-      res.once('close', () => (use.requests -= 1));
+      const { socket } = req;
+      const responses = this.#connections.get(socket)?.add(res);
+      res.once('close', () => {
+        responses?.delete(res);
+        if (responses?.size === 0 && this.#retired.has(socket)) socket.destroySoon();
+      });
     };
     for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, begun);
   }
@@ -57,6 +61,9 @@ export class TlsRenewal {
    */
   renew(tls: ServerTls, handshakeTimeout?: number): void {
     this.#handshakeTimeout = handshakeTimeout;
+    // Another context would end the resumption of all TLS sessions.
+    if (isDeepStrictEqual(tls, this.#tls)) return;
+    this.#tls = tls;
     // Without `ca` Node uses its own list of public CAs, so that any of their clients would be accepted: a CA that was removed
     // stays until the restart that the log asks for.
     const clientCa = this.#clientCa === undefined ? undefined : (tls.clientCa ?? this.#clientCa);
@@ -65,10 +72,12 @@ export class TlsRenewal {
     this.#clientCa = clientCa;
     // A connection keeps the CA of the moment at which it was opened.
     for (const { socket } of this.#handshaking.values()) socket.destroy();
-    for (const [socket, use] of this.#connections) {
-      this.#connections.delete(socket);
-      if (use.requests === 0) socket.destroy();
-      else void waitUntil(() => socket.destroyed || use.requests === 0, Infinity).then(() => socket.destroy());
+    for (const [socket, responses] of this.#connections) {
+      this.#retired.add(socket);
+      const last = [...responses].at(-1);
+      if (last === undefined) socket.destroy();
+      // Otherwise the client would send another request.
+      else last.shouldKeepAlive = false;
     }
   }
 

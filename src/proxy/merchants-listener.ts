@@ -1,4 +1,5 @@
-import type { ClientDetail, Config } from '../config/config.ts';
+import { isDeepStrictEqual } from 'node:util';
+import type { ClientDetail, Config, ServerTls } from '../config/config.ts';
 import { lingerTime } from '../http.ts';
 import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
@@ -17,6 +18,7 @@ const hellosInTurn = 64;
 export class MerchantsListener extends Listener {
   /** The CA of merchants' certificates; undefined if none are demanded. */
   #clientCa: string | undefined;
+  #tls: ServerTls | undefined;
   #detail: ClientDetail;
 
   /** @param failed called for each TLS handshake that fails, with what the log may have of the client's address */
@@ -27,6 +29,7 @@ export class MerchantsListener extends Listener {
     const queues = { handshakes: new TickQueue(handshakesInTurn), hellos: new TickQueue(hellosInTurn) };
     super({ limits, tls: tls && listenerOptions(tls), clock, ...queues, onHandshakeFailure }, accept);
     this.#clientCa = tls?.clientCa;
+    this.#tls = tls;
     this.#detail = config.log.client;
   }
 
@@ -36,7 +39,9 @@ export class MerchantsListener extends Listener {
     this.configure({ ...limitsFrom(config), maxHeadSize: this.limits.maxHeadSize });
     this.#detail = config.log.client;
     const { tls } = config.listen;
-    if (tls === undefined) return;
+    // Another context would end the resumption of all TLS sessions.
+    if (tls === undefined || isDeepStrictEqual(tls, this.#tls)) return;
+    this.#tls = tls;
     const before = this.#clientCa;
     // Whether certificates are demanded does not change. Without `ca` Node would accept clients of any public CA: one that was
     // removed stays until the restart that the log asks for.

@@ -50,8 +50,10 @@ function noteUse(
   const { account, key } = principal;
   uses?.key(key.id, now);
   if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
-  metrics.graceRequest(environment.name, sealing.credentials);
-  if (sealing.sealer === encryption.current) return;
+  // After encryption was disabled, plaintext is what works when the grace is over.
+  const isCurrent = sealing.sealer === encryption.current;
+  metrics.graceRequest(environment.name, isCurrent ? 'current' : sealing.credentials);
+  if (isCurrent) return;
   uses?.previous(account.id, environment.name, encryption.grace.until, now);
   recent.graceUses.add(account.id, environment.name, key.id, now);
 }

@@ -126,7 +126,7 @@ export class Metrics {
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
-      help: 'Requests of accounts during a grace, by the credentials that sealed the response: current, previous or none.',
+      help: 'Requests of accounts during a grace: current for what works after it too, previous credentials, or none for plaintext that will not.',
       labelNames: ['environment', 'credentials'],
     });
     this.#envelopes = envelopeCounts(registry);

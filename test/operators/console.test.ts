@@ -342,6 +342,26 @@ describe('a session', () => {
     expect((await api.ask('GET /accounts/a/keys')).body['keys']).toEqual([]);
   });
 
+  test.each([
+    ['POST /api/v1/accounts/a/keys', { environment: 'live', kind: 'secret' }, 201],
+    ['POST /api/v1/accounts/a/deactivate', undefined, 200],
+  ])('makes a change that waits for others while another window signs in: %s', async (line, body, status) => {
+    const { api, at, signIn } = await start();
+    const halves = await signIn();
+    const headers = { ...ownPage, ...halves };
+    expect((await at('POST /api/v1/accounts', { headers, body: { id: 'a', name: 'A' } })).status).toBe(201);
+    const release = await lockFile(api.folder.file('accounts.yaml'), 0);
+    const changed = at(line, { headers, ...(body && { body }) });
+    await delay(500);
+    const second = await signIn({ ...ownPage, cookie: halves.cookie });
+    expect(second.cookie).not.toBe(halves.cookie);
+    await delay(300);
+    release();
+    expect((await changed).status).toBe(status);
+    // The cookie from before opens nothing else.
+    expect((await at('GET /api/v1/accounts', { headers })).status).toBe(401);
+  });
+
   test('does not begin again if its token was removed and returns', async () => {
     const { api, at, signIn } = await start();
     const halves = await signIn();
@@ -372,9 +392,9 @@ describe('a session', () => {
     const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
     const session = sessions.begin(other, '');
     const ids = Array.from({ length: 101 }, () => sessions.begin(dashboard, ''));
-    const found = ids.map((id) => sessions.find(id, [dashboard])?.token);
+    const found = ids.map((id) => sessions.find({}, id, [dashboard])?.token);
     expect(found).toEqual([undefined, ...Array.from({ length: 100 }, () => dashboard)]);
-    expect(sessions.find(session, [dashboard, other])?.token).toBe(other);
+    expect(sessions.find({}, session, [dashboard, other])?.token).toBe(other);
   });
 });
 

@@ -1,5 +1,6 @@
-import { request as httpsRequest } from 'node:https';
-import { describe, expect, test } from 'vitest';
+import { Agent, request as httpsRequest } from 'node:https';
+import { setTimeout as delay } from 'node:timers/promises';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -394,6 +395,35 @@ test('with TLS the listener refuses plain HTTP, and may require client certifica
   expect(await status({ cert, key })).toBe(200);
   expect(await status({})).toMatch(/^(?:ERR_SSL|ECONNRESET)/);
   await expect(fetch(`http://127.0.0.1:${port}/api/v1/accounts`)).rejects.toThrow('fetch failed');
+});
+
+test('a response in progress says that the connection ends if the CA of clients is changed meanwhile', async () => {
+  const [authority, another] = [createAuthority(), createAuthority()];
+  const own = authority.issue('DNS:localhost');
+  const withCa = (clientCa: string) => operatorsOf([dashboard], { tls: { ...own, clientCa } });
+  const { sidecar, folder, config } = await startApi({ operators: withCa(authority.cert) }, undefined, 'is deaf');
+  const port = sidecar.app.addresses.operators?.port ?? 0;
+  const agent = new Agent({ keepAlive: true, maxSockets: 1, ca: authority.cert, servername: 'localhost', ...own });
+  onTestFinished(() => agent.destroy());
+  const add = (id: string): Promise<readonly [status: unknown, connection: unknown]> =>
+    new Promise((resolve, reject) => {
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+      httpsRequest({ port, path: '/api/v1/accounts', method: 'POST', headers, agent }, (res) => {
+        res.resume().once('end', () => resolve([res.statusCode, res.headers.connection]));
+      })
+        .on('error', reject)
+        .end(JSON.stringify({ id, name: id }));
+    });
+  expect(await add('first')).toEqual([201, 'keep-alive']);
+  const release = await lockFile(folder.file('accounts.yaml'), 0);
+  const added = add('second');
+  await delay(500);
+  for (const clientCa of [`${authority.cert}${another.cert}`, `${another.cert}${authority.cert}`])
+    sidecar.app.apply({ ...config, operators: withCa(clientCa) });
+  release();
+  expect(await added).toEqual([201, 'close']);
+  // On another connection.
+  expect(await add('third')).toEqual([201, 'keep-alive']);
 });
 
 test('every request is logged and counted, and nothing in the series grows with what clients send', async () => {

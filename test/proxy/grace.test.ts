@@ -438,4 +438,18 @@ describe('the use of a grace', () => {
     );
     expect(await graceUses(sidecar)).toMatchObject([{ account: 'acme' }]);
   });
+
+  test('is not plaintext after encryption was disabled: the merchant has changed over', async () => {
+    const accounts = [acmeWith({ type: 'ending', previous: codecOf(previous), until })];
+    const { sidecar } = await startGateway({ routes, accounts, clock: during, operators });
+    await send(sidecar, charge, { key: keys.acme, body: plaintext });
+    await vi.waitFor(async () =>
+      expect(await samples(sidecar)).toEqual([
+        'envelope_sidecar_grace_requests_total{environment="test",credentials="current"} 1',
+      ]),
+    );
+    expect(await graceUses(sidecar)).toEqual([]);
+    await send(sidecar, charge, { key: keys.acme, body: envelopeOf(previous, plaintext) });
+    await vi.waitFor(async () => expect(await graceUses(sidecar)).toMatchObject([{ account: 'acme' }]));
+  });
 });

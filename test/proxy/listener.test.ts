@@ -4,13 +4,13 @@ import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { ConnectionOptions } from 'node:tls';
+import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 import { WebSocket } from 'ws';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
-import { configOf, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
@@ -60,6 +60,25 @@ describe('a listener with TLS', () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin);
     expect(await get(sidecar, { minVersion: version, maxVersion: version })).toBe(200);
+  });
+
+  test('resumes a session from before a change of accounts, which leaves the certificate as it is, and none from before another one', async () => {
+    const upstream = await startUpstream();
+    const listenOn = (tls: typeof own) => ({ host: '127.0.0.1', port: 0, tls: { ...tls, clientCa: undefined } });
+    const config = configOf(upstream.origin, { listen: listenOn(own) });
+    const sidecar = await startSidecar(config);
+    const connect = async (session?: Buffer) => {
+      const options = { host: '127.0.0.1', port: sidecar.port, ca: authority.cert, maxVersion: 'TLSv1.2' } as const;
+      const socket = connectTls({ ...options, ...(session && { session }) });
+      await once(socket, 'secureConnect');
+      socket.end();
+      return socket;
+    };
+    const session = (await connect()).getSession();
+    sidecar.app.apply({ ...config, accounts: [{ ...globex, name: 'Another' }] });
+    expect((await connect(session)).isSessionReused()).toBe(true);
+    sidecar.app.apply({ ...config, listen: listenOn(authority.issue('DNS:localhost', 'IP:127.0.0.1')) });
+    expect((await connect(session)).isSessionReused()).toBe(false);
   });
 
   test.each(['TLSv1', 'TLSv1.1'] as const)('does not speak %s', async (version) => {

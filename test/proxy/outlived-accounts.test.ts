@@ -1,8 +1,12 @@
 import { once } from 'node:events';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Account } from '../../src/accounts/account.ts';
+import type { ApiKey } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/cryptography.ts';
+import { Router } from '../../src/proxy/admit/router.ts';
 import { keyNamed, openStore, put, settings, storedAccount } from '../accounts/postgres/fixtures.ts';
+import { send } from '../support/client.ts';
 import { eventually } from '../support/eventually.ts';
 import { untilCollected } from '../support/memory.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -17,6 +21,42 @@ async function openWebSocket({ port }: TestSidecar, key: string): Promise<WebSoc
   await once(socket, 'open');
   return socket;
 }
+
+test('routes are read again only if the settings change, because a stream keeps its own to its end', async () => {
+  const upstream = await startWebSocketUpstream();
+  const config = configOf(upstream.origin, { routes });
+  const made = vi.spyOn(Router.prototype, 'match');
+  onTestFinished(() => made.mockRestore());
+  const sidecar = await startSidecar(config);
+  const routers = async (): Promise<number> => {
+    made.mockClear();
+    await send(sidecar, 'GET /ws/feed', { key: keys.globex });
+    sidecar.app.apply({ ...config, accounts: [{ ...globex }, { ...acme, name: 'Another' }] });
+    await send(sidecar, 'GET /ws/feed', { key: keys.globex });
+    return new Set(made.mock.contexts).size;
+  };
+  expect(await routers()).toBe(1);
+  expect(await routers()).toBe(1);
+  sidecar.app.apply({ ...config, routes: [route('/ws/feed', { upgrade: true })] });
+  expect(await routers()).toBe(2);
+});
+
+test('a WebSocket that goes on keeps the one key of its account that it came with', async () => {
+  const upstream = await startWebSocketUpstream();
+  const config = configOf(upstream.origin, { routes });
+  const sidecar = await startSidecar(config);
+  const others: WeakRef<ApiKey>[] = [];
+  for (let i = 0; i < 10; i += 1) {
+    const [own] = globex.keys;
+    if (own === undefined) throw new Error('no key');
+    const other = { ...own, id: `other-${i}`, hash: sha256Hex(`other ${i}`) };
+    others.push(new WeakRef(other));
+    sidecar.app.apply({ ...config, accounts: [{ ...globex, keys: [...globex.keys, other] }] });
+    await openWebSocket(sidecar, keys.globex);
+  }
+  sidecar.app.apply(config);
+  await untilCollected(others);
+});
 
 test('a WebSocket that goes on while accounts change keeps no others than its own in memory', async () => {
   const upstream = await startWebSocketUpstream();

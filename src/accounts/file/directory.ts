@@ -6,8 +6,8 @@ import type { KeyDirectory, Principal } from '../key-directory.ts';
 export function memoryDirectory(accounts: readonly Account[]): KeyDirectory {
   const byId = new Map(accounts.map((account) => [account.id, account]));
   const principals = new Map<string, Principal | 'unavailable'>();
-  for (const account of accounts) {
-    for (const key of account.keys) {
+  for (const { keys, ...account } of accounts) {
+    for (const key of keys) {
       principals.set(key.hash, account.unwrapError === undefined ? { account, key } : 'unavailable');
     }
   }

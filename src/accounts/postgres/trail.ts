@@ -1,6 +1,6 @@
 import { beginning } from '../../audit/chain.ts';
 import type { Line } from '../../audit/lines.ts';
-import { chainEvents, type TrailEnd, type TrailOptions } from '../events.ts';
+import { chainEvents, wantedTexts, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';
@@ -9,7 +9,7 @@ import { sha256Hex } from '../../cryptography.ts';
 /** The end of the year 9999, in epoch milliseconds. */
 const lastTime = 253_402_300_799_999;
 
-/** Events read at once. */
+/** Events looked at by one statement. */
 const page = 1_000;
 
 /** Events of the version before that are read at once, and chained by one statement. */
@@ -85,22 +85,21 @@ export async function* trailLines(run: Query, filter: EventFilter): AsyncIterabl
     // With five digits, a year is no longer in the order of its text.
     time === undefined ? null : new Date(Math.min(time, lastTime)).toISOString(),
   );
-  // Texts that the line of a wanted event contains, as JSON has them.
-  const parts = [filter.actor, filter.action, filter.environment].flatMap((text) =>
-    text === undefined ? [] : JSON.stringify(text).slice(1, -1),
-  );
   // A bigint as the driver has it, so that no position is out of reach.
   let [low, high]: (number | string | null)[] = [after ?? 0, before];
   for (;;) {
-    const found: readonly { readonly position: string; readonly line: string }[] = await run(
-      `SELECT position, line FROM envelope_sidecar.trail
+    // Not until a page of wanted events is found: a search of a long trail would keep others waiting.
+    const found: readonly { readonly position: string; readonly line: string | null }[] = await run(
+      `WITH part AS (SELECT position, line FROM envelope_sidecar.trail
         WHERE position > $1 AND ($2::bigint IS NULL OR position < $2) AND ($3::text IS NULL OR line::jsonb ->> 'account' = $3)
-          AND ($4::text IS NULL OR line::jsonb ->> 'at' >= $4 COLLATE "C") AND ($5::text IS NULL OR line::jsonb ->> 'at' < $5 COLLATE "C")
-          AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS part WHERE strpos(line, part) = 0)
-        ORDER BY trail.position ${order} LIMIT ${page}`,
-      [low, high, account, ...times, parts],
+        ORDER BY trail.position ${order} LIMIT ${page})
+      SELECT position, CASE WHEN
+          ($4::text IS NULL OR line::jsonb ->> 'at' >= $4 COLLATE "C") AND ($5::text IS NULL OR line::jsonb ->> 'at' < $5 COLLATE "C")
+          AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS wanted WHERE strpos(line, wanted) = 0)
+        THEN line END AS line FROM part ORDER BY part.position ${order}`,
+      [low, high, account, ...times, wantedTexts(filter)],
     );
-    for (const { position, line } of found) yield { position, bytes: Buffer.from(line) };
+    for (const { position, line } of found) if (line !== null) yield { position, bytes: Buffer.from(line) };
     const last = found.at(page - 1)?.position;
     if (last === undefined) return;
     [low, high] = after === undefined ? [low, last] : [last, high];

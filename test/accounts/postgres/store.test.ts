@@ -6,8 +6,8 @@ import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { pages } from '../../../src/accounts/postgres/pages.ts';
-import type { Query } from '../../../src/accounts/postgres/transaction.ts';
-import { record } from '../../../src/accounts/postgres/trail.ts';
+import { query, type Query } from '../../../src/accounts/postgres/transaction.ts';
+import { record, trailLines } from '../../../src/accounts/postgres/trail.ts';
 import { maxKeysRead, type AuditEvent, type StoredAccount } from '../../../src/accounts/store.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
@@ -55,6 +55,34 @@ describeWithPostgres('the store in PostgreSQL', () => {
     await holder.query('COMMIT');
     await Promise.all(searches);
     expect(ended).toEqual(['acme', 'acme', 'globex', 'all', 'acme']);
+  });
+
+  test('a search that finds nothing looks at a thousand events at once, so that others have their turns in between', async () => {
+    const url = await postgres.createDatabase();
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.trail
+        SELECT position, json_build_object('position', position, 'at', '2026-11-01T00:00:00Z', 'actor', 'user:test',
+          'action', 'key_issued', 'account', 'acme', 'details', json_build_object())
+        FROM generate_series(1, 2500) AS position`,
+    );
+    const pool = new Pool({ connectionString: url });
+    onTestFinished(() => pool.end());
+    const lengths: number[] = [];
+    const run: Query = async (text, values) => {
+      const rows = await query(pool, text, values);
+      lengths.push(rows.length);
+      return rows as never;
+    };
+    for (const order of [{}, { after: 0 }]) {
+      lengths.length = 0;
+      const found = await Array.fromAsync(trailLines(run, { account: 'acme', action: 'key_revoked', ...order }));
+      expect([found, lengths]).toEqual([[], [1_000, 1_000, 500]]);
+      const all = await Array.fromAsync(trailLines(run, { account: 'acme', action: 'key_issued', ...order }));
+      const positions = all.map(({ position }) => Number(position));
+      const expected = Array.from({ length: 2_500 }, (_, i) => i + 1);
+      expect(positions).toEqual('after' in order ? expected : expected.toReversed());
+    }
   });
 
   test('changes at the same time are made also if the database isolates transactions more by default', async () => {
