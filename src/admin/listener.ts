@@ -106,7 +106,7 @@ function findRefusal(
   const token = bearerToken(headers.authorization ?? '');
   return token !== undefined && isDrainToken(token, expected)
     ? undefined
-    : `${command} needs the token of this sidecar`;
+    : `${command} needs the token of this sidecar, which it writes when its start is complete`;
 }
 
 function text(res: ServerResponse, status: number, body: string): void {

@@ -186,7 +186,7 @@ describe('the drain token', () => {
     const command = drain();
     expect(await command.ended()).toEqual({ code: 1, signal: null });
     expect(command.stderr).toBe(
-      `drain: the sidecar at ${new URL(sidecar.adminUrl).host} refuses: drain needs the token of this sidecar\n`,
+      `drain: the sidecar at ${new URL(sidecar.adminUrl).host} refuses: drain needs the token of this sidecar, which it writes when its start is complete\n`,
     );
     expect(await statusOf(sidecar, '/readyz')).toBe(200);
   });
