@@ -20,8 +20,8 @@ test.each([
   ['a', one, 0],
   ['b', one, 1],
   ['c', two, 0],
-])('the hash of key %s finds the key and its account', (id, holder, index) => {
-  expect(directory.find(sha256Hex(id))).toEqual({ account: holder, key: holder.keys[index] });
+])('the hash of key %s finds the key and its account, without its other keys', (id, { keys, ...account }, index) => {
+  expect(directory.find(sha256Hex(id))).toEqual({ account, key: keys[index] });
 });
 
 test.each([[sha256Hex('d')], [''], ['__proto__'], ['a']])('the hash %j finds nothing', (hash) => {
