@@ -28,6 +28,17 @@ export function listenerOptions(tls: ListenerTls): TlsOptions {
 }
 
 /**
+ * The settings of a listener after a change of its configuration; `before` itself if there is nothing to replace: another context would end
+ * the resumption of all TLS sessions. Whether certificates are demanded does not change. Without `ca` Node would accept clients of any
+ * public CA: one that was removed stays until the restart that the log asks for.
+ */
+export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.clientCa }: ListenerTls): ListenerTls {
+  const renewed = { cert, key, clientCa: before.clientCa && clientCa };
+  const isSame = cert === before.cert && key === before.key && renewed.clientCa === before.clientCa;
+  return isSame ? before : renewed;
+}
+
+/**
  * The part of these options that can be replaced while the listener runs. Key exchange by RSA has no forward secrecy, and takes the private key
  * only when the client's second message arrives, which no turn delays.
  */

@@ -34,6 +34,7 @@ const layers: readonly (readonly string[])[] = [
     'errors.ts',
     'http.ts',
     'fair-queue.ts',
+    'idle-thread.ts',
     'linked-list.ts',
     'package-file.ts',
     'own-text.ts',

@@ -79,9 +79,8 @@ export async function* selectEvents(
   filter: EventFilter,
   unreadable = endList,
 ): AsyncIterable<RecordedEvent> {
-  const texts = wantedTexts(filter);
   for await (const { bytes, position, isTorn } of lines) {
-    if (isTorn || !texts.every((text) => bytes.includes(text))) continue;
+    if (isTorn) continue;
     const event = parseEvent(bytes, Number(position));
     if (event === undefined)
       unreadable(new AccountsError('store_invalid', `line ${position} of the audit trail is not an event`));

@@ -92,7 +92,7 @@ interface Step {
 
 async function applyFile(session: StoreSession, file: string, { dryRun }: { readonly dryRun?: true }): Promise<void> {
   const { io, operations, actor, show } = session;
-  const wanted = new Map<string, Pick<StoredAccount, 'id' | 'name' | 'active'>>();
+  const wanted = new Map<string, Pick<StoredAccount, 'name' | 'active'>>();
   let refused = 0;
   await readable(file, async () => {
     for await (const { where, account, problems } of candidatesIn(session, file)) {
@@ -100,12 +100,12 @@ async function applyFile(session: StoreSession, file: string, { dryRun }: { read
       const found = isRepeated ? [`the account ${account.id} is in the file twice`] : problems;
       for (const problem of found) await printError(io, `${where}  ${problem}\n`);
       if (account === undefined || isRepeated) refused += 1;
-      else wanted.set(account.id, account);
+      else wanted.set(account.id, { name: account.name, active: account.active });
     }
   });
   if (refused > 0) throw new CommandFailed('nothing was changed: correct the file');
   const steps: Step[] = [];
-  for (const { id, name, active } of wanted.values()) {
+  for (const [id, { name, active }] of wanted) {
     const before = await operations.stored(id);
     if (before === undefined) steps.push({ account: id, change: 'account_added', name });
     else if (before.name !== name) steps.push({ account: id, change: 'account_renamed', name });

@@ -59,10 +59,10 @@ async function storeChecks({ store, accounts, operators }: Config): Promise<Chec
     // A file's credentials were unwrapped when the configuration was read.
     const sample = takeSample(accounts);
     const readOnly = operators && findReadOnly(store.file);
-    const read = `${store.file}: ${counted(accounts.length, 'account')}`;
-    const cannot = `; the operators' API cannot change them: ${readOnly} is read-only for this user`;
+    const cannot = readOnly && `; the operators' API cannot change them: ${readOnly} is read-only for this user`;
+    const detail = `${store.file}: ${counted(accounts.length, 'account')}${cannot ?? ''}`;
     return [
-      { check: 'store', ok: readOnly === undefined, detail: readOnly === undefined ? read : read + cannot },
+      { check: 'store', ok: readOnly === undefined, detail },
       opened(sample, counted(sample.tried, 'account'), 'all open'),
     ];
   }

@@ -3,6 +3,7 @@ import type { Account } from '../accounts/account.ts';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
 import { unpackCodec } from '../envelope/formats.ts';
+import { IdleThread } from '../idle-thread.ts';
 import { Thread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
 import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } from './load-messages.ts';
@@ -70,8 +71,9 @@ export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
 /** Loads one task at a time on another thread, which is started when it is needed. */
 export class LoadThread {
   readonly #idleTime: number;
-  #thread: Thread<WorkerRequest, WorkerMessage> | undefined;
-  #idle: NodeJS.Timeout | undefined;
+  readonly #thread = new IdleThread(
+    () => new Thread<WorkerRequest, WorkerMessage>('load-worker', import.meta.url, undefined),
+  );
 
   /**
    * @param idleTime how long the thread waits for another task, which then needs a third of the time: if operators may change the file of
@@ -82,9 +84,7 @@ export class LoadThread {
   }
 
   async load(task: WorkerTask): Promise<LoadedFiles> {
-    clearTimeout(this.#idle);
-    if (this.#thread?.hasEnded !== false) this.#thread = new Thread('load-worker', import.meta.url, undefined);
-    const thread = this.#thread;
+    const thread = this.#thread.wake();
     const overdue = setTimeout(() => void thread.end(`after ${deadline / 60_000} minutes`), deadline).unref();
     const accounts: Account[] = [];
     let idleTime = 0;
@@ -101,15 +101,13 @@ export class LoadThread {
       return { ...message, accounts: read?.ok === true ? { ...read, value: accounts } : read };
     } finally {
       clearTimeout(overdue);
-      if (idleTime === 0) void thread.end();
-      else this.#idle = setTimeout(() => this.end(), idleTime).unref();
+      this.#thread.rest(idleTime);
     }
   }
 
   /** Ends the thread; a task in progress fails. */
   end(): void {
-    clearTimeout(this.#idle);
-    void this.#thread?.end();
+    void this.#thread.end();
   }
 }
 

@@ -1,17 +1,14 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
-import { isDeepStrictEqual } from 'node:util';
 import type { ServerTls } from '../config/config.ts';
 import { formatEndpoints } from '../connection-limit.ts';
-import { secureContext, tls as nodeTls } from '../tls.ts';
+import { renewedTls, secureContext, tls as nodeTls, type ListenerTls } from '../tls.ts';
 
 /** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
 export class TlsRenewal {
   readonly #server: TlsServer;
-  #tls: ServerTls;
-  /** The CA of clients' certificates; undefined if none are demanded. */
-  #clientCa: string | undefined;
+  #tls: ListenerTls;
   /** The connections of clients with certificates, each with its responses in progress. */
   readonly #connections = new Map<Socket, Set<ServerResponse>>();
   /** Those that a CA before has admitted: each ends with its last response. */
@@ -30,14 +27,12 @@ export class TlsRenewal {
   }
 
   private constructor(server: TlsServer, tls: ServerTls, handshakeTimeout: number | undefined) {
-    const { clientCa } = tls;
     this.#server = server;
     this.#tls = tls;
-    this.#clientCa = clientCa;
     this.#handshakeTimeout = handshakeTimeout;
     server.on('connection', (socket: Socket) => this.#watchHandshake(socket));
     server.prependListener('secureConnection', (socket) => this.#completed(formatEndpoints(socket)));
-    if (clientCa === undefined) return;
+    if (tls.clientCa === undefined) return;
     server.on('secureConnection', (socket) => {
       this.#connections.set(socket, new Set());
       socket.once('close', () => this.#connections.delete(socket));
@@ -45,9 +40,10 @@ export class TlsRenewal {
     const begun = (req: IncomingMessage, res: ServerResponse): void => {
       const { socket } = req;
       const responses = this.#connections.get(socket)?.add(res);
+      if (responses === undefined) return;
       res.once('close', () => {
-        responses?.delete(res);
-        if (responses?.size === 0 && this.#retired.has(socket)) socket.destroySoon();
+        responses.delete(res);
+        if (responses.size === 0 && this.#retired.has(socket)) socket.destroySoon();
       });
     };
     for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, begun);
@@ -61,15 +57,11 @@ export class TlsRenewal {
    */
   renew(tls: ServerTls, handshakeTimeout?: number): void {
     this.#handshakeTimeout = handshakeTimeout;
-    // Another context would end the resumption of all TLS sessions.
-    if (isDeepStrictEqual(tls, this.#tls)) return;
-    this.#tls = tls;
-    // Without `ca` Node uses its own list of public CAs, so that any of their clients would be accepted: a CA that was removed
-    // stays until the restart that the log asks for.
-    const clientCa = this.#clientCa === undefined ? undefined : (tls.clientCa ?? this.#clientCa);
-    this.#server.setSecureContext(secureContext({ ...tls, clientCa }));
-    if (clientCa === this.#clientCa) return;
-    this.#clientCa = clientCa;
+    const before = this.#tls;
+    this.#tls = renewedTls(before, tls);
+    if (this.#tls === before) return;
+    this.#server.setSecureContext(secureContext(this.#tls));
+    if (this.#tls.clientCa === before.clientCa) return;
     // A connection keeps the CA of the moment at which it was opened.
     for (const { socket } of this.#handshaking.values()) socket.destroy();
     for (const [socket, responses] of this.#connections) {

@@ -1,9 +1,8 @@
-import { isDeepStrictEqual } from 'node:util';
-import type { ClientDetail, Config, ServerTls } from '../config/config.ts';
+import type { ClientDetail, Config } from '../config/config.ts';
 import { lingerTime } from '../http.ts';
 import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
-import { listenerOptions, secureContext, type OnHandshakeFailure } from '../tls.ts';
+import { listenerOptions, renewedTls, secureContext, type ListenerTls, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
 import { TickQueue } from './capacity/queues.ts';
 import type { EpochMs } from '../times.ts';
@@ -16,9 +15,7 @@ const hellosInTurn = 64;
 
 /** The listener of merchants, as the configuration has it. */
 export class MerchantsListener extends Listener {
-  /** The CA of merchants' certificates; undefined if none are demanded. */
-  #clientCa: string | undefined;
-  #tls: ServerTls | undefined;
+  #tls: ListenerTls | undefined;
   #detail: ClientDetail;
 
   /** @param failed called for each TLS handshake that fails, with what the log may have of the client's address */
@@ -28,7 +25,6 @@ export class MerchantsListener extends Listener {
     const limits = limitsFrom(config);
     const queues = { handshakes: new TickQueue(handshakesInTurn), hellos: new TickQueue(hellosInTurn) };
     super({ limits, tls: tls && listenerOptions(tls), clock, ...queues, onHandshakeFailure }, accept);
-    this.#clientCa = tls?.clientCa;
     this.#tls = tls;
     this.#detail = config.log.client;
   }
@@ -39,16 +35,13 @@ export class MerchantsListener extends Listener {
     this.configure({ ...limitsFrom(config), maxHeadSize: this.limits.maxHeadSize });
     this.#detail = config.log.client;
     const { tls } = config.listen;
-    // Another context would end the resumption of all TLS sessions.
-    if (tls === undefined || isDeepStrictEqual(tls, this.#tls)) return;
-    this.#tls = tls;
-    const before = this.#clientCa;
-    // Whether certificates are demanded does not change. Without `ca` Node would accept clients of any public CA: one that was
-    // removed stays until the restart that the log asks for.
-    if (before !== undefined) this.#clientCa = tls.clientCa ?? before;
-    this.setSecureContext(secureContext({ ...tls, clientCa: this.#clientCa }));
+    const before = this.#tls;
+    if (tls === undefined || before === undefined) return;
+    this.#tls = renewedTls(before, tls);
+    if (this.#tls === before) return;
+    this.setSecureContext(secureContext(this.#tls));
     // Connections that the previous CA admitted, or still could, end: with the response in progress, or at once.
-    if (this.#clientCa !== before) this.retireConnections();
+    if (this.#tls.clientCa !== before.clientCa) this.retireConnections();
   }
 }
 

@@ -1,5 +1,7 @@
 import { accessSync, constants, existsSync, realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { AccountsError } from '../accounts-error.ts';
+import { fileError } from './failures.ts';
 import { lockPath } from './lock.ts';
 import { trailPath } from './trail.ts';
 
@@ -8,19 +10,14 @@ import { trailPath } from './trail.ts';
  * may belong to whoever ran a command. The change itself reports other failures.
  */
 export function findReadOnly(file: string): string | undefined {
+  let tried = file;
   try {
     const path = realpathSync(file);
-    return [dirname(path), path, lockPath(path), trailPath(path)].find((each) => existsSync(each) && isReadOnly(each));
-  } catch {
+    const written = [dirname(path), path, lockPath(path), trailPath(path)];
+    for (tried of written.filter((each) => existsSync(each))) accessSync(tried, constants.W_OK);
     return undefined;
-  }
-}
-
-function isReadOnly(path: string): boolean {
-  try {
-    accessSync(path, constants.W_OK);
-    return false;
   } catch (error) {
-    return ['EROFS', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '');
+    const explained = fileError(tried, error);
+    return explained instanceof AccountsError && explained.code === 'store_read_only' ? tried : undefined;
   }
 }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { FairQueue, TurnAbout } from '../../fair-queue.ts';
+import { IdleThread } from '../../idle-thread.ts';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { EnableOptions } from '../changes.ts';
@@ -176,8 +177,7 @@ class OperationsThread {
   running: { readonly result: Promise<unknown>; readonly ofAccount: boolean } | undefined;
   /** The operations that are not over. */
   readonly #pending = new Set<Promise<unknown>>();
-  #thread: Thread<OperationRequest, OperationReply> | undefined;
-  #idle: NodeJS.Timeout | undefined;
+  readonly #thread = new IdleThread(() => this.#start());
 
   /**
    * @param leavesRoomFor a thread whose operation may end before this one's next begins: a change begins anew if the file is changed before
@@ -224,8 +224,7 @@ class OperationsThread {
   async close(): Promise<void> {
     // Others may be asked for meanwhile.
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
-    clearTimeout(this.#idle);
-    await this.#thread?.end();
+    await this.#thread.end();
   }
 
   #startNext(): void {
@@ -237,22 +236,8 @@ class OperationsThread {
   async #ask(call: OperationCall): Promise<unknown> {
     const check = findRequest(call)?.check;
     check?.();
-    clearTimeout(this.#idle);
-    const { clock, audit, file, env, masterKeys, origin, auditKeys, maxKeyAge } = this.#options;
-    if (this.#thread?.hasEnded !== false) {
-      const data: OperationsWorkerData = {
-        file,
-        env: { ...env },
-        masterKeys,
-        origin,
-        auditKeys,
-        maxKeyAge,
-        isUrgent: this.#isUrgent,
-        withdrawn: this.#withdrawn,
-      };
-      this.#thread = new Thread('worker', import.meta.url, data);
-    }
-    const thread = this.#thread;
+    const { clock, audit } = this.#options;
+    const thread = this.#thread.wake();
     Atomics.store(this.#withdrawn, 0, 0);
     const checks = check && setInterval(() => isRefused(check) && Atomics.store(this.#withdrawn, 0, 1), checkInterval);
     try {
@@ -266,7 +251,22 @@ class OperationsThread {
       return reply.result;
     } finally {
       clearInterval(checks);
-      this.#idle = setTimeout(() => void thread.end(), idleTime).unref();
+      this.#thread.rest(idleTime);
     }
+  }
+
+  #start(): Thread<OperationRequest, OperationReply> {
+    const { file, env, masterKeys, origin, auditKeys, maxKeyAge } = this.#options;
+    const data: OperationsWorkerData = {
+      file,
+      env: { ...env },
+      masterKeys,
+      origin,
+      auditKeys,
+      maxKeyAge,
+      isUrgent: this.#isUrgent,
+      withdrawn: this.#withdrawn,
+    };
+    return new Thread('worker', import.meta.url, data);
   }
 }

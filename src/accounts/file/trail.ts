@@ -4,7 +4,7 @@ import { beginning, readTies } from '../../audit/chain.ts';
 import { fromEnd, readLines, type Line } from '../../audit/lines.ts';
 import { displayName, openFile } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../events.ts';
+import { chainEvents, trailEvent, wantedTexts, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
 import { sha256Hex } from '../../cryptography.ts';
@@ -68,11 +68,16 @@ export class Trail {
     }
   }
 
-  /** As of a store. */
-  async *lines({ before = Infinity, after }: EventFilter): AsyncIterable<Line> {
+  /** As of a store. Most lines of events that are not wanted are left out. */
+  async *lines(filter: EventFilter): AsyncIterable<Line> {
+    const { before = Infinity, after } = filter;
+    const texts = wantedTexts(filter);
     if (!isFile(this.#path)) return;
     const lines = after === undefined ? this.#newestFirst() : readLines(createReadStream(this.#path));
-    for await (const line of lines) if (line.position < before && line.position > (after ?? 0)) yield line;
+    for await (const line of lines) {
+      const isBetween = line.position < before && line.position > (after ?? 0);
+      if (isBetween && texts.every((text) => line.bytes.includes(text))) yield line;
+    }
   }
 
   /** Where the trail ends. @param seen a position whose hash is wanted; 0: none */

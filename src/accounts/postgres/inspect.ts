@@ -63,7 +63,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
       const message = `schema is at ${schema.at}, needs ${schema.needed}: run accounts migrate`;
       throw new AccountsError('store_invalid', message);
     }
-    const { missing, isUnlimited } = await readRights(pool, hasOperators);
+    const { missing, isUnlimited, obstacle } = await readRights(pool, hasOperators);
     if (!canRead(missing)) throw new AccountsError('store_read_only', describeMissing(missing));
     const rows = await query<AccountRow>(
       pool,
@@ -78,20 +78,10 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
     const hasOne = async (): Promise<boolean> =>
       (await query(pool, 'SELECT true FROM envelope_sidecar.accounts LIMIT 1')).length > 0;
     const isEmpty = rows.length === 0 && !(await hasOne());
-    const obstacle = await findObstacle(pool);
     return { missingRights: missing, isUnlimited, obstacle, isEmpty, sample, unreadable };
   } finally {
     await pool.end();
   }
-}
-
-async function findObstacle(pool: Pool): Promise<string | undefined> {
-  const [found] = await query<{ encoding: string; read_only: string }>(
-    pool,
-    `SELECT getdatabaseencoding() AS encoding, current_setting('transaction_read_only') AS read_only`,
-  );
-  if (found?.read_only === 'on') return 'its transactions are read-only for this user (default_transaction_read_only)';
-  return found?.encoding === 'UTF8' ? undefined : `its encoding is ${found?.encoding}, and names need UTF8`;
 }
 
 /** The number of accounts. @throws AccountsError also if the database does not tell within seconds */

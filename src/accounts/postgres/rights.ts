@@ -42,6 +42,20 @@ interface Rights {
   readonly missing: readonly string[];
   /** Whether it may not add accounts, but take all connections of the server, so that nobody could change them. */
   readonly isUnlimited: boolean;
+  /** Why not every change can be made, although the user has the rights. */
+  readonly obstacle: string | undefined;
+}
+
+/** What the database is like for its user, as PostgreSQL names it. */
+interface Session {
+  readonly encoding: string;
+  readonly read_only: string;
+}
+
+function describeObstacle(session: Session | undefined): string | undefined {
+  if (session?.read_only === 'on')
+    return 'its transactions are read-only for this user (default_transaction_read_only)';
+  return session?.encoding === 'UTF8' ? undefined : `its encoding is ${session?.encoding}, and names need UTF8`;
 }
 
 /**
@@ -55,10 +69,12 @@ export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rig
     pool,
     `SELECT has_schema_privilege('envelope_sidecar', 'USAGE') AS usable`,
   );
-  if (schema?.usable !== true) return { missing: ['USAGE on the schema envelope_sidecar'], isUnlimited: false };
-  const [user] = await query<{ operates: boolean; unlimited: boolean }>(
+  if (schema?.usable !== true)
+    return { missing: ['USAGE on the schema envelope_sidecar'], isUnlimited: false, obstacle: undefined };
+  const [user] = await query<{ operates: boolean; unlimited: boolean } & Session>(
     pool,
-    `SELECT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS operates, rolconnlimit < 0 AS unlimited
+    `SELECT has_table_privilege('envelope_sidecar.accounts', 'INSERT') AS operates, rolconnlimit < 0 AS unlimited,
+        getdatabaseencoding() AS encoding, current_setting('transaction_read_only') AS read_only
       FROM pg_roles WHERE rolname = current_user`,
   );
   const wanted = (hasOperators || user?.operates === true ? operating : serving).flatMap(([rights, tables]) =>
@@ -72,20 +88,14 @@ export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rig
         to_regclass('envelope_sidecar.' || "table") AS found
       WHERE NOT CASE "right"
         WHEN 'UPDATE' THEN has_any_column_privilege(found, 'UPDATE')
-        ELSE has_table_privilege(found, "right") END`,
-    [JSON.stringify(wanted)],
-  );
-  const uncallable = await query<{ name: string }>(
-    pool,
-    `SELECT name FROM unnest($1::text[]) AS name, to_regprocedure('envelope_sidecar.' || name) AS found
+        ELSE has_table_privilege(found, "right") END
+    UNION ALL SELECT 'function ' || name, 'EXECUTE'
+      FROM unnest($2::text[]) AS name, to_regprocedure('envelope_sidecar.' || name) AS found
       WHERE NOT has_function_privilege(found, 'EXECUTE')`,
-    [called],
+    [JSON.stringify(wanted), called],
   );
-  const missing = [
-    ...lacking.map(({ table, right }) => `${right} on ${table}`),
-    ...uncallable.map(({ name }) => `EXECUTE on function ${name}`),
-  ];
-  return { missing, isUnlimited: user?.operates === false && user.unlimited };
+  const missing = lacking.map(({ table, right }) => `${right} on ${table}`);
+  return { missing, isUnlimited: user?.operates === false && user.unlimited, obstacle: describeObstacle(user) };
 }
 
 /** The roles, other than its owner, that may insert into the table of events of the version before. */

@@ -85,6 +85,7 @@ export async function* trailLines(run: Query, filter: EventFilter): AsyncIterabl
     // With five digits, a year is no longer in the order of its text.
     time === undefined ? null : new Date(Math.min(time, lastTime)).toISOString(),
   );
+  const texts = wantedTexts(filter);
   // A bigint as the driver has it, so that no position is out of reach.
   let [low, high]: (number | string | null)[] = [after ?? 0, before];
   for (;;) {
@@ -97,7 +98,7 @@ export async function* trailLines(run: Query, filter: EventFilter): AsyncIterabl
           ($4::text IS NULL OR line::jsonb ->> 'at' >= $4 COLLATE "C") AND ($5::text IS NULL OR line::jsonb ->> 'at' < $5 COLLATE "C")
           AND NOT EXISTS (SELECT FROM unnest($6::text[]) AS wanted WHERE strpos(line, wanted) = 0)
         THEN line END AS line FROM part ORDER BY part.position ${order}`,
-      [low, high, account, ...times, wantedTexts(filter)],
+      [low, high, account, ...times, texts],
     );
     for (const { position, line } of found) if (line !== null) yield { position, bytes: Buffer.from(line) };
     const last = found.at(page - 1)?.position;
