@@ -12,6 +12,7 @@ const messages = {
   unsigned: 'has no signature, and events before it have one',
   unchained: 'does not belong to the chain',
 };
+const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 type Fault = keyof typeof messages;
 
 /** The first event that is concerned. */
@@ -40,11 +41,13 @@ export interface Report {
 /** A line where it stands, whatever its ties say. Undefined ties: it is of no chain. */
 interface PlacedLine extends Link {
   readonly bytes: Buffer;
+  /** The position that it is stored at; undefined if it is not in the trail yet. */
+  readonly row: Line['position'];
   readonly ties: Ties | undefined;
 }
 
 /** A line that was verified, or the beginning. */
-type Before = Omit<PlacedLine, 'bytes'>;
+type Before = Omit<PlacedLine, 'bytes' | 'row'>;
 
 /** Verifies a trail in constant memory, up to the first event that something is wrong with. */
 export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }: VerifyOptions): Promise<Report> {
@@ -55,19 +58,14 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   let signed = 0;
   /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
   let signedByOthers = 0;
-  /** The last event of the version before that was taken over, and whether others had begun the trail. */
-  let takenOver: { readonly position: number; readonly isLate: boolean } | undefined;
-  /** Whether an event of this version was taken, other than the one that the first signature of what is taken over needs. */
-  let isBegun = false;
+  /** The last event of the version before that was taken over; 0 if there is none. */
+  let takenOver = 0;
   /** The key that signs from here on; undefined before the first signature. */
   let key: KeyObject | undefined;
   /** The key that made the last signature, which may be an older one than signs from here on. */
   let signer: KeyObject | undefined;
   /** The lines of the version before at the beginning; none once they were compared with what was taken over. */
   const older = { events: 0, hash: createHash(cryptography.digest.algorithm) };
-  /** The first line that is stored at another position than its own, and whether it says that this is its own. */
-  let stray: Problem | undefined;
-  let saysSo = false;
 
   const fail = (position: number, fault: Fault, message = messages[fault]): false => {
     if (!problems.has(fault)) problems.set(fault, { position, fault, message });
@@ -76,8 +74,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const isGiven = (by?: KeyObject): boolean => keys.some((each) => by?.equals(each));
   const takeChained = ({ position, bytes }: PlacedLine, sig: string | undefined): boolean => {
     const announced = readAnnouncement(bytes);
-    if (announced.isTakenOver) takenOver = { position, isLate: isBegun };
-    else isBegun ||= announced.key === undefined;
+    if (announced.isTakenOver) takenOver = position;
     if (announced.older !== undefined && older.events > 0) {
       const { events, sha256 } = announced.older;
       if (events !== older.events || sha256 !== older.hash.digest('hex')) fail(1, 'changed', notTakenOver);
@@ -94,8 +91,11 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   };
   /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
   const take = (line: PlacedLine, next?: Ties): boolean => {
-    const { position, hash, ties } = line;
+    const { position, row, hash, ties } = line;
     const [fault, concerned = position, message] = findFault(last, line, next);
+    // What was removed moves those behind it.
+    if (fault !== 'missing' && row !== undefined && String(row) !== String(position))
+      fail(position, 'moved', `stands at position ${row}`);
     if (fault !== undefined) return fail(concerned, fault, message);
     if (ties !== undefined) {
       if (!takeChained(line, ties.sig)) return false;
@@ -118,7 +118,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
       fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
     else if (keys.length > 0 && !isGiven(signer))
       fail(position, 'unsigned', 'is the last one and not signed by a given key');
-    if (problems.size > 0 || stray !== undefined) return;
+    if (problems.size > 0) return;
     // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
     const unsigned = position - signed;
     if (anchors.length > 0 && anchored < position)
@@ -130,34 +130,23 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
         `events up to ${signedByOthers} are signed by a key that was not given: give it too, or compare event ${signedByOthers} with an anchor`,
       );
     // `accounts migrate` cannot tell who wrote a row of the old table.
-    if (takenOver !== undefined)
-      warnings.push(
-        `events up to ${takenOver.position} were taken over from the table "audit"${takenOver.isLate ? ' after this trail had begun: only a rollback writes there' : ': nothing shows who wrote there before'}`,
-      );
+    if (takenOver > 0)
+      warnings.push(`events up to ${takenOver} were taken over from the table "audit": nothing shows who wrote there`);
   };
 
   let line: PlacedLine | undefined;
   let isWhole = true;
   for await (const { bytes, position: row, isTorn } of lines) {
-    const position = (line?.position ?? 0) + 1;
     if (isTorn) warnings.push('the last line is incomplete, as a crash leaves it, and was not verified');
     if (isTorn) break;
     const ties = readTies(bytes);
-    if (stray === undefined && row !== undefined && String(row) !== String(position)) {
-      stray = { position, fault: 'moved', message: `stands at position ${row}` };
-      saysSo = String(row) === String(ties?.position);
-    }
     isWhole = line === undefined || take(line, ties);
     if (!isWhole) break;
-    line = { bytes, position, hash: sha256Hex(bytes), ties };
+    line = { bytes, position: (line?.position ?? 0) + 1, row, hash: sha256Hex(bytes), ties };
   }
   if (isWhole && (line === undefined || take(line))) end(last);
-  // What was removed moves those behind it.
-  const strays = stray === undefined || (saysSo && problems.has('missing')) ? [] : [stray];
-  return { events: last.position, signed, problems: [...problems.values(), ...strays], warnings };
+  return { events: last.position, signed, problems: [...problems.values()], warnings };
 }
-
-const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 
 /**
  * What is wrong with the place of a line, the position of another line that it is wrong with, and a message of its own. Only what

@@ -59,7 +59,7 @@ export async function call<T>(
   const message = encodeMessage(values);
   const request = Buffer.concat([Buffer.alloc(prefixLength), message]);
   request.writeUInt32BE(message.length, 1);
-  const body = Buffer.alloc(maxResponse);
+  const body = Buffer.alloc(maxResponse + 1);
   const signal = AbortSignal.timeout(timeout);
   const failed = (status: number, why: string): AccountsError => {
     const text = `${method} of the KMS at ${socket} failed: ${why} (gRPC ${status})`;
@@ -75,10 +75,9 @@ export async function call<T>(
     stream.end(request);
     let length = 0;
     for await (const chunk of stream as AsyncIterable<Buffer>) {
-      const left = maxResponse - length - chunk.length;
       length += chunk.copy(body, length);
       chunk.fill(0);
-      if (left < 0) throw new ProtocolError(`a response of more than ${maxResponse} bytes`);
+      if (length > maxResponse) throw new ProtocolError(`a response of more than ${maxResponse} bytes`);
     }
     const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
     if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
@@ -132,11 +131,7 @@ export function decodeMessage(message: Buffer): Message {
   return fields;
 }
 
-/** A field's bytes. It is absent if it is empty; if it stands twice, the last one counts. */
-export function readBytes(message: Message, number: number): Buffer {
+/** A field. It is absent if it is empty; if it stands twice, the last one counts. */
+export function readField(message: Message, number: number): Buffer {
   return message.findLast(([each]) => each === number)?.[1] ?? Buffer.alloc(0);
-}
-
-export function readText(message: Message, number: number): string {
-  return readBytes(message, number).toString();
 }

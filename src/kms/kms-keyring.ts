@@ -3,7 +3,7 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 import type { Keyring } from '../accounts/keyring.ts';
 import { createMasterKey, masterKeyLength, parseMasterKeys, type MasterKey } from '../accounts/master-key.ts';
 import { formatWrappedKey } from '../accounts/wrapped-key.ts';
-import { readBytes, call, decodeMessage, encodeMessage, readText, type Plugin } from './grpc.ts';
+import { call, decodeMessage, encodeMessage, readField, type Plugin } from './grpc.ts';
 
 /** A key that a Kubernetes KMS v2 plug-in holds. Numbers of fields are those of its kms.proto. @param clock epoch milliseconds */
 export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
@@ -16,7 +16,7 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
       encodeMessage([name, Buffer.from(value, 'base64')]),
     );
     return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries], (response) => {
-      const plaintext = readBytes(response, 1);
+      const plaintext = readField(response, 1);
       if (plaintext.length !== masterKeyLength)
         throw wrong(`opened ${plaintext.length} bytes: a master key has ${masterKeyLength}`);
       const opened = createMasterKey(createSecretKey(plaintext));
@@ -31,10 +31,10 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
         if (response.some(([, field]) => field.includes(exported))) throw wrong('returned the key in the clear');
         const annotations = response.filter(([number]) => number === 3).map(([, entry]) => decodeMessage(entry));
         return formatWrappedKey({
-          key_id: readText(response, 2),
-          ciphertext: readBytes(response, 1).toString('base64'),
+          key_id: String(readField(response, 2)),
+          ciphertext: readField(response, 1).toString('base64'),
           annotations: Object.fromEntries(
-            annotations.map((entry) => [readText(entry, 1), readBytes(entry, 2).toString('base64')]),
+            annotations.map((entry) => [String(readField(entry, 1)), readField(entry, 2).toString('base64')]),
           ),
           kcv: createMasterKey(key).kcv,
           created_at: new Date(clock()).toISOString(),
@@ -49,8 +49,8 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
     unwrap,
     status: () =>
       call(plugin, 'Status', [], (response) => ({
-        healthy: readText(response, 1).startsWith('v2') && readText(response, 2) === 'ok',
-        keyId: readText(response, 3),
+        healthy: String(readField(response, 1)).startsWith('v2') && String(readField(response, 2)) === 'ok',
+        keyId: String(readField(response, 3)),
       })),
   };
 }

@@ -4,7 +4,8 @@ import { beginning, readTies } from '../../audit/chain.ts';
 import { fromEnd, readLines, type Line } from '../../audit/lines.ts';
 import { displayName, openFile } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { chainEvents, trailEvent, wantedTexts, type TrailEnd, type TrailOptions } from '../events.ts';
+import { wantedTexts } from '../event-filter.ts';
+import { chainEvents, trailEvent, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { copyRights, syncFolder } from './replace.ts';
 import { sha256Hex } from '../../cryptography.ts';
@@ -73,8 +74,7 @@ export class Trail {
     const { before = Infinity, after } = filter;
     const texts = wantedTexts(filter);
     if (!isFile(this.#path)) return;
-    const lines = after === undefined ? this.#newestFirst() : readLines(createReadStream(this.#path));
-    for await (const line of lines) {
+    for await (const line of after === undefined ? this.#newestFirst() : readLines(createReadStream(this.#path))) {
       const isBetween = line.position < before && line.position > (after ?? 0);
       if (isBetween && texts.every((text) => line.bytes.includes(text))) yield line;
     }

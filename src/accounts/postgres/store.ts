@@ -4,7 +4,7 @@ import type { Line } from '../../audit/lines.ts';
 import type { DailyUses } from '../accounts.ts';
 import type { TrailOptions } from '../events.ts';
 import { refuseReuse } from '../changes.ts';
-import { selectEvents } from '../events.ts';
+import { selectEvents } from '../event-filter.ts';
 import { endList, maxKeysRead } from '../store.ts';
 import type {
   AppendedEvent,

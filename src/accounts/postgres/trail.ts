@@ -1,6 +1,7 @@
 import { beginning } from '../../audit/chain.ts';
 import type { Line } from '../../audit/lines.ts';
-import { chainEvents, wantedTexts, type TrailEnd, type TrailOptions } from '../events.ts';
+import { wantedTexts } from '../event-filter.ts';
+import { chainEvents, type TrailEnd, type TrailOptions } from '../events.ts';
 import type { AppendedEvent, AuditEvent, EventFilter, TrailState } from '../store.ts';
 import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';

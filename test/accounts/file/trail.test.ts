@@ -1,6 +1,6 @@
 import { appendFileSync, chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { selectEvents } from '../../../src/accounts/events.ts';
+import { selectEvents } from '../../../src/accounts/event-filter.ts';
 import { Trail } from '../../../src/accounts/file/trail.ts';
 import type { AuditEvent, EventFilter } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
