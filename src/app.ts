@@ -271,7 +271,7 @@ export class App {
     const { accounts: _accounts, ...settings } = this.#config;
     if (this.#served !== undefined && isDeepStrictEqual(settings, this.#served.settings)) return this.#served.snapshot;
     // An upstream with unchanged settings keeps its connections.
-    const snapshot = new GatewaySnapshot(this.#config, this.#upstreams.configure(this.#config));
+    const snapshot = new GatewaySnapshot(this.#config, this.#upstreams.configure(this.#config), this.#served?.snapshot);
     this.#served = { settings, snapshot };
     return snapshot;
   }

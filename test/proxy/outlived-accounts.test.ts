@@ -22,7 +22,7 @@ async function openWebSocket({ port }: TestSidecar, key: string): Promise<WebSoc
   return socket;
 }
 
-test('routes are read again only if the settings change, because a stream keeps its own to its end', async () => {
+test('routes are read again only if they change, because a stream keeps its own to its end', async () => {
   const upstream = await startWebSocketUpstream();
   const config = configOf(upstream.origin, { routes });
   const made = vi.spyOn(Router.prototype, 'match');
@@ -32,6 +32,8 @@ test('routes are read again only if the settings change, because a stream keeps 
     made.mockClear();
     await send(sidecar, 'GET /ws/feed', { key: keys.globex });
     sidecar.app.apply({ ...config, accounts: [{ ...globex }, { ...acme, name: 'Another' }] });
+    const others = { documentation: 'https://pay.example/errors', routes: structuredClone(config.routes) };
+    sidecar.app.apply({ ...config, ...others });
     await send(sidecar, 'GET /ws/feed', { key: keys.globex });
     return new Set(made.mock.contexts).size;
   };

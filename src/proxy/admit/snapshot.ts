@@ -1,6 +1,7 @@
 import { BlockList, isIPv6 } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import type { EnvironmentName } from '../../accounts/api-key.ts';
-import type { ClientDetail, Config, Limits, Timeouts } from '../../config/config.ts';
+import type { ClientDetail, Config, Limits, Route, Timeouts } from '../../config/config.ts';
 import type { RefusalCode } from '../../errors.ts';
 import { Upstream } from '../../upstream/upstream.ts';
 import { Router } from './router.ts';
@@ -21,6 +22,7 @@ export interface ServedEnvironment {
  */
 export class GatewaySnapshot {
   readonly router: Router;
+  readonly #routes: readonly Route[];
   readonly limits: Limits;
   readonly timeouts: Timeouts;
   readonly report: ReadonlySet<RefusalCode>;
@@ -35,8 +37,12 @@ export class GatewaySnapshot {
   readonly #forEveryHost: ServedEnvironment | undefined;
   readonly #trustedProxies: BlockList | undefined;
 
-  constructor(config: Config, upstreams: ReadonlyMap<EnvironmentName, Upstream>) {
-    this.router = new Router(config.routes);
+  /** @param before the snapshot that this one replaces */
+  constructor(config: Config, upstreams: ReadonlyMap<EnvironmentName, Upstream>, before?: GatewaySnapshot) {
+    // Each stream keeps the routes that it began with.
+    const areKept = before !== undefined && isDeepStrictEqual(before.#routes, config.routes);
+    this.#routes = config.routes;
+    this.router = areKept ? before.router : new Router(config.routes);
     this.limits = config.limits;
     this.timeouts = config.timeouts;
     this.report = new Set(config.report);
