@@ -31,17 +31,18 @@ async function rested(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await turn();
 }
 
-/** Sends a request with the upstream client alone. @param heard is called with the events of the response */
+/** Sends a request with the upstream client alone. @param heard is called with the events of the response @param fields besides `Host` */
 export function ask(
   upstream: Upstream,
   method = 'GET',
   body?: UpstreamRequest['body'],
   target = '/',
   heard: (event: 'head' | 'data', call: UpstreamCall) => void = () => {},
+  fields: readonly string[] = [],
 ): Asked {
   const { promise, resolve, reject } = Promise.withResolvers<number | string>();
   let status = 0;
-  const headers = ['Host', 'localhost'];
+  const headers = ['Host', 'localhost', ...fields];
   if (Buffer.isBuffer(body)) headers.push('Content-Length', String(body.length));
   const call: UpstreamCall = upstream.send(
     { method, target, headers, body },

@@ -114,6 +114,53 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(kinds).toEqual([['secret', 'secret'], ['public'], ['public']]);
   });
 
+  test('has no more than 32 idle connections kept, however often strangers repeat an id', async () => {
+    const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
+    const headers = { 'X-Request-Id': 'order-1' };
+    const open = (): number => upstream.connections.filter(({ closed }) => !closed).length;
+    for (let i = 1; i <= 35; i += 1) {
+      const key = keys.globexPublic;
+      expect((await send(sidecar, 'POST /api/v1/transactions/initialize', { key, headers })).status).toBe(200);
+      await settle();
+      await vi.waitFor(() => expect(open()).toBe(Math.min(i, 32)));
+    }
+    // Any other request is sent on one of them.
+    expect((await send(sidecar, 'GET /', { key: keys.acme })).status).toBe(200);
+    expect(upstream.connections).toHaveLength(35);
+  });
+
+  test('has strangers that repeat an id wait 10 ms for each other’s connections, not for those that have given up', async () => {
+    const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
+    const timeout = 5_000;
+    const upstream = upstreamAt(origin, timeout);
+    const waits = vi.spyOn(globalThis, 'setTimeout');
+    onTestFinished(() => waits.mockRestore());
+    const repeated = (kind: string) =>
+      ask(upstream, 'GET', undefined, '/', undefined, [
+        'X-Request-Id',
+        'a',
+        'X-Account-Id',
+        'b',
+        'X-Api-Key-Kind',
+        kind,
+      ]);
+    const longest = (): number =>
+      Math.max(0, ...waits.mock.calls.map(([, wait]) => wait ?? 0).filter((wait) => wait !== timeout));
+    await repeated('public').outcome;
+    // The first of each other kind of request waits for none.
+    await repeated('secret').outcome;
+    await repeated('public').outcome;
+    expect(longest()).toBe(0);
+    const given = Array.from({ length: 100 }, () => repeated('public'));
+    expect(longest()).toBeGreaterThan(900);
+    for (const { call } of given) call.abort();
+    waits.mockClear();
+    const last = Array.from({ length: 3 }, () => repeated('public').outcome);
+    expect(longest()).toBeLessThanOrEqual(30);
+    expect(await Promise.all(last)).toEqual([200, 200, 200]);
+    expect(connections).toHaveLength(6);
+  });
+
   test('is withheld on an enveloped route, as an informational response, and as the second of two ids', async () => {
     const responses: ((earlier: string, id: string) => string)[] = [
       (earlier) => withId(earlier),
