@@ -235,15 +235,17 @@ function createListener(
   tls: TlsOptions | undefined,
 ): Server {
   const handleStranger = oneInATurn(handle);
+  const serve: RequestListener = (req, res) => {
+    if (hasToken(req)) handle(req, res);
+    else handleStranger(req, res);
+  };
   const begin: RequestListener = (req, res) => {
+    const before = unparsed.begin(res);
+    if (res.socket !== null) serve(req, res);
+    // Its client has read the whole response before, which Node may not have been told yet.
+    else if (before?.writableEnded) before.once('finish', () => serve(req, res));
     // Pipelined requests would all be processed and held at once, and no browser sends them.
-    if (res.socket === null) {
-      req.socket.destroy();
-    } else {
-      unparsed.begin(res);
-      if (hasToken(req)) handle(req, res);
-      else handleStranger(req, res);
-    }
+    else req.socket.destroy();
   };
   const server =
     tls === undefined ? http.createServer(limits, begin) : https().createServer({ ...limits, ...tls }, begin);

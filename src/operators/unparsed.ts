@@ -23,9 +23,12 @@ export class UnparsedRequests {
     this.#refused = refused;
   }
 
-  /** Called when a head was parsed. */
-  begin(response: ServerResponse): void {
-    this.#last.set(response.req.socket, response);
+  /** Called when a head was parsed. @returns the response to the one before it on its connection */
+  begin(response: ServerResponse): ServerResponse | undefined {
+    const { socket } = response.req;
+    const before = this.#last.get(socket);
+    this.#last.set(socket, response);
+    return before;
   }
 
   refuse(error: Error, socket: Socket): void {

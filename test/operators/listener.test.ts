@@ -204,6 +204,41 @@ describe('a request', () => {
     expect(await ids(api)).toEqual(['first']);
   });
 
+  test('that follows a response at once is carried out, although Node has not been told that the response was sent', async () => {
+    const shown: string[] = [];
+    const { listener, port } = await startListener({
+      show: async (id) => {
+        shown.push(id);
+        throw new AccountsError('account_unknown', `there is no account ${id}`);
+      },
+    });
+    const reports: (() => void)[] = [];
+    const late =
+      (sent: (error?: Error | null) => void) =>
+      (error?: Error | null): void =>
+        void reports.push(() => sent(error));
+    // Over TLS, the bytes may have left in an earlier turn of the event loop.
+    listener.on('connection', (socket: Socket) => {
+      const [send, sendAll] = [socket._write.bind(socket), socket._writev?.bind(socket)];
+      socket._write = (bytes, encoding, sent) => send(bytes, encoding, late(sent));
+      socket._writev = (all, sent) => sendAll?.(all, late(sent));
+    });
+    const show = (id: string): string =>
+      `GET /api/v1/accounts/${id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`;
+    const client = await openConnection(port);
+    client.send(show('first'));
+    await client.untilText('no account first');
+    client.send(show('second'));
+    await settle();
+    expect(shown).toEqual(['first']);
+    for (const report of reports.splice(0)) report();
+    await client.untilText('no account second');
+    // Only one waits: of two, the connection ends.
+    client.send(show('third') + show('fourth'));
+    await client.untilEnded();
+    expect(shown).toEqual(['first', 'second']);
+  });
+
   test('with two lengths, or a length that is not a number, is refused', async () => {
     const api = await startApi();
     const port = api.sidecar.app.addresses.operators?.port ?? 0;
