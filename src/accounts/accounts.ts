@@ -34,8 +34,8 @@ export interface AccountsDatabase {
   open(): Promise<void>;
   /** Unwraps the credentials of some accounts, chosen at random. @throws AccountsError the database cannot be queried */
   sampleCredentials(): Promise<CredentialsSample>;
-  /** The requests with these keys in the last 30 days. @throws AccountsError */
-  dailyUses(keys: readonly string[], now: EpochMs): Promise<DailyUses>;
+  /** The requests with these keys in the last 30 days. @param owner whose queries take turns with those of others @throws AccountsError */
+  dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses>;
 }
 
 /** The days of which a database keeps the requests. */

@@ -31,7 +31,7 @@ export interface Parts {
   readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;
   /** As of `AccountsDatabase`; undefined if the accounts are in a file, or if they cannot be read. */
-  readonly dailyUses: (keys: readonly string[], now: EpochMs) => Promise<DailyUses | undefined>;
+  readonly dailyUses: (owner: string, keys: readonly string[], now: EpochMs) => Promise<DailyUses | undefined>;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
 }

@@ -1,17 +1,24 @@
 import { daysOfUse } from '../accounts/accounts.ts';
 import { rfc3339 } from '../input/value-types.ts';
 import { sum, type KeyUse } from '../telemetry/key-uses.ts';
+import type { OperatorsToken } from '../config/config.ts';
 import type { Parts } from './endpoint.ts';
 import type { EpochMs } from '../times.ts';
 
 /**
  * Reads the use of keys.
  *
+ * @param token whose request it is
  * @param all their ids
  * @returns the use of some of them, in sum, as the API shows it
  */
-export async function readUses({ recent, dailyUses }: Parts, all: readonly string[], now: EpochMs) {
-  const daily = await dailyUses(all, now);
+export async function readUses(
+  { recent, dailyUses }: Parts,
+  token: OperatorsToken,
+  all: readonly string[],
+  now: EpochMs,
+) {
+  const daily = await dailyUses(token.account ?? '', all, now);
   return (keys: readonly string[]) => {
     const days = keys.map((key) => daily?.get(key) ?? []);
     return {

@@ -40,7 +40,8 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
       return isInForce && accounts() === used;
     };
     // Without the right to read them, which a later version needs, all else works.
-    const dailyUses: Parts['dailyUses'] = async (keys, now) => database?.dailyUses(keys, now).catch(() => undefined);
+    const dailyUses: Parts['dailyUses'] = async (owner, keys, now) =>
+      database?.dailyUses(owner, keys, now).catch(() => undefined);
     return { operations, isServed, find, sealing, recent, dailyUses, sidecar, tokens, hosts, console, documentation };
   };
   return createOperatorsListener({ state, ...rest });

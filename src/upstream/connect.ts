@@ -1,5 +1,5 @@
 import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
+import type { SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
 import { SharedLookup } from './lookup.ts';
 import { tls } from '../tls.ts';
@@ -16,12 +16,16 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly servername: string;
   /** Of `host`, for all its connections. */
   readonly lookups: SharedLookup;
+  /** Of TLS, for all connections, made at the first: reading a bundle of CAs takes milliseconds. */
+  readonly context: () => SecureContext;
 }
 
 export function parseAddress(target: UpstreamTarget): UpstreamAddress {
   const { protocol, hostname, port, host: authority } = new URL(target.origin);
   const host = hostname.replace(/^\[|\]$/g, '');
   const isTls = protocol === 'https:';
+  const { ca, cert, key } = target;
+  let context: SecureContext | undefined;
   return {
     ...target,
     protocol: isTls ? 'https:' : 'http:',
@@ -30,6 +34,7 @@ export function parseAddress(target: UpstreamTarget): UpstreamAddress {
     authority,
     servername: isIP(host) === 0 ? host : '',
     lookups: new SharedLookup(),
+    context: () => (context ??= tls().createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' })),
   };
 }
 
@@ -88,7 +93,7 @@ export function connect(
 }
 
 function open(address: UpstreamAddress, lookup: LookupFunction, onread: OnReadOpts): Socket {
-  const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
+  const { protocol, host, port, servername, socketPath } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
   if (protocol === 'http:') return connectPlain({ host, port, lookup, onread });
   // Node accepts `onread` here too, although its types do not say so.
@@ -100,10 +105,7 @@ function open(address: UpstreamAddress, lookup: LookupFunction, onread: OnReadOp
     servername,
     lookup,
     ALPNProtocols: ['http/1.1'],
-    minVersion: 'TLSv1.2',
-    ca,
-    cert,
-    key,
+    secureContext: address.context(),
   });
 }
 

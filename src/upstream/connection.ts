@@ -10,7 +10,7 @@ export interface ConnectionOwner {
   /** Where a connection that has sent much waits before it is read on. */
   readonly reading: Queue;
   /**
-   * The connection may carry another request.
+   * The connection may carry another request once all of the last one is sent.
    *
    * @param keepAlive seconds for which the upstream keeps an idle connection, if it says so
    */
@@ -216,14 +216,13 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   #onEnd(call: Call): void {
-    // If the request is not sent completely, the upstream would read the next one as its rest.
-    const isSent = this.#bodySent && this.socket.writableLength === 0;
     this.#call = undefined;
     if (call.id !== '') this.#remember(call);
     // It may be paused, because the client reads slowly.
     this.resume();
     const { reusable, keepAlive } = this.#reader;
-    if (reusable && isSent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
+    // Whether all is sent is known when it has rested.
+    if (reusable && this.#bodySent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
     else this.socket.destroy();
     call.onEnd();
   }

@@ -21,9 +21,6 @@ const maxTrustedIdleTime = 500;
 /** How many idle connections may have carried the id of a request that therefore gets a new one. */
 const maxPassedOver = 32;
 
-/** Milliseconds between two new connections for such requests of strangers, who may repeat an id as often as they like. */
-const strangersInterval = 10;
-
 /** How long connections are not reused after the upstream has sent bytes that nobody asked for. Milliseconds. */
 const distrustTime = 60_000;
 
@@ -41,9 +38,8 @@ export class Upstream implements ConnectionOwner {
   #resting = 0;
   #batch: Connection[] = [];
   #waiting: Call[] = [];
-  /** On `performance.now()`'s scale, as is the time of the next connection for a stranger that repeats an id. */
+  /** On `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
-  #nextForStrangers = -Infinity;
   /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
   readonly #readBuffer = Buffer.allocUnsafeSlow(readLength);
   readonly #sweep: NodeJS.Timeout;
@@ -129,7 +125,6 @@ export class Upstream implements ConnectionOwner {
     const connection = this.#takeIdle(call, now);
     if (connection === undefined) {
       if (this.#waiting.length < this.#resting) this.#waiting.push(call);
-      else if (this.#idle.length > 0 && call.owner === '') this.#connectInTurn(call, now);
       else this.#connect(call, true);
     } else if (now - connection.idleSince < maxTrustedIdleTime) {
       connection.send(call);
@@ -141,22 +136,6 @@ export class Upstream implements ConnectionOwner {
         else connection.send(call);
       });
     }
-  }
-
-  /** Connects when it is the turn of a stranger's request that no idle connection may carry: handshakes would take the time of others. */
-  #connectInTurn(call: Call, now: MonotonicMs): void {
-    const turn = Math.max(this.#nextForStrangers, now);
-    this.#nextForStrangers = turn + strangersInterval;
-    if (turn === now) {
-      this.#connect(call, true);
-      return;
-    }
-    const timer = setTimeout(() => this.#connect(call, true), turn - now);
-    const abort = (): void => {
-      clearTimeout(timer);
-      this.#nextForStrangers -= strangersInterval;
-    };
-    call.connection = { pause: () => {}, resume: () => {}, abort };
   }
 
   #connect(call: Call, mayConnectAgain: boolean): void {
@@ -180,8 +159,10 @@ export class Upstream implements ConnectionOwner {
   }
 
   #keep(connection: Connection): void {
-    if (this.#closed || connection.idleSince < this.#distrustedUntil) connection.socket.destroy();
-    else if (!connection.socket.destroyed) this.#idle.push(connection);
+    const { socket, idleSince } = connection;
+    // If its request is not sent completely, the upstream would read the next one as the rest. TLS may report the end after the response.
+    if (this.#closed || idleSince < this.#distrustedUntil || socket.writableLength > 0) socket.destroy();
+    else if (!socket.destroyed) this.#idle.push(connection);
   }
 
   /** The one that became idle last: others may be closed for want of use. */

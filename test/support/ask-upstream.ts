@@ -31,18 +31,17 @@ async function rested(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await turn();
 }
 
-/** Sends a request with the upstream client alone. @param heard is called with the events of the response @param fields besides `Host` */
+/** Sends a request with the upstream client alone. @param heard is called with the events of the response */
 export function ask(
   upstream: Upstream,
   method = 'GET',
   body?: UpstreamRequest['body'],
   target = '/',
   heard: (event: 'head' | 'data', call: UpstreamCall) => void = () => {},
-  fields: readonly string[] = [],
 ): Asked {
   const { promise, resolve, reject } = Promise.withResolvers<number | string>();
   let status = 0;
-  const headers = ['Host', 'localhost', ...fields];
+  const headers = ['Host', 'localhost'];
   if (Buffer.isBuffer(body)) headers.push('Content-Length', String(body.length));
   const call: UpstreamCall = upstream.send(
     { method, target, headers, body },

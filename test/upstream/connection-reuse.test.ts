@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { StreamedBody } from '../../src/upstream/call.ts';
@@ -54,6 +54,27 @@ describe('excess bytes of a response never reach the next request', () => {
     const before = linesOf(connections).flatMap((lines) => lines.slice(0, -1));
     expect(before).not.toContain(`${method} /first HTTP/1.1`);
   });
+});
+
+test('a connection is reused although its response arrives before Node is told that the request was sent', async () => {
+  const { port, origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
+  // oxlint-disable-next-line typescript/unbound-method -- called with its socket
+  const send = Socket.prototype._write;
+  const reports: (() => void)[] = [];
+  const spy = vi.spyOn(Socket.prototype, '_write').mockImplementation(function (this: Socket, bytes, encoding, sent) {
+    const late = this.remotePort === port ? (error?: Error | null) => void reports.push(() => sent(error)) : sent;
+    send.call(this, bytes, encoding, late);
+  });
+  onTestFinished(() => spy.mockRestore());
+  const upstream = upstreamAt(origin);
+  for (let i = 0; i < 3; i += 1) {
+    const { outcome } = ask(upstream, 'GET', undefined, '/', (event) => {
+      // As over TLS: it comes in a later turn of the event loop.
+      if (event === 'data') setImmediate(() => reports.splice(0).forEach((report) => report()));
+    });
+    expect(await outcome).toBe(200);
+  }
+  expect(connections).toHaveLength(1);
 });
 
 describe('a connection that may be in the middle of a request is not reused', () => {

@@ -129,38 +129,6 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(upstream.connections).toHaveLength(35);
   });
 
-  test('has strangers that repeat an id wait 10 ms for each other’s connections, not for those that have given up', async () => {
-    const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
-    const timeout = 5_000;
-    const upstream = upstreamAt(origin, timeout);
-    const waits = vi.spyOn(globalThis, 'setTimeout');
-    onTestFinished(() => waits.mockRestore());
-    const repeated = (kind: string) =>
-      ask(upstream, 'GET', undefined, '/', undefined, [
-        'X-Request-Id',
-        'a',
-        'X-Account-Id',
-        'b',
-        'X-Api-Key-Kind',
-        kind,
-      ]);
-    const longest = (): number =>
-      Math.max(0, ...waits.mock.calls.map(([, wait]) => wait ?? 0).filter((wait) => wait !== timeout));
-    await repeated('public').outcome;
-    // The first of each other kind of request waits for none.
-    await repeated('secret').outcome;
-    await repeated('public').outcome;
-    expect(longest()).toBe(0);
-    const given = Array.from({ length: 100 }, () => repeated('public'));
-    expect(longest()).toBeGreaterThan(900);
-    for (const { call } of given) call.abort();
-    waits.mockClear();
-    const last = Array.from({ length: 3 }, () => repeated('public').outcome);
-    expect(longest()).toBeLessThanOrEqual(30);
-    expect(await Promise.all(last)).toEqual([200, 200, 200]);
-    expect(connections).toHaveLength(6);
-  });
-
   test('is withheld on an enveloped route, as an informational response, and as the second of two ids', async () => {
     const responses: ((earlier: string, id: string) => string)[] = [
       (earlier) => withId(earlier),

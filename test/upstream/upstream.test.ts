@@ -72,6 +72,16 @@ describe('an upstream with TLS', () => {
     return { port: await listen(server), names, heads: () => heads };
   }
 
+  test('has its CAs read once for all connections', async () => {
+    const upstream = await startTls(forName, () => {});
+    const made = vi.spyOn(process.getBuiltinModule('node:tls'), 'createSecureContext');
+    onTestFinished(() => made.mockRestore());
+    const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca: authority.cert });
+    for (let i = 0; i < 3; i += 1) void send(sidecar, 'GET /', { key }).catch(() => {});
+    await vi.waitFor(() => expect(upstream.heads()).toBe(3));
+    expect(made.mock.calls.filter(([options]) => options?.ca === authority.cert)).toHaveLength(1);
+  });
+
   test('is verified by the configured CA and the configured name, whatever the Host header is', async () => {
     const upstream = await startTls(forName);
     const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca: authority.cert });

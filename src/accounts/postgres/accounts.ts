@@ -120,8 +120,8 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     return unwrapSample(inspection, this.vault);
   }
 
-  dailyUses(keys: readonly string[], now: EpochMs): Promise<DailyUses> {
-    return this.#store.dailyUses(keys, now);
+  dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
+    return this.#store.dailyUses(owner, keys, now);
   }
 
   async trailState(seen: number): Promise<TrailState> {

@@ -4,6 +4,9 @@ import type { EpochMs } from '../../times.ts';
 
 const hour = 3_600_000;
 
+/** Keys in the first statement, each of which may have 720 rows. */
+const page = 50;
+
 /**
  * The requests with these keys by day, as all sidecars have stored them.
  *
@@ -12,12 +15,19 @@ const hour = 3_600_000;
  */
 export async function dailyUses(run: Query, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
   const end = Math.floor(now / hour) * hour;
-  const rows = await run<{ key_id: string; day: number; requests: number }>(select, [keys, new Date(end)]);
   const uses = new Map<string, number[]>();
-  for (const { key_id: key, day, requests } of rows) {
-    const counts = uses.get(key) ?? Array.from({ length: daysOfUse }, () => 0);
-    uses.set(key, counts);
-    counts[daysOfUse - 1 - day] = requests;
+  let size = page;
+  for (let i = 0, next; i < keys.length; i = next) {
+    next = i + size;
+    const some = keys.slice(i, next);
+    const rows = await run<{ key_id: string; day: number; requests: number }>(select, [some, new Date(end)]);
+    for (const { key_id: key, day, requests } of rows) {
+      const counts = uses.get(key) ?? Array.from({ length: daysOfUse }, () => 0);
+      uses.set(key, counts);
+      counts[daysOfUse - 1 - day] = requests;
+    }
+    // Others wait for a statement: only keys that are hardly used are read many at a time.
+    size = rows.length < page ? 2 * size : page;
   }
   return uses;
 }

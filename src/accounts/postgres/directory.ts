@@ -48,7 +48,7 @@ export class PostgresDirectory implements KeyDirectory {
   #numbersDue = false;
   /** The ids of the tables, read with both: a restore in place, which fires no trigger, makes others. */
   #tables: string | undefined;
-  /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
+  /** Whether the last query of this connection, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;
   #closed = false;
@@ -86,14 +86,20 @@ export class PostgresDirectory implements KeyDirectory {
 
   find(hash: string): LookupResult | Promise<LookupResult> {
     const cached = this.#cache.get(hash);
-    if (cached === undefined) return this.#ask(hash);
-    if (cached === 'unknown') return this.#answered('cached_unknown', undefined);
-    if (this.#cache.isAgeing(cached)) this.#refresh(hash);
-    return this.#answered(this.#cache.span === undefined ? 'stale' : 'cached', cached.found);
+    const entry = cached ?? this.#unconfirmed(hash);
+    if (entry === undefined) return this.#ask(hash);
+    if (entry === 'unknown') return this.#answered('cached_unknown', undefined);
+    if (this.#cache.isAgeing(entry)) this.#refresh(hash);
+    return this.#answered(cached === undefined || this.#cache.span === undefined ? 'stale' : 'cached', entry.found);
   }
 
   holds(hash: string): boolean {
-    return this.#cache.has(hash);
+    return this.#cache.has(hash) || this.#unconfirmed(hash) !== undefined;
+  }
+
+  /** As long as queries fail, such as for a locked table, a known key does not wait for one more. */
+  #unconfirmed(hash: string): Entry | undefined {
+    return this.#failing ? this.#cache.getStale(hash) : undefined;
   }
 
   /** A key that is not cached is read when it is used. */
@@ -201,6 +207,7 @@ export class PostgresDirectory implements KeyDirectory {
   #connected(): void {
     // Notifications since the last connection may have been missed.
     this.#cache.beginSpan();
+    this.#failing = false;
     this.#unconnected = false;
     this.#numbersDue = true;
     this.#monitor.connected();

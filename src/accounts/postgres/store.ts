@@ -57,8 +57,9 @@ export class PostgresStore implements Store {
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
   readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
-  /** One query for events at a time: they may search a long trail, and leave a connection to lists. */
+  /** One query at a time of those that may be long, so that they leave connections to others. */
   readonly #trailTurns = new OneAtATime();
+  readonly #useTurns = new OneAtATime();
   /** Transactions that are not over. */
   readonly #open = new Set<Promise<unknown>>();
 
@@ -90,8 +91,8 @@ export class PostgresStore implements Store {
   }
 
   /** As `AccountsDatabase` has it. */
-  async dailyUses(keys: readonly string[], now: EpochMs): Promise<DailyUses> {
-    return dailyUses(this.#query(keys.length <= maxKeysRead ? 'single' : 'bulk'), keys, now);
+  async dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
+    return dailyUses(this.#queryInTurn(this.#useTurns, owner), keys, now);
   }
 
   async *list(after = '', unreadable = endList, selection?: Selection): AsyncIterable<StoredAccount> {
@@ -161,8 +162,7 @@ export class PostgresStore implements Store {
   }
 
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
-    const run: Query = (text, values) =>
-      this.#trailTurns.run(filter.account ?? '', () => this.#query('bulk')(text, values));
+    const run = this.#queryInTurn(this.#trailTurns, filter.account ?? '');
     return selectEvents(trailLines(run, filter), filter, unreadable);
   }
 
@@ -214,6 +214,10 @@ export class PostgresStore implements Store {
 
   #query(purpose: Purpose): Query {
     return async (text, values) => query(await this.#connections(purpose), text, values);
+  }
+
+  #queryInTurn(turns: OneAtATime, owner: string): Query {
+    return (text, values) => turns.run(owner, () => this.#query('bulk')(text, values));
   }
 
   #connections(purpose: Purpose): Promise<Pool> {

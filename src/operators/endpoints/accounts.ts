@@ -39,7 +39,7 @@ export const accountEndpoints: readonly Endpoint[] = [
         search,
         anyOf: filter && [filter],
       });
-      const useOf = await readUses(parts, items.flatMap(listKeyIds), now);
+      const useOf = await readUses(parts, token, items.flatMap(listKeyIds), now);
       return { accounts: items.map((each) => Object.assign({ use: useOf(listKeyIds(each)) }, each)), ...page };
     },
   }),
@@ -64,9 +64,9 @@ export const accountEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({ account }),
     response: { status: 200, view: 'Account' },
-    run: async (parts, input, _caller, { now }) => {
+    run: async (parts, input, { token }, { now }) => {
       const shown = await parts.operations.show(input.account);
-      const useOf = await readUses(parts, listKeyIds(shown), now);
+      const useOf = await readUses(parts, token, listKeyIds(shown), now);
       const made = new Map(shown.keys.map(({ id, created_at: at }) => [id, at]));
       const keys = shown.keys.map((key) => {
         return Object.assign({ use: useOf([key.id]), replaced_at: made.get(successorId(key.id)) ?? null }, key);

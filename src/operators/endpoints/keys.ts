@@ -73,9 +73,9 @@ export const keyEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({ account, key }),
     response: { status: 200, view: 'ShownKey' },
-    run: async (parts, { account, key }, _caller, { now }) => {
+    run: async (parts, { account, key }, { token }, { now }) => {
       const shown = await parts.operations.showKey(account, key);
-      const useOf = await readUses(parts, [key], now);
+      const useOf = await readUses(parts, token, [key], now);
       return { ...shown, use: useOf([key]) };
     },
   }),

@@ -244,7 +244,33 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(monitor.lookups).toEqual(['found', 'stale', 'unavailable']);
     expect(monitor.failures).toHaveLength(1);
     await postgres.psql(url, 'ALTER TABLE envelope_sidecar.elsewhere RENAME TO api_keys');
-    expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
-    expect(monitor.lookups.at(-1)).toBe('found');
+    await vi.waitFor(async () => {
+      expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+      expect(monitor.lookups.at(-1)).toBe('found');
+    }, patience);
+  });
+
+  test('keeps known keys waiting for no query while queries fail, as on a locked table, and for staleFor only', async () => {
+    const { url, proxy } = await startWithAcme();
+    let now = 1_000_000;
+    const { directory, monitor } = await openDirectory(proxy.url, { staleFor: 120_000, monotonic: () => now });
+    await directory.find(acme);
+    await postgres.psql(url, 'ALTER TABLE envelope_sidecar.api_keys RENAME TO elsewhere');
+    await vi.waitFor(() => expect(monitor.failures).toHaveLength(1), patience);
+    now += 119_999;
+    expect(directory.holds(acme)).toBe(true);
+    expect(directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+    expect(monitor.lookups.at(-1)).toBe('stale');
+    now += 1;
+    expect(directory.holds(acme)).toBe(false);
+    expect(await directory.find(acme)).toBe('unavailable');
+    // On another connection, which may not fail, each key is looked up before its next use.
+    now -= 60_000;
+    proxy.cut();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    await postgres.psql(url, 'ALTER TABLE envelope_sidecar.elsewhere RENAME TO api_keys');
+    proxy.mend();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+    expect(directory.holds(acme)).toBe(false);
   });
 });

@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { AccountsError } from '../../../src/accounts/accounts-error.ts';
 import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
+import { dailyUses } from '../../../src/accounts/postgres/daily-uses.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { pages } from '../../../src/accounts/postgres/pages.ts';
 import { query, type Query } from '../../../src/accounts/postgres/transaction.ts';
@@ -34,6 +35,15 @@ const event: AuditEvent = {
   details: { environment: 'test', overlap_ms: 1 },
 };
 
+/** A transaction that keeps all others from a table. */
+async function holdTable(url: string, table: string): Promise<Client> {
+  const holder = new Client({ connectionString: url });
+  await holder.connect();
+  onTestFinished(() => holder.end());
+  await holder.query(`BEGIN; LOCK TABLE envelope_sidecar.${table} IN ACCESS EXCLUSIVE MODE`);
+  return holder;
+}
+
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
 
@@ -41,10 +51,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
-    const holder = new Client({ connectionString: url });
-    await holder.connect();
-    onTestFinished(() => holder.end());
-    await holder.query('BEGIN; LOCK TABLE envelope_sidecar.trail IN ACCESS EXCLUSIVE MODE');
+    const holder = await holdTable(url, 'trail');
     const ended: string[] = [];
     const searches = ['acme', 'acme', 'acme', 'globex', undefined].map(async (account) => {
       await Array.fromAsync(store.events({ account }));
@@ -55,6 +62,52 @@ describeWithPostgres('the store in PostgreSQL', () => {
     await holder.query('COMMIT');
     await Promise.all(searches);
     expect(ended).toEqual(['acme', 'acme', 'globex', 'all', 'acme']);
+  });
+
+  test('uses of keys are read fifty keys at a time, in turns, and keep neither a list nor a change waiting', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'));
+    const ended: string[] = [];
+    const read = async (owner: string, keys: number): Promise<void> => {
+      await store.dailyUses(owner, Array(keys).fill('k'), Date.now());
+      ended.push(`${owner} ${keys}`);
+    };
+    const held = await holdTable(url, 'key_hours');
+    // The first one has a second statement, which comes last.
+    const reads = [read('acme', 51), read('acme', 50), read('acme', 49), read('globex', 50)];
+    expect(await Array.fromAsync(store.list())).toHaveLength(1);
+    await put(store, storedAccount('globex'));
+    expect(ended).toEqual([]);
+    await held.query('COMMIT');
+    await Promise.all(reads);
+    expect(ended).toEqual(['acme 50', 'globex 50', 'acme 49', 'acme 51']);
+  });
+
+  test('uses of keys are read twice as many at a time while few are found, and fifty again after fifty days', async () => {
+    const url = await postgres.createDatabase();
+    const ids = ['k0', 'k1'];
+    await put(openStore(url), storedAccount('acme', { keys: ids.map((id) => storedKey(keyNamed(id), { id })) }));
+    await postgres.psql(
+      url,
+      `INSERT INTO envelope_sidecar.key_hours SELECT 'k' || key, '2026-11-01'::timestamptz + day * interval '1 day', 1
+        FROM generate_series(0, 1) AS key, generate_series(1, 25) AS day`,
+    );
+    const pool = new Pool({ connectionString: url });
+    onTestFinished(() => pool.end());
+    const keys = [...Array(148).fill('unused'), ...ids, ...Array(150).fill('unused')];
+    const read = async (): Promise<readonly [days: number, lengths: readonly unknown[]]> => {
+      const lengths: unknown[] = [];
+      const run: Query = (text, values = []) => {
+        lengths.push((values[0] as unknown[]).length);
+        return query(pool, text, values);
+      };
+      const uses = [...(await dailyUses(run, keys, Date.parse('2026-11-29'))).values()].flat();
+      return [uses.filter((count) => count === 1).length, lengths];
+    };
+    expect(await read()).toEqual([50, [50, 100, 50, 100]]);
+    await postgres.psql(url, `DELETE FROM envelope_sidecar.key_hours WHERE key_id = 'k1' AND hour < '2026-11-03'`);
+    expect(await read()).toEqual([49, [50, 100, 150]]);
   });
 
   test('a search that finds nothing looks at a thousand events at once, so that others have their turns in between', async () => {

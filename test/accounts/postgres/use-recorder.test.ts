@@ -220,12 +220,12 @@ describeWithPostgres('the recorder of uses', () => {
       recorder.key(key, at);
     }
     await recorder.write();
-    const days = (await store.dailyUses([key, 'unknown'], now)).get(key);
+    const days = (await store.dailyUses('', [key, 'unknown'], now)).get(key);
     expect(days).toHaveLength(30);
     expect(days?.slice(-2)).toEqual([1, 2]);
     expect(days?.[0]).toBe(1);
     expect(days?.reduce((sum, each) => sum + each)).toBe(4);
-    expect((await store.dailyUses(['unknown'], now)).size).toBe(0);
+    expect((await store.dailyUses('', ['unknown'], now)).size).toBe(0);
   });
 
   test('writes 2,000 keys with one call', async () => {
