@@ -46,15 +46,12 @@ interface PlacedLine extends Link {
   readonly ties: Ties | undefined;
 }
 
-/** A line that was verified, or the beginning. */
-type Before = Omit<PlacedLine, 'bytes' | 'row'>;
-
 /** Verifies a trail in constant memory, up to the first event that something is wrong with. */
 export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }: VerifyOptions): Promise<Report> {
   /** The first one of each kind. */
   const problems = new Map<Fault, Problem>();
   const warnings: string[] = [];
-  let last: Before = { ...beginning, ties: undefined };
+  let last: PlacedLine = { ...beginning, bytes: Buffer.alloc(0), row: undefined, ties: undefined };
   let signed = 0;
   /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
   let signedByOthers = 0;
@@ -121,8 +118,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (problems.size > 0) return;
     // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
     const unsigned = position - signed;
-    if (anchors.length > 0 && anchored < position)
-      warnings.push(`events from ${anchored + 1} on are behind the last anchor`);
+    if (anchored > 0 && anchored < position) warnings.push(`events from ${anchored + 1} on are behind the last anchor`);
     if (signed > 0 && unsigned > 0)
       warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned} with an anchor`);
     if (keys.length > 0 && signedByOthers > 0)
@@ -152,7 +148,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
  * What is wrong with the place of a line, the position of another line that it is wrong with, and a message of its own. Only what
  * stands behind it tells.
  */
-function findFault(before: Before, line: PlacedLine, next?: Ties): readonly [] | readonly [Fault, number?, string?] {
+function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly [Fault?, number?, string?] {
   const { position, hash, ties } = line;
   const isCovered = next?.prev === hash;
   if (ties === undefined) {

@@ -7,9 +7,6 @@ import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
-/** The end of the year 9999, in epoch milliseconds. */
-const lastTime = 253_402_300_799_999;
-
 /** Events looked at by one statement. */
 const page = 1_000;
 
@@ -83,8 +80,8 @@ export async function* trailLines(run: Query, filter: EventFilter): AsyncIterabl
   const { account = null, before = null, after } = filter;
   const order = after === undefined ? 'DESC' : 'ASC';
   const times = [filter.since, filter.until].map((time) =>
-    // With five digits, a year is no longer in the order of its text.
-    time === undefined ? null : new Date(Math.min(time, lastTime)).toISOString(),
+    // Up to the end of the year 9999: with five digits, a year is no longer in the order of its text.
+    time === undefined ? null : new Date(Math.min(time, 253_402_300_799_999)).toISOString(),
   );
   const texts = wantedTexts(filter);
   // A bigint as the driver has it, so that no position is out of reach.
