@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { parse as parseQuery } from 'node:querystring';
 import type { IncomingMessage, RequestListener, Server } from 'node:http';
+import { Server as NetServer } from 'node:net';
 import type { Readable } from 'node:stream';
 import type { TlsOptions } from 'node:tls';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -222,8 +223,10 @@ function completeWhenClosing(app: FastifyInstance): () => Promise<void> {
   });
   return async () => {
     isClosing = true;
-    app.server.close();
+    // Node's own for HTTP would cut responses that their clients have not read yet.
+    NetServer.prototype.close.call(app.server);
     await waitUntil(() => inProgress.size === 0, closingPatience);
+    app.server.close();
     app.server.closeAllConnections();
   };
 }
@@ -241,6 +244,7 @@ function createListener(
   };
   const begin: RequestListener = (req, res) => {
     const before = unparsed.begin(res);
+    if (req.socket.destroyed) return;
     if (res.socket !== null) serve(req, res);
     // Its client has read the whole response before, which Node may not have been told yet.
     else if (before?.writableEnded) before.once('finish', () => serve(req, res));

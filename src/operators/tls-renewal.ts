@@ -39,6 +39,8 @@ export class TlsRenewal {
     });
     const begun = (req: IncomingMessage, res: ServerResponse): void => {
       const { socket } = req;
+      // It has come behind the last response.
+      if (this.#retired.has(socket)) socket.destroy();
       const responses = this.#connections.get(socket)?.add(res);
       if (responses === undefined) return;
       res.once('close', () => {

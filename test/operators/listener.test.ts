@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { Server } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
@@ -121,8 +121,8 @@ describe('a token', () => {
 async function startListener(
   operations: Partial<Operations>,
   write: (line: string) => void = () => {},
-): Promise<{ readonly listener: Server; readonly port: number }> {
-  const { listener } = await createOperatorsListener({
+): Promise<{ readonly listener: Server; readonly port: number; readonly close: () => Promise<void> }> {
+  const { listener, close } = await createOperatorsListener({
     state: () => ({
       operations: operations as unknown as Operations,
       isServed: () => Promise.reject(new Error('not asked')),
@@ -144,7 +144,7 @@ async function startListener(
     tls: undefined,
     onHandshakeFailure: () => {},
   });
-  return { listener, port: await listen(listener) };
+  return { listener, port: await listen(listener), close };
 }
 
 test('an internal error is logged and not in the response', async () => {
@@ -237,6 +237,39 @@ describe('a request', () => {
     client.send(show('third') + show('fourth'));
     await client.untilEnded();
     expect(shown).toEqual(['first', 'second']);
+  });
+
+  test('on a connection that is closed already is not carried out', async () => {
+    const shown: string[] = [];
+    const { listener, port } = await startListener({ show: async (id) => void shown.push(id) as never });
+    listener.prependListener('request', (req: IncomingMessage) => req.socket.destroy());
+    const client = await openConnection(port);
+    client.send(`GET /api/v1/accounts/one HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    await client.untilEnded();
+    await settle();
+    expect(shown).toEqual([]);
+  });
+
+  test('is completed when the listener closes, also if its response is made but not read yet', async () => {
+    const { listener, port, close } = await startListener({
+      show: async (id) => {
+        throw new AccountsError('account_unknown', `there is no account ${id}`);
+      },
+    });
+    const writes: (() => void)[] = [];
+    listener.on('connection', (socket: Socket) => {
+      const [send, sendAll] = [socket._write.bind(socket), socket._writev?.bind(socket)];
+      socket._write = (bytes, encoding, sent) => void writes.push(() => send(bytes, encoding, sent));
+      socket._writev = (all, sent) => void writes.push(() => sendAll?.(all, sent));
+    });
+    const client = await openConnection(port);
+    client.send(`GET /api/v1/accounts/one HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    await vi.waitFor(() => expect(writes).not.toEqual([]));
+    const closed = close();
+    await expect.poll(() => listens(port)).toBe(false);
+    for (const write of writes.splice(0)) write();
+    await closed;
+    expect(await client.untilEnded()).toContain('no account one');
   });
 
   test('with two lengths, or a length that is not a number, is refused', async () => {

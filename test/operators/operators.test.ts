@@ -1,9 +1,12 @@
 import { Agent, request as httpsRequest } from 'node:https';
+import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { connect as connectTls } from 'node:tls';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { createAuthority } from '../support/certificates.ts';
+import { Connection } from '../support/connection.ts';
 import { mayMount, Mount } from '../support/mount.ts';
 import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
 import { dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
@@ -424,6 +427,38 @@ test('a response in progress says that the connection ends if the CA of clients 
   expect(await added).toEqual([201, 'close']);
   // On another connection.
   expect(await add('third')).toEqual([201, 'keep-alive']);
+});
+
+test('a connection ends with its last response if the CA of clients is changed before that is read, whatever comes behind it', async () => {
+  const [authority, another] = [createAuthority(), createAuthority()];
+  const own = authority.issue('DNS:localhost');
+  const withCa = (clientCa: string) => operatorsOf([dashboard], { tls: { ...own, clientCa } });
+  const { sidecar, config, file } = await startApi({ operators: withCa(authority.cert) });
+  const port = sidecar.app.addresses.operators?.port ?? 0;
+  const reports: (() => void)[] = [];
+  // oxlint-disable-next-line typescript/unbound-method -- called with its socket
+  const send = Socket.prototype._write;
+  const spy = vi.spyOn(Socket.prototype, '_write').mockImplementation(function (this: Socket, bytes, encoding, sent) {
+    const late = this.localPort === port ? (error?: Error | null) => void reports.push(() => sent(error)) : sent;
+    send.call(this, bytes, encoding, late);
+  });
+  onTestFinished(() => spy.mockRestore());
+  const socket = connectTls({ port, ca: authority.cert, servername: 'localhost', ...own });
+  const client = new Connection(socket);
+  const add = (id: string): void => {
+    const body = JSON.stringify({ id, name: id });
+    const head = `POST /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n`;
+    client.send(`${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+  };
+  add('first');
+  await client.untilText('"id":"first"');
+  sidecar.app.apply({ ...config, operators: withCa(another.cert) });
+  add('second');
+  await client.untilEnded();
+  for (const report of reports.splice(0)) report();
+  await delay(100);
+  expect(file()).toContain('first');
+  expect(file()).not.toContain('second');
 });
 
 test('every request is logged and counted, and nothing in the series grows with what clients send', async () => {

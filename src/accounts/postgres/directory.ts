@@ -48,9 +48,11 @@ export class PostgresDirectory implements KeyDirectory {
   #numbersDue = false;
   /** The ids of the tables, read with both: a restore in place, which fires no trigger, makes others. */
   #tables: string | undefined;
-  /** Whether the last query of this connection, or the last attempt to connect, failed with an error that was reported. */
+  /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;
+  /** Whether the last look-up of this connection failed. */
+  #cannotLookUp = false;
   #closed = false;
   #heartbeat: NodeJS.Timeout | undefined;
 
@@ -97,9 +99,9 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.has(hash) || this.#unconfirmed(hash) !== undefined;
   }
 
-  /** As long as queries fail, such as for a locked table, a known key does not wait for one more. */
+  /** As long as look-ups fail, such as for a locked table, a known key does not wait for one more. */
   #unconfirmed(hash: string): Entry | undefined {
-    return this.#failing ? this.#cache.getStale(hash) : undefined;
+    return this.#cannotLookUp ? this.#cache.getStale(hash) : undefined;
   }
 
   /** A key that is not cached is read when it is used. */
@@ -141,9 +143,13 @@ export class PostgresDirectory implements KeyDirectory {
         text: selectHolders,
         values: [hashes.map((hash) => Buffer.from(hash, 'hex'))],
       })
-      .catch((error: unknown) => this.#failed(error))
+      .catch((error: unknown) => {
+        this.#cannotLookUp = true;
+        return this.#failed(error);
+      })
       .finally(done);
     this.#failing = false;
+    this.#cannotLookUp = false;
     span.heardAt = this.#monotonic();
     const read = { span, at: asked };
     const entries = new Map(rows.map((row) => [row.key.hash, this.#toEntry(row, read)] as const));
@@ -207,7 +213,7 @@ export class PostgresDirectory implements KeyDirectory {
   #connected(): void {
     // Notifications since the last connection may have been missed.
     this.#cache.beginSpan();
-    this.#failing = false;
+    this.#cannotLookUp = false;
     this.#unconnected = false;
     this.#numbersDue = true;
     this.#monitor.connected();

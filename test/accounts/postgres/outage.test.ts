@@ -250,6 +250,21 @@ describeWithPostgres('the directory during a database outage', () => {
     }, patience);
   });
 
+  test('asks for known keys after a lost connection also if the numbers of changes cannot be read', async () => {
+    const { url, proxy } = await startWithAcme();
+    await put(openStore(url), storedAccount('globex'));
+    const { directory, monitor } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    await postgres.psql(url, 'ALTER FUNCTION envelope_sidecar.last_change() RENAME TO elsewhere');
+    proxy.cut();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    await put(openStore(url), storedAccount('acme', { active: false }));
+    proxy.mend();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+    await vi.waitFor(() => expect(monitor.failures).not.toEqual([]), patience);
+    expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
+  });
+
   test('keeps known keys waiting for no query while queries fail, as on a locked table, and for staleFor only', async () => {
     const { url, proxy } = await startWithAcme();
     let now = 1_000_000;
