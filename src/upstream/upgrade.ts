@@ -188,15 +188,16 @@ function isWebSocketSwitch(headers: readonly string[]): boolean {
 
 /** The upstream as http-proxy takes it. */
 function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerOptions {
-  const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
-  const { Agent } = require(protocol === 'http:' ? 'node:http' : 'node:https') as typeof import('node:https');
+  const { protocol, host, port, servername, socketPath } = address;
+  const isTls = protocol === 'https:';
+  const { Agent } = require(isTls ? 'node:https' : 'node:http') as typeof import('node:https');
   return {
     // The only way to pass the look-up. It has this one connection.
     agent: new Agent({ lookup }),
-    target: { protocol, hostname: host, port: String(port), socketPath, ca, cert, key },
+    target: { protocol, hostname: host, port: String(port), socketPath },
     // The TLS server name comes from the configuration, not from the client's Host. The size of heads is limited by the strict
     // parser, for which Node's client must not be too strict: its own limit is 16 KiB.
-    ssl: { servername, maxHeaderSize: 2 * maxHeadSize },
+    ssl: { servername, maxHeaderSize: 2 * maxHeadSize, secureContext: isTls ? address.context() : undefined },
   };
 }
 

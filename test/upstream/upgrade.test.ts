@@ -285,11 +285,18 @@ describe('a WebSocket on a route with `upgrade`', () => {
         }),
       );
     const authorized = { Authorization: `Bearer ${keys.globex}`, Host: 'evil.example' };
+    const made = vi.spyOn(process.getBuiltinModule('node:tls'), 'createSecureContext');
+    onTestFinished(() => made.mockRestore());
     for (const host of ['localhost', '127.0.0.1']) {
-      const socket = connect(await at(`https://${host}:${upstream.port}`, authority.cert), '/ws/x', authorized);
-      await once(socket, 'open');
-      expect(await echoed(socket, 'hello')).toBe('hello');
+      const sidecar = await at(`https://${host}:${upstream.port}`, authority.cert);
+      for (const message of ['hello', 'again']) {
+        const socket = connect(sidecar, '/ws/x', authorized);
+        await once(socket, 'open');
+        expect(await echoed(socket, message)).toBe(message);
+      }
     }
+    // A bundle of CAs is read once for all connections of a sidecar.
+    expect(made.mock.calls.filter(([options]) => options?.ca === authority.cert)).toHaveLength(2);
     const socket = connect(await at(`https://localhost:${upstream.port}`, createAuthority().cert), '/ws/x', authorized);
     const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
     expect(response.statusCode).toBe(502);

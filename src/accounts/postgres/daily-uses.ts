@@ -1,35 +1,57 @@
+import { LRUCache } from 'lru-cache';
 import { daysOfUse, type DailyUses } from '../accounts.ts';
 import type { Query } from './transaction.ts';
 import type { EpochMs } from '../../times.ts';
 
 const hour = 3_600_000;
 
-/** Keys in the first statement, each of which may have 720 rows. */
+/** Keys in one statement, each of which may have 720 rows: others wait for it. */
 const page = 50;
 
-/**
- * The requests with these keys by day, as all sidecars have stored them.
- *
- * @param now the last day ends with its hour
- * @throws AccountsError
- */
-export async function dailyUses(run: Query, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
-  const end = Math.floor(now / hour) * hour;
-  const uses = new Map<string, number[]>();
-  let size = page;
-  for (let i = 0, next; i < keys.length; i = next) {
-    next = i + size;
-    const some = keys.slice(i, next);
-    const rows = await run<{ key_id: string; day: number; requests: number }>(select, [some, new Date(end)]);
-    for (const { key_id: key, day, requests } of rows) {
-      const counts = uses.get(key) ?? Array.from({ length: daysOfUse }, () => 0);
-      uses.set(key, counts);
-      counts[daysOfUse - 1 - day] = requests;
+/** How long what was read is used again: sidecars store uses once a minute. Milliseconds. */
+const maxAge = 60_000;
+
+/** Maximum number of keys whose uses are kept. */
+const maxKept = 10_000;
+
+interface Kept {
+  /** Of the last day. Epoch milliseconds. */
+  readonly end: number;
+  /** Undefined: there are none. */
+  readonly counts: readonly number[] | undefined;
+}
+
+/** Reads the requests with keys by day, as all sidecars have stored them. */
+export class DailyUseReader {
+  readonly #kept = new LRUCache<string, Kept>({ max: maxKept, ttl: maxAge });
+
+  /**
+   * @param now the last day ends with its hour
+   * @throws AccountsError
+   */
+  async read(run: Query, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
+    const end = Math.floor(now / hour) * hour;
+    const uses = new Map<string, readonly number[]>();
+    const due: string[] = [];
+    for (const key of keys) {
+      const kept = this.#kept.get(key);
+      if (kept?.end !== end) due.push(key);
+      else if (kept.counts !== undefined) uses.set(key, kept.counts);
     }
-    // Others wait for a statement: only keys that are hardly used are read many at a time.
-    size = rows.length < page ? 2 * size : page;
+    for (let i = 0; i < due.length; i += page) {
+      const some = due.slice(i, i + page);
+      const rows = await run<{ key_id: string; day: number; requests: number }>(select, [some, new Date(end)]);
+      const found = new Map<string, number[]>();
+      for (const { key_id: key, day, requests } of rows) {
+        const counts = found.get(key) ?? Array.from({ length: daysOfUse }, () => 0);
+        found.set(key, counts);
+        counts[daysOfUse - 1 - day] = requests;
+      }
+      for (const key of some) this.#kept.set(key, { end, counts: found.get(key) });
+      for (const [key, counts] of found) uses.set(key, counts);
+    }
+    return uses;
   }
-  return uses;
 }
 
 const select = `

@@ -25,7 +25,7 @@ import type {
 } from '../store.ts';
 import { OneAtATime } from '../../fair-queue.ts';
 import { changePool, shortLockTimeout } from './clients.ts';
-import { dailyUses } from './daily-uses.ts';
+import { DailyUseReader } from './daily-uses.ts';
 import { pages } from './pages.ts';
 import { olderWriters } from './rights.ts';
 import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersions, type AccountRow } from './rows.ts';
@@ -60,6 +60,7 @@ export class PostgresStore implements Store {
   /** One query at a time of those that may be long, so that they leave connections to others. */
   readonly #trailTurns = new OneAtATime();
   readonly #useTurns = new OneAtATime();
+  readonly #uses = new DailyUseReader();
   /** Transactions that are not over. */
   readonly #open = new Set<Promise<unknown>>();
 
@@ -92,7 +93,7 @@ export class PostgresStore implements Store {
 
   /** As `AccountsDatabase` has it. */
   async dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
-    return dailyUses(this.#queryInTurn(this.#useTurns, owner), keys, now);
+    return this.#uses.read(this.#queryInTurn(this.#useTurns, owner), keys, now);
   }
 
   async *list(after = '', unreadable = endList, selection?: Selection): AsyncIterable<StoredAccount> {

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { AccountsError } from '../../../src/accounts/accounts-error.ts';
 import { createMasterKey } from '../../../src/accounts/master-key.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
-import { dailyUses } from '../../../src/accounts/postgres/daily-uses.ts';
+import { DailyUseReader } from '../../../src/accounts/postgres/daily-uses.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { pages } from '../../../src/accounts/postgres/pages.ts';
 import { query, type Query } from '../../../src/accounts/postgres/transaction.ts';
@@ -84,30 +84,33 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(ended).toEqual(['acme 50', 'globex 50', 'acme 49', 'acme 51']);
   });
 
-  test('uses of keys are read twice as many at a time while few are found, and fifty again after fifty days', async () => {
+  test('uses of keys are read again after a minute or with another hour, whether there were any or not', async () => {
     const url = await postgres.createDatabase();
-    const ids = ['k0', 'k1'];
-    await put(openStore(url), storedAccount('acme', { keys: ids.map((id) => storedKey(keyNamed(id), { id })) }));
-    await postgres.psql(
-      url,
-      `INSERT INTO envelope_sidecar.key_hours SELECT 'k' || key, '2026-11-01'::timestamptz + day * interval '1 day', 1
-        FROM generate_series(0, 1) AS key, generate_series(1, 25) AS day`,
-    );
+    await put(openStore(url), storedAccount('acme', { keys: [storedKey(keyNamed('k'), { id: 'used' })] }));
+    const insert = `INSERT INTO envelope_sidecar.key_hours VALUES ('used', '2026-11-28T12:00Z', 1)`;
+    await postgres.psql(url, insert);
     const pool = new Pool({ connectionString: url });
     onTestFinished(() => pool.end());
-    const keys = [...Array(148).fill('unused'), ...ids, ...Array(150).fill('unused')];
-    const read = async (): Promise<readonly [days: number, lengths: readonly unknown[]]> => {
-      const lengths: unknown[] = [];
-      const run: Query = (text, values = []) => {
-        lengths.push((values[0] as unknown[]).length);
-        return query(pool, text, values);
-      };
-      const uses = [...(await dailyUses(run, keys, Date.parse('2026-11-29'))).values()].flat();
-      return [uses.filter((count) => count === 1).length, lengths];
+    let asked: unknown[] = [];
+    const run: Query = (text, values = []) => {
+      asked.push(...(values[0] as unknown[]));
+      return query(pool, text, values);
     };
-    expect(await read()).toEqual([50, [50, 100, 50, 100]]);
-    await postgres.psql(url, `DELETE FROM envelope_sidecar.key_hours WHERE key_id = 'k1' AND hour < '2026-11-03'`);
-    expect(await read()).toEqual([49, [50, 100, 150]]);
+    const reader = new DailyUseReader();
+    const read = async (now: string, keys = ['used', 'unused']): Promise<readonly [uses: unknown, asked: unknown]> => {
+      asked = [];
+      const uses = await reader.read(run, keys, Date.parse(now));
+      return [[...uses].map(([key, days]) => [key, days.lastIndexOf(1)]), asked];
+    };
+    const passed = vi.spyOn(performance, 'now');
+    onTestFinished(() => passed.mockRestore());
+    passed.mockReturnValue(1_000);
+    expect(await read('2026-11-29T00:10Z')).toEqual([[['used', 29]], ['used', 'unused']]);
+    passed.mockReturnValue(61_000);
+    expect(await read('2026-11-29T00:10Z', ['used', 'unused', 'third'])).toEqual([[['used', 29]], ['third']]);
+    passed.mockReturnValue(61_002);
+    expect(await read('2026-11-29T00:10Z', ['unused', 'third'])).toEqual([[], ['unused']]);
+    expect(await read('2026-11-29T13:00Z')).toEqual([[['used', 28]], ['used', 'unused']]);
   });
 
   test('a search that finds nothing looks at a thousand events at once, so that others have their turns in between', async () => {
