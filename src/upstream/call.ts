@@ -33,7 +33,7 @@ export interface BodyWriter {
 
 /** Why there is no complete response. */
 export interface UpstreamFailure {
-  readonly code: 'upstream_unavailable' | 'upstream_timeout';
+  readonly code: 'upstream_unavailable' | 'upstream_timeout' | 'overloaded';
   /** The error's own code, for the log: ECONNREFUSED, ECONNCLOSED, BAD_HEAD, … Never a message, which may name addresses. */
   readonly cause: string;
 }

@@ -21,6 +21,9 @@ const maxTrustedIdleTime = 500;
 /** How many idle connections may have carried the id of a request that therefore gets a new one. */
 const maxPassedOver = 32;
 
+/** How many such requests of strangers have a TLS handshake in a second: more would take the time of others. */
+const maxHandshakes = 100;
+
 /** How long connections are not reused after the upstream has sent bytes that nobody asked for. Milliseconds. */
 const distrustTime = 60_000;
 
@@ -40,6 +43,9 @@ export class Upstream implements ConnectionOwner {
   #waiting: Call[] = [];
   /** On `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
+  /** The handshakes for strangers that repeat an id, since when. */
+  #handshakes = 0;
+  #countedSince = -Infinity;
   /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
   readonly #readBuffer = Buffer.allocUnsafeSlow(readLength);
   readonly #sweep: NodeJS.Timeout;
@@ -125,6 +131,7 @@ export class Upstream implements ConnectionOwner {
     const connection = this.#takeIdle(call, now);
     if (connection === undefined) {
       if (this.#waiting.length < this.#resting) this.#waiting.push(call);
+      else if (this.#idle.length > 0) this.#connectApart(call, now);
       else this.#connect(call, true);
     } else if (now - connection.idleSince < maxTrustedIdleTime) {
       connection.send(call);
@@ -136,6 +143,21 @@ export class Upstream implements ConnectionOwner {
         else connection.send(call);
       });
     }
+  }
+
+  /** Connects for a request whose id all idle connections have carried. */
+  #connectApart(call: Call, now: MonotonicMs): void {
+    if (now - this.#countedSince >= 1_000) {
+      this.#countedSince = now;
+      this.#handshakes = 0;
+    }
+    if (call.owner === '' && this.#address.protocol === 'https:' && ++this.#handshakes > maxHandshakes) {
+      queueMicrotask(() => call.onFailure({ code: 'overloaded', cause: 'REPEATED_ID' }));
+      return;
+    }
+    // Whoever repeats an id would have ever more of them opened.
+    if (this.#idle.length >= maxPassedOver) this.#idle.shift()?.socket.destroy();
+    this.#connect(call, true);
   }
 
   #connect(call: Call, mayConnectAgain: boolean): void {
@@ -176,8 +198,6 @@ export class Upstream implements ConnectionOwner {
       if (isUsable) return connection;
       connection.socket.destroy();
     }
-    // All that are left have carried its id. Whoever repeats one, such as with a public key, would have ever more of them opened.
-    if (this.#idle.length >= maxPassedOver) this.#idle.shift()?.socket.destroy();
     return undefined;
   }
 

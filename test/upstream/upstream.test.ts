@@ -8,7 +8,7 @@ import { TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { UpstreamTarget } from '../../src/config/config.ts';
 import type { ResponseHandler, UpstreamCall, UpstreamFailure } from '../../src/upstream/call.ts';
-import type { Upstream } from '../../src/upstream/upstream.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
 import { ignored, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -71,6 +71,37 @@ describe('an upstream with TLS', () => {
     });
     return { port: await listen(server), names, heads: () => heads };
   }
+
+  test('has a hundred handshakes a second for strangers that repeat an id; other requests are not counted', async () => {
+    const upstream = await startTls(forName);
+    const client = new Upstream(
+      targetOf(`https://localhost:${upstream.port}`, { ca: authority.cert }),
+      10_000,
+      () => {},
+    );
+    onTestFinished(() => client.close());
+    const outcome = (kind: string): Promise<unknown> =>
+      new Promise((resolve, reject) => {
+        const headers = ['X-Request-Id', 'a', 'X-Account-Id', 'acme', 'X-Api-Key-Kind', kind];
+        const onEnd = (): void => void settle().then(() => resolve('response'));
+        client.send(
+          { method: 'GET', target: '/', headers, body: undefined },
+          { ...ignored, onEnd, onFailure: ({ code, cause }) => resolve([code, cause]), onError: reject },
+        );
+      });
+    const passed = vi.spyOn(performance, 'now');
+    onTestFinished(() => passed.mockRestore());
+    for (const now of [5_000, 6_000]) {
+      passed.mockReturnValue(now);
+      // The very first one needs no other connection.
+      if (now === 5_000) expect(await outcome('public')).toBe('response');
+      for (let i = 0; i < 100; i += 1) expect(await outcome('public')).toBe('response');
+      expect(await outcome('public')).toEqual(['overloaded', 'REPEATED_ID']);
+      expect(await outcome('secret')).toBe('response');
+    }
+    passed.mockReturnValue(6_999);
+    expect(await outcome('public')).toEqual(['overloaded', 'REPEATED_ID']);
+  });
 
   test('has its CAs read once for all connections', async () => {
     const upstream = await startTls(forName, () => {});
