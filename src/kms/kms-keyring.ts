@@ -12,10 +12,8 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
   const unwrap = async (key: MasterKey): Promise<MasterKey> => {
     if (key.wrapped === undefined) return key;
     const { ciphertext, key_id: keyId, annotations } = key.wrapped;
-    const entries = Object.entries(annotations).map(([name, value]) =>
-      encodeMessage([name, Buffer.from(value, 'base64')]),
-    );
-    return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, entries], (response) => {
+    const pairs = Object.entries(annotations).map(([name, text]) => encodeMessage([name, Buffer.from(text, 'base64')]));
+    return call(plugin, 'Decrypt', [Buffer.from(ciphertext, 'base64'), randomUUID(), keyId, pairs], (response) => {
       const plaintext = readField(response, 1);
       if (plaintext.length !== masterKeyLength)
         throw wrong(`opened ${plaintext.length} bytes: a master key has ${masterKeyLength}`);
