@@ -246,8 +246,8 @@ function createListener(
     const before = unparsed.begin(res);
     if (req.socket.destroyed) return;
     if (res.socket !== null) serve(req, res);
-    // Its client has read the whole response before, which Node may not have been told yet.
-    else if (before?.writableEnded) before.once('finish', () => serve(req, res));
+    // Its client has read the whole response before, which Node may not have been told yet. It has no socket if that was the last one.
+    else if (before?.writableEnded) before.once('finish', () => void (res.socket !== null && serve(req, res)));
     // Pipelined requests would all be processed and held at once, and no browser sends them.
     else req.socket.destroy();
   };

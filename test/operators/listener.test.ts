@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import type { IncomingMessage, Server } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
@@ -189,7 +189,24 @@ test('a client that does not read its response for a minute is disconnected', as
   expect(client.received.length).toBeLessThan(32 << 20);
 });
 
+/** Over TLS, bytes may have left in an earlier turn of the event loop. @returns what reports that they were sent */
+function holdReports(listener: Server): (() => void)[] {
+  const reports: (() => void)[] = [];
+  const late =
+    (sent: (error?: Error | null) => void) =>
+    (error?: Error | null): void =>
+      void reports.push(() => sent(error));
+  listener.on('connection', (socket: Socket) => {
+    const [send, sendAll] = [socket._write.bind(socket), socket._writev?.bind(socket)];
+    socket._write = (bytes, encoding, sent) => send(bytes, encoding, late(sent));
+    socket._writev = (all, sent) => sendAll?.(all, late(sent));
+  });
+  return reports;
+}
+
 describe('a request', () => {
+  const show = (id: string): string =>
+    `GET /api/v1/accounts/${id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`;
   const head = (id: string, more = ''): string =>
     `POST /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
     `Content-Type: application/json\r\n${more}Content-Length: ${JSON.stringify({ id, name: id }).length}\r\n\r\n`;
@@ -212,19 +229,7 @@ describe('a request', () => {
         throw new AccountsError('account_unknown', `there is no account ${id}`);
       },
     });
-    const reports: (() => void)[] = [];
-    const late =
-      (sent: (error?: Error | null) => void) =>
-      (error?: Error | null): void =>
-        void reports.push(() => sent(error));
-    // Over TLS, the bytes may have left in an earlier turn of the event loop.
-    listener.on('connection', (socket: Socket) => {
-      const [send, sendAll] = [socket._write.bind(socket), socket._writev?.bind(socket)];
-      socket._write = (bytes, encoding, sent) => send(bytes, encoding, late(sent));
-      socket._writev = (all, sent) => sendAll?.(all, late(sent));
-    });
-    const show = (id: string): string =>
-      `GET /api/v1/accounts/${id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`;
+    const reports = holdReports(listener);
     const client = await openConnection(port);
     client.send(show('first'));
     await client.untilText('no account first');
@@ -233,10 +238,35 @@ describe('a request', () => {
     expect(shown).toEqual(['first']);
     for (const report of reports.splice(0)) report();
     await client.untilText('no account second');
+    for (const report of reports.splice(0)) report();
+    await settle();
+    // Nor is one carried out that gets no response, because the one before was the last.
+    listener.prependListener('request', (_req, res: ServerResponse) => void (res.shouldKeepAlive = false));
+    client.send(show('last'));
+    await client.untilText('no account last');
+    client.send(show('late'));
+    await settle();
+    for (const report of reports.splice(0)) report();
+    await client.untilEnded();
+    expect(shown).toEqual(['first', 'second', 'last']);
+  });
+
+  test('that is pipelined behind one that waits ends the connection', async () => {
+    const shown: string[] = [];
+    const { listener, port } = await startListener({
+      show: async (id) => {
+        shown.push(id);
+        throw new AccountsError('account_unknown', `there is no account ${id}`);
+      },
+    });
+    holdReports(listener);
+    const client = await openConnection(port);
+    client.send(show('first'));
+    await client.untilText('no account first');
     // Only one waits: of two, the connection ends.
     client.send(show('third') + show('fourth'));
     await client.untilEnded();
-    expect(shown).toEqual(['first', 'second']);
+    expect(shown).toEqual(['first']);
   });
 
   test('on a connection that is closed already is not carried out', async () => {

@@ -68,20 +68,29 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
+    await postgres.psql(
+      url,
+      `SET search_path TO envelope_sidecar; ALTER TABLE key_hours RENAME TO hours;
+        CREATE FUNCTION slowly() RETURNS SETOF hours LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.5); END';
+        CREATE VIEW key_hours AS SELECT * FROM slowly()`,
+    );
     const ended: string[] = [];
-    const read = async (owner: string, keys: number): Promise<void> => {
-      await store.dailyUses(owner, Array(keys).fill('k'), Date.now());
-      ended.push(`${owner} ${keys}`);
+    const end = async (what: string, work: Promise<unknown>): Promise<void> => {
+      await work;
+      ended.push(what);
     };
-    const held = await holdTable(url, 'key_hours');
+    const read = (owner: string, keys: number): Promise<void> =>
+      end(`${owner} ${keys}`, store.dailyUses(owner, Array(keys).fill('k'), Date.now()));
     // The first one has a second statement, which comes last.
     const reads = [read('acme', 51), read('acme', 50), read('acme', 49), read('globex', 50)];
-    expect(await Array.fromAsync(store.list())).toHaveLength(1);
-    await put(store, storedAccount('globex'));
-    expect(ended).toEqual([]);
-    await held.query('COMMIT');
-    await Promise.all(reads);
-    expect(ended).toEqual(['acme 50', 'globex 50', 'acme 49', 'acme 51']);
+    await Promise.all([
+      ...reads,
+      end('list', Array.fromAsync(store.list())),
+      end('change', put(store, storedAccount('globex'))),
+    ]);
+    const others = ['change', 'list'];
+    expect(ended.filter((each) => !others.includes(each))).toEqual(['acme 50', 'globex 50', 'acme 49', 'acme 51']);
+    expect(ended.slice(0, -1)).toEqual(expect.arrayContaining(others));
   });
 
   test('uses of keys are read again after a minute or with another hour, whether there were any or not', async () => {
