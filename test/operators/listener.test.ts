@@ -15,6 +15,7 @@ import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
+import { holdReports } from '../support/held-reports.ts';
 import { openRaw13 } from '../support/key-updates.ts';
 import { listen, listens } from '../support/listen.ts';
 import { settle } from '../support/turns.ts';
@@ -189,22 +190,16 @@ test('a client that does not read its response for a minute is disconnected', as
   expect(client.received.length).toBeLessThan(32 << 20);
 });
 
-/** Over TLS, bytes may have left in an earlier turn of the event loop. @returns what reports that they were sent */
-function holdReports(listener: Server): (() => void)[] {
-  const reports: (() => void)[] = [];
-  const late =
-    (sent: (error?: Error | null) => void) =>
-    (error?: Error | null): void =>
-      void reports.push(() => sent(error));
-  listener.on('connection', (socket: Socket) => {
-    const [send, sendAll] = [socket._write.bind(socket), socket._writev?.bind(socket)];
-    socket._write = (bytes, encoding, sent) => send(bytes, encoding, late(sent));
-    socket._writev = (all, sent) => sendAll?.(all, late(sent));
-  });
-  return reports;
-}
-
 describe('a request', () => {
+  /** A listener that knows no account, and the ids of those it was asked for. */
+  const startShowing = async () => {
+    const shown: string[] = [];
+    const show = async (id: string): Promise<never> => {
+      shown.push(id);
+      throw new AccountsError('account_unknown', `there is no account ${id}`);
+    };
+    return { ...(await startListener({ show })), shown };
+  };
   const show = (id: string): string =>
     `GET /api/v1/accounts/${id} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`;
   const head = (id: string, more = ''): string =>
@@ -222,23 +217,17 @@ describe('a request', () => {
   });
 
   test('that follows a response at once is carried out, although Node has not been told that the response was sent', async () => {
-    const shown: string[] = [];
-    const { listener, port } = await startListener({
-      show: async (id) => {
-        shown.push(id);
-        throw new AccountsError('account_unknown', `there is no account ${id}`);
-      },
-    });
-    const reports = holdReports(listener);
+    const { listener, port, shown } = await startShowing();
+    const report = holdReports(({ localPort }) => localPort === port);
     const client = await openConnection(port);
     client.send(show('first'));
     await client.untilText('no account first');
     client.send(show('second'));
     await settle();
     expect(shown).toEqual(['first']);
-    for (const report of reports.splice(0)) report();
+    report();
     await client.untilText('no account second');
-    for (const report of reports.splice(0)) report();
+    report();
     await settle();
     // Nor is one carried out that gets no response, because the one before was the last.
     listener.prependListener('request', (_req, res: ServerResponse) => void (res.shouldKeepAlive = false));
@@ -246,20 +235,15 @@ describe('a request', () => {
     await client.untilText('no account last');
     client.send(show('late'));
     await settle();
-    for (const report of reports.splice(0)) report();
+    report();
     await client.untilEnded();
+    await settle();
     expect(shown).toEqual(['first', 'second', 'last']);
   });
 
   test('that is pipelined behind one that waits ends the connection', async () => {
-    const shown: string[] = [];
-    const { listener, port } = await startListener({
-      show: async (id) => {
-        shown.push(id);
-        throw new AccountsError('account_unknown', `there is no account ${id}`);
-      },
-    });
-    holdReports(listener);
+    const { port, shown } = await startShowing();
+    holdReports(({ localPort }) => localPort === port);
     const client = await openConnection(port);
     client.send(show('first'));
     await client.untilText('no account first');
@@ -270,22 +254,17 @@ describe('a request', () => {
   });
 
   test('on a connection that is closed already is not carried out', async () => {
-    const shown: string[] = [];
-    const { listener, port } = await startListener({ show: async (id) => void shown.push(id) as never });
+    const { listener, port, shown } = await startShowing();
     listener.prependListener('request', (req: IncomingMessage) => req.socket.destroy());
     const client = await openConnection(port);
-    client.send(`GET /api/v1/accounts/one HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    client.send(show('one'));
     await client.untilEnded();
     await settle();
     expect(shown).toEqual([]);
   });
 
   test('is completed when the listener closes, also if its response is made but not read yet', async () => {
-    const { listener, port, close } = await startListener({
-      show: async (id) => {
-        throw new AccountsError('account_unknown', `there is no account ${id}`);
-      },
-    });
+    const { listener, port, close } = await startShowing();
     const writes: (() => void)[] = [];
     listener.on('connection', (socket: Socket) => {
       const [send, sendAll] = [socket._write.bind(socket), socket._writev?.bind(socket)];
@@ -293,7 +272,7 @@ describe('a request', () => {
       socket._writev = (all, sent) => void writes.push(() => sendAll?.(all, sent));
     });
     const client = await openConnection(port);
-    client.send(`GET /api/v1/accounts/one HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    client.send(show('one'));
     await vi.waitFor(() => expect(writes).not.toEqual([]));
     const closed = close();
     await expect.poll(() => listens(port)).toBe(false);

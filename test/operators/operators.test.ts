@@ -1,12 +1,12 @@
 import { Agent, request as httpsRequest } from 'node:https';
-import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import { parseMasterKeys } from '../../src/accounts/master-key.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { Connection } from '../support/connection.ts';
+import { holdReports } from '../support/held-reports.ts';
 import { mayMount, Mount } from '../support/mount.ts';
 import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
 import { dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
@@ -435,14 +435,7 @@ test('a connection ends with its last response if the CA of clients is changed b
   const withCa = (clientCa: string) => operatorsOf([dashboard], { tls: { ...own, clientCa } });
   const { sidecar, config, file } = await startApi({ operators: withCa(authority.cert) });
   const port = sidecar.app.addresses.operators?.port ?? 0;
-  const reports: (() => void)[] = [];
-  // oxlint-disable-next-line typescript/unbound-method -- called with its socket
-  const send = Socket.prototype._write;
-  const spy = vi.spyOn(Socket.prototype, '_write').mockImplementation(function (this: Socket, bytes, encoding, sent) {
-    const late = this.localPort === port ? (error?: Error | null) => void reports.push(() => sent(error)) : sent;
-    send.call(this, bytes, encoding, late);
-  });
-  onTestFinished(() => spy.mockRestore());
+  const report = holdReports(({ localPort }) => localPort === port);
   const socket = connectTls({ port, ca: authority.cert, servername: 'localhost', ...own });
   const client = new Connection(socket);
   const add = (id: string): void => {
@@ -455,7 +448,7 @@ test('a connection ends with its last response if the CA of clients is changed b
   sidecar.app.apply({ ...config, operators: withCa(another.cert) });
   add('second');
   await client.untilEnded();
-  for (const report of reports.splice(0)) report();
+  report();
   await delay(100);
   expect(file()).toContain('first');
   expect(file()).not.toContain('second');

@@ -1,4 +1,4 @@
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { StreamedBody } from '../../src/upstream/call.ts';
@@ -6,6 +6,7 @@ import { ask, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
 import { openConnection, parseResponses } from '../support/connection.ts';
+import { holdReports } from '../support/held-reports.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
 import { startRawUpstream } from '../support/upstream.ts';
@@ -58,19 +59,12 @@ describe('excess bytes of a response never reach the next request', () => {
 
 test('a connection is reused although its response arrives before Node is told that the request was sent', async () => {
   const { port, origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
-  // oxlint-disable-next-line typescript/unbound-method -- called with its socket
-  const send = Socket.prototype._write;
-  const reports: (() => void)[] = [];
-  const spy = vi.spyOn(Socket.prototype, '_write').mockImplementation(function (this: Socket, bytes, encoding, sent) {
-    const late = this.remotePort === port ? (error?: Error | null) => void reports.push(() => sent(error)) : sent;
-    send.call(this, bytes, encoding, late);
-  });
-  onTestFinished(() => spy.mockRestore());
+  const report = holdReports(({ remotePort }) => remotePort === port);
   const upstream = upstreamAt(origin);
   for (let i = 0; i < 3; i += 1) {
     const { outcome } = ask(upstream, 'GET', undefined, '/', (event) => {
       // As over TLS: it comes in a later turn of the event loop.
-      if (event === 'data') setImmediate(() => reports.splice(0).forEach((report) => report()));
+      if (event === 'data') setImmediate(report);
     });
     expect(await outcome).toBe(200);
   }

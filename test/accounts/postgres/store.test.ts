@@ -35,15 +35,6 @@ const event: AuditEvent = {
   details: { environment: 'test', overlap_ms: 1 },
 };
 
-/** A transaction that keeps all others from a table. */
-async function holdTable(url: string, table: string): Promise<Client> {
-  const holder = new Client({ connectionString: url });
-  await holder.connect();
-  onTestFinished(() => holder.end());
-  await holder.query(`BEGIN; LOCK TABLE envelope_sidecar.${table} IN ACCESS EXCLUSIVE MODE`);
-  return holder;
-}
-
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
 
@@ -51,7 +42,10 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
-    const holder = await holdTable(url, 'trail');
+    const holder = new Client({ connectionString: url });
+    await holder.connect();
+    onTestFinished(() => holder.end());
+    await holder.query('BEGIN; LOCK TABLE envelope_sidecar.trail IN ACCESS EXCLUSIVE MODE');
     const ended: string[] = [];
     const searches = ['acme', 'acme', 'acme', 'globex', undefined].map(async (account) => {
       await Array.fromAsync(store.events({ account }));

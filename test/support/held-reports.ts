@@ -1,0 +1,32 @@
+import { Socket } from 'node:net';
+import { onTestFinished, vi } from 'vitest';
+
+type Report = (error?: Error | null) => void;
+
+/**
+ * Has chosen sockets of this process not told that their bytes were sent, although they were: as over TLS, which reports it in a later turn of
+ * the event loop. Until the test is over.
+ *
+ * @returns tells them
+ */
+export function holdReports(isHeld: (socket: Socket) => boolean): () => void {
+  const reports: (() => void)[] = [];
+  const late = (socket: Socket, sent: Report): Report =>
+    isHeld(socket) ? (error) => void reports.push(() => sent(error)) : sent;
+  // oxlint-disable-next-line typescript/unbound-method -- called with their socket
+  const { _write: send, _writev: sendAll } = Socket.prototype;
+  const spies = [
+    vi.spyOn(Socket.prototype, '_write').mockImplementation(function (this: Socket, bytes, encoding, sent) {
+      send.call(this, bytes, encoding, late(this, sent));
+    }),
+    vi.spyOn(Socket.prototype, '_writev').mockImplementation(function (this: Socket, all, sent) {
+      sendAll?.call(this, all, late(this, sent));
+    }),
+  ];
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore();
+  });
+  return () => {
+    for (const report of reports.splice(0)) report();
+  };
+}
