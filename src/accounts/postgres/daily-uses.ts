@@ -23,7 +23,7 @@ interface Kept {
 
 /** Reads the requests with keys by day, as all sidecars have stored them. */
 export class DailyUseReader {
-  readonly #kept = new LRUCache<string, Kept>({ max: maxKept, ttl: maxAge });
+  readonly #kept = new LRUCache<string, Kept>({ max: maxKept, ttl: maxAge, ttlResolution: 0 });
 
   /**
    * @param now the last day ends with its hour

@@ -111,7 +111,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await read('2026-11-29T00:10Z')).toEqual([[['used', 29]], ['used', 'unused']]);
     passed.mockReturnValue(61_000);
     expect(await read('2026-11-29T00:10Z', ['used', 'unused', 'third'])).toEqual([[['used', 29]], ['third']]);
-    passed.mockReturnValue(61_002);
+    passed.mockReturnValue(61_001);
     expect(await read('2026-11-29T00:10Z', ['unused', 'third'])).toEqual([[], ['unused']]);
     expect(await read('2026-11-29T13:00Z')).toEqual([[['used', 28]], ['used', 'unused']]);
   });
