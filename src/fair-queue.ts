@@ -21,8 +21,9 @@ export class TurnAbout {
 
 /** Work that waits, by its owners, who take turns: however much one has, the others wait for one piece of it at a time. */
 export class FairQueue<Owner> {
-  /** First whose turn it is. */
+  /** First whose turn it is, except for the owner of the last turn: those who came during that turn go first. */
   readonly #waiting = new Map<Owner, Set<() => void>>();
+  #last: { readonly owner: Owner } | undefined;
 
   /** @returns a function that withdraws the work */
   add(owner: Owner, start: () => void): () => void {
@@ -34,15 +35,24 @@ export class FairQueue<Owner> {
 
   /** Removes the next work, for the caller to start. */
   shift(): (() => void) | undefined {
+    if (this.#last !== undefined) this.#moveToEnd(this.#last.owner);
     for (const [owner, own] of this.#waiting) {
       const [start] = own;
-      this.#waiting.delete(owner);
-      if (start === undefined) continue;
+      if (start === undefined) {
+        this.#waiting.delete(owner);
+        continue;
+      }
       own.delete(start);
-      if (own.size > 0) this.#waiting.set(owner, own);
+      this.#last = { owner };
       return start;
     }
     return undefined;
+  }
+
+  #moveToEnd(owner: Owner): void {
+    const own = this.#waiting.get(owner);
+    this.#waiting.delete(owner);
+    if (own !== undefined && own.size > 0) this.#waiting.set(owner, own);
   }
 }
 

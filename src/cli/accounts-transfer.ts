@@ -113,12 +113,20 @@ async function applyFile(session: StoreSession, file: string, { dryRun }: { read
       steps.push({ account: id, change: active ? 'account_activated' : 'account_deactivated' });
     }
   }
-  if (!dryRun) for (const step of steps) await applyStep(operations, step, actor);
-  const lines = steps.map(
-    ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
-  );
-  const total = `${dryRun ? 'Would be: ' : ''}${counted(steps.length, 'change')}, ${counted(wanted.size, 'account')} in the file.\n`;
-  await show({ changes: steps, accounts: wanted.size }, () => lines.join('') + total);
+  const made: Step[] = [];
+  try {
+    for (const step of steps) {
+      if (!dryRun) await applyStep(operations, step, actor);
+      made.push(step);
+    }
+  } finally {
+    // Those that were made before one failed too: they stay.
+    const lines = made.map(
+      ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
+    );
+    const total = `${dryRun ? 'Would be: ' : ''}${counted(made.length, 'change')}, ${counted(wanted.size, 'account')} in the file.\n`;
+    await show({ changes: made, accounts: wanted.size }, () => lines.join('') + total);
+  }
 }
 
 async function applyStep(

@@ -69,6 +69,22 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect((await back.file('accounts export')).stdout).toContain(aes);
   });
 
+  test('apply shows the steps that were made before one failed', async () => {
+    const { url, folder, database } = await storeAndCommands();
+    await postgres.psql(url, "ALTER TABLE envelope_sidecar.accounts ADD CHECK (account_id <> 'globex')");
+    const wanted = [
+      { id: 'acme', name: 'Acme', active: false },
+      { id: 'globex', name: 'Globex' },
+    ];
+    folder.write({ wanted: wanted.map((line) => JSON.stringify(line)).join('\n') });
+    const failed = await database('accounts apply', folder.file('wanted'));
+    const steps = 'account_added  acme  Acme\naccount_deactivated  acme\n';
+    expect([failed.code, failed.stdout]).toEqual([78, `${steps}2 changes, 2 accounts in the file.\n`]);
+    expect(failed.stderr).toContain('accounts apply: ');
+    const again = await database('accounts apply --json', folder.file('wanted'));
+    expect([again.code, JSON.parse(again.stdout)]).toEqual([78, { changes: [], accounts: 2 }]);
+  });
+
   test('import thousands of accounts, and name the invalid one', async () => {
     const { folder, database } = await storeAndCommands();
     const line = (i: number): object => ({

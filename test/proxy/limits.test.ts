@@ -333,7 +333,7 @@ describe('look-ups of keys that are not cached', () => {
     expect(most()).toBe(4);
   });
 
-  test('of suspects wait with others for keys that existed when they were looked up before, until they exist no more', async () => {
+  test('of keys that existed when they were looked up before are all open, for suspects too, until a key exists no more', async () => {
     const principal = {} as unknown as Principal;
     const find = async (): Promise<LookupResult> => principal;
     const answering: KeyDirectory = { find, holds: () => false, serves: () => false };
@@ -342,16 +342,31 @@ describe('look-ups of keys that are not cached', () => {
     const { directory, open, answerOne } = startDirectory();
     const guesses = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
     expect(await lookUps.find(directory, 'guess', () => true, waiter)).toBe('unavailable');
-    const known = lookUps.find(directory, 'key', () => true, waiter);
-    expect(open).toHaveLength(2);
+    const known = [true, false, true, false].map(async (isSuspect) =>
+      lookUps.find(directory, 'key', () => isSuspect, waiter),
+    );
+    expect(open).toHaveLength(5);
     while (open.length > 0) await answerOne();
     // It exists no more.
-    expect(await known).toBeUndefined();
+    expect(await Promise.all(known)).toEqual(Array(4).fill(undefined));
     expect(await Promise.all(guesses)).toEqual([undefined, undefined, undefined]);
     const again = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
     expect(await lookUps.find(directory, 'key', () => true, waiter)).toBe('unavailable');
     while (open.length > 0) await answerOne();
     await Promise.all(again);
+  });
+
+  test('that no request waits for are as few for a key that existed before', async () => {
+    const answering: KeyDirectory = {
+      find: async () => ({}) as unknown as Principal,
+      holds: () => false,
+      serves: () => false,
+    };
+    const lookUps = new LookUps(64);
+    await lookUps.find(answering, 'key', () => false, waiter);
+    const { directory, open } = startDirectory();
+    for (let i = 0; i < 20; i += 1) void Promise.resolve(lookUps.findUnawaited(directory, 'key')).catch(() => {});
+    expect(open).toHaveLength(2);
   });
 
   test('give their places back if the store fails', async () => {

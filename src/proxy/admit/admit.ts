@@ -170,15 +170,12 @@ export class Admission {
    * is not cached is looked up for the next request with it, if a look-up of throttled clients is free.
    */
   #findOwner({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
-    const found = this.#lookUps.find(directory, hash, () => true, impatient);
+    const found = this.#lookUps.findUnawaited(directory, hash);
     if (!(found instanceof Promise)) return knownPrincipal(found);
     found.catch(() => {});
     return undefined;
   }
 }
-
-/** Rather does without a look-up than wait for it. */
-const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
 /**
  * The API key of `Authorization`, or why there is none.

@@ -5,10 +5,13 @@ import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
 /** How many keys are remembered that existed when they were looked up, longest ago first forgotten. */
 const maxExisting = 10_000;
 
+/** Rather does without a look-up than wait for it. */
+const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
+
 /**
  * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from
- * valid keys. Clients with too many guesses share a few look-ups and take turns, but not for keys that existed when they were looked up
- * before: after a reload or a lost connection, all keys are looked up again. Cached keys are never limited.
+ * valid keys. Clients with too many guesses share a few look-ups and take turns. Cached keys are never limited, nor those that existed when
+ * they were looked up before: after a reload or a lost connection, all are looked up again at the same moment, and a connection waits for one.
  */
 export class LookUps {
   #limit = 0;
@@ -41,7 +44,16 @@ export class LookUps {
     waiter: Waiter,
   ): LookupResult | Promise<LookupResult> {
     if (directory.holds(hash)) return directory.find(hash);
-    if (this.#existing.has(hash) || !isThrottled()) return this.#ask(directory, hash, waiter);
+    if (this.#existing.has(hash)) return this.#lookUp(directory, hash);
+    return isThrottled() ? this.#askThrottled(directory, hash, waiter) : this.#ask(directory, hash, waiter);
+  }
+
+  /** For a request that does not wait for the result: of any number of them, only as many as of throttled clients are looked up. */
+  findUnawaited(directory: KeyDirectory, hash: string): LookupResult | Promise<LookupResult> {
+    return directory.holds(hash) ? directory.find(hash) : this.#askThrottled(directory, hash, impatient);
+  }
+
+  #askThrottled(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {
     if (this.#queue.length >= this.#limit) return 'unavailable';
     const limit = Math.max(1, Math.floor(this.#limit / 8));
     return this.#throttled.run(limit, this.#queue, waiter, () => this.#ask(directory, hash, waiter));
