@@ -181,7 +181,7 @@ test.each<readonly [string, (operations: RemoteOperations, account?: string) => 
     await nextTurn();
     for (let i = 0; i < 5; i += 1) await endLatest(1);
     const isOfAcme = running.map(({ call }) => JSON.stringify(call.arguments).includes('acme'));
-    expect(isOfAcme).toEqual([true, true, false, false, true, true]);
+    expect(isOfAcme).toEqual([true, false, false, true, true, true]);
   },
 );
 
