@@ -48,7 +48,8 @@ export class TlsRenewal {
         if (responses.size === 0 && this.#retired.has(socket)) socket.destroySoon();
       });
     };
-    for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, begun);
+    // Not of `checkContinue`: with a listener for it, Node neither asks for the body nor emits `request`.
+    for (const event of ['request', 'checkExpectation']) server.prependListener(event, begun);
   }
 
   /**

@@ -80,7 +80,9 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   #process(bytes: Buffer): void {
     const outcome = this.#attempt(() => this.#reader.push(bytes));
     if (outcome === undefined) return;
-    if (outcome === 'UNEXPECTED_DATA' || outcome === 'EARLIER_RESPONSE' || this.#reader.excess) this.#owner.onUnasked();
+    // A client may choose two ids that the upstream's echo makes equal: only an echo that cannot be of this request's id proves a fault.
+    const isEarlier = outcome === 'EARLIER_RESPONSE' && this.#call?.idIsNew === true;
+    if (outcome === 'UNEXPECTED_DATA' || isEarlier || this.#reader.excess) this.#owner.onUnasked();
     if (outcome === 'end') {
       if (this.#call !== undefined) this.#onEnd(this.#call);
     } else if (outcome !== 'more') {

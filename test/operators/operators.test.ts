@@ -1,4 +1,5 @@
 import { Agent, request as httpsRequest } from 'node:https';
+import { connect } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -399,6 +400,31 @@ test('with TLS the listener refuses plain HTTP, and may require client certifica
   expect(await status({})).toMatch(/^(?:ERR_SSL|ECONNRESET)/);
   await expect(fetch(`http://127.0.0.1:${port}/api/v1/accounts`)).rejects.toThrow('fetch failed');
 });
+
+test.each(['without TLS', 'with TLS', 'with client certificates'])(
+  'a client that waits for 100 Continue before it sends its body is told to, %s',
+  async (listener) => {
+    const authority = createAuthority();
+    const own = authority.issue('DNS:localhost');
+    const clientCa = listener === 'with client certificates' ? authority.cert : undefined;
+    const isPlain = listener === 'without TLS';
+    const { sidecar } = await startApi({
+      operators: operatorsOf([dashboard], isPlain ? {} : { tls: { ...own, clientCa } }),
+    });
+    const port = sidecar.app.addresses.operators?.port ?? 0;
+    const client = new Connection(
+      isPlain ? connect(port, '127.0.0.1') : connectTls({ port, ca: authority.cert, servername: 'localhost', ...own }),
+    );
+    const body = JSON.stringify({ id: 'acme', name: 'Acme' });
+    const head = `POST /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n`;
+    client.send(
+      `${head}Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`,
+    );
+    await client.untilText('HTTP/1.1 100 Continue\r\n\r\n');
+    client.send(body);
+    expect(await client.untilText('"id":"acme"')).toContain('HTTP/1.1 201 Created');
+  },
+);
 
 test('a response in progress says that the connection ends if the CA of clients is changed meanwhile', async () => {
   const [authority, another] = [createAuthority(), createAuthority()];

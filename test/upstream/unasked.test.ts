@@ -78,6 +78,22 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(upstream.connections).toHaveLength(2);
   });
 
+  test('is withheld, but is no fault of a core whose echo makes two ids equal: their client may have chosen them', async () => {
+    const { upstream, sidecar } = await start((ids) => withId((ids.at(-1) ?? '').replace('.', '')));
+    const statuses: number[] = [];
+    for (const id of ['ab', 'a.b', 'c', 'd']) {
+      const { status } = await send(sidecar, 'GET /', { key: keys.globex, headers: { 'X-Request-Id': id } });
+      statuses.push(status);
+      await settle();
+    }
+    expect(statuses).toEqual([200, 502, 200, 200]);
+    expect(upstream.connections.map(idsOf)).toEqual([
+      ['ab', 'a.b'],
+      ['c', 'd'],
+    ]);
+    expect(await unasked(sidecar)).toBe(0);
+  });
+
   test('is not noticed of 33 requests before: no connection remembers all that it has carried', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-34) ?? ids.at(-1) ?? ''));
     for (let i = 0; i < 34; i += 1) {
