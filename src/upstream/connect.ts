@@ -1,5 +1,5 @@
 import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net';
-import type { SecureContext, TLSSocket } from 'node:tls';
+import type { ConnectionOptions, SecureContext, TLSSocket } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
 import { SharedLookup } from './lookup.ts';
 import { tls } from '../tls.ts';
@@ -12,29 +12,58 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly port: number;
   /** Host, and the port if it is not the protocol's default: for `Host`. */
   readonly authority: string;
-  /** The name its certificate must have; empty if the host is an address, which is no name (RFC 6066 §3). */
-  readonly servername: string;
   /** Of `host`, for all its connections. */
   readonly lookups: SharedLookup;
-  /** Of TLS, for all connections, made at the first: reading a bundle of CAs takes milliseconds. */
-  readonly context: () => SecureContext;
+  /** Undefined without TLS. */
+  readonly tls: SharedTls | undefined;
+}
+
+/** What all TLS connections to an upstream share. */
+export class SharedTls {
+  readonly #target: UpstreamTarget;
+  readonly #servername: string;
+  #context: SecureContext | undefined;
+  #session: Buffer | undefined;
+
+  /** @param host an IP address is no server name (RFC 6066 §3) */
+  constructor(target: UpstreamTarget, host: string) {
+    this.#target = target;
+    this.#servername = isIP(host) === 0 ? host : '';
+  }
+
+  /** Options for the next connection. The server name comes from the configuration, not from a client's Host. */
+  options(): Pick<ConnectionOptions, 'servername' | 'secureContext' | 'session'> {
+    const { ca, cert, key } = this.#target;
+    // Made once: reading a bundle of CAs takes milliseconds.
+    this.#context ??= tls().createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' });
+    return { servername: this.#servername, secureContext: this.#context, session: this.#session };
+  }
+
+  /**
+   * Keeps the session of a connection: resuming it takes half the time of a handshake, of which clients may cause many. One that was resumed is
+   * not kept, so that the certificate is verified again when the upstream's ticket has expired.
+   */
+  follow(socket: TLSSocket): void {
+    socket.on('session', (session: Buffer) => {
+      if (!socket.isSessionReused()) this.#session = session;
+    });
+    // It may be the reason.
+    socket.once('error', () => (this.#session = undefined));
+  }
 }
 
 export function parseAddress(target: UpstreamTarget): UpstreamAddress {
   const { protocol, hostname, port, host: authority } = new URL(target.origin);
   const host = hostname.replace(/^\[|\]$/g, '');
   const isTls = protocol === 'https:';
-  const { ca, cert, key } = target;
-  let context: SecureContext | undefined;
   return {
     ...target,
     protocol: isTls ? 'https:' : 'http:',
     host,
     port: Number(port || (isTls ? 443 : 80)),
     authority,
-    servername: isIP(host) === 0 ? host : '',
     lookups: new SharedLookup(),
-    context: () => (context ??= tls().createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' })),
+    tls: isTls ? new SharedTls(target, host) : undefined,
   };
 }
 
@@ -93,20 +122,15 @@ export function connect(
 }
 
 function open(address: UpstreamAddress, lookup: LookupFunction, onread: OnReadOpts): Socket {
-  const { protocol, host, port, servername, socketPath } = address;
+  const { host, port, tls: shared, socketPath } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
-  if (protocol === 'http:') return connectPlain({ host, port, lookup, onread });
+  if (shared === undefined) return connectPlain({ host, port, lookup, onread });
   // Node accepts `onread` here too, although its types do not say so.
   const reading = { onread };
-  return tls().connect({
-    ...reading,
-    host,
-    port,
-    servername,
-    lookup,
-    ALPNProtocols: ['http/1.1'],
-    secureContext: address.context(),
-  });
+  const options = { ...reading, ...shared.options(), host, port, lookup, ALPNProtocols: ['http/1.1'] };
+  const socket = tls().connect(options);
+  shared.follow(socket);
+  return socket;
 }
 
 /** The outcome of an attempt to connect to an upstream. */

@@ -1,5 +1,6 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
@@ -58,6 +59,7 @@ export function upgrade(
     // http-proxy rewrites paths: the upstream gets the path that was checked.
     proxyRequest.path = path;
     proxyRequest.once('close', withdraw);
+    proxyRequest.once('socket', (upstreamSocket: Socket) => address.tls?.follow(upstreamSocket as TLSSocket));
     call.outgoing = proxyRequest;
   });
   // Emitted when it has piped the connections to each other.
@@ -188,16 +190,14 @@ function isWebSocketSwitch(headers: readonly string[]): boolean {
 
 /** The upstream as http-proxy takes it. */
 function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerOptions {
-  const { protocol, host, port, servername, socketPath } = address;
-  const isTls = protocol === 'https:';
-  const { Agent } = require(isTls ? 'node:https' : 'node:http') as typeof import('node:https');
+  const { protocol, host, port, tls, socketPath } = address;
+  const { Agent } = require(tls === undefined ? 'node:http' : 'node:https') as typeof import('node:https');
   return {
     // The only way to pass the look-up. It has this one connection.
     agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath },
-    // The TLS server name comes from the configuration, not from the client's Host. The size of heads is limited by the strict
-    // parser, for which Node's client must not be too strict: its own limit is 16 KiB.
-    ssl: { servername, maxHeaderSize: 2 * maxHeadSize, secureContext: isTls ? address.context() : undefined },
+    // The size of heads is limited by the strict parser, for which Node's client must not be too strict: its own limit is 16 KiB.
+    ssl: { ...tls?.options(), maxHeaderSize: 2 * maxHeadSize },
   };
 }
 

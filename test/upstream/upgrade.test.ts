@@ -270,7 +270,10 @@ describe('a WebSocket on a route with `upgrade`', () => {
   test('is carried to an upstream with TLS only if its certificate fits the configured name and CA', async () => {
     const authority = createAuthority();
     const { cert, key } = authority.issue('DNS:localhost', 'IP:127.0.0.1');
-    const upstream = await startWebSocketUpstream(createHttpsServer({ cert, key }));
+    const server = createHttpsServer({ cert, key });
+    const resumed: boolean[] = [];
+    server.on('secureConnection', (socket) => void resumed.push(socket.isSessionReused()));
+    const upstream = await startWebSocketUpstream(server);
     const at = (origin: string, ca: string): Promise<TestSidecar> =>
       startSidecar(
         configOf('', {
@@ -295,6 +298,7 @@ describe('a WebSocket on a route with `upgrade`', () => {
         expect(await echoed(socket, message)).toBe(message);
       }
     }
+    expect(resumed).toEqual([false, true, false, true]);
     // A bundle of CAs is read once for all connections of a sidecar.
     expect(made.mock.calls.filter(([options]) => options?.ca === authority.cert)).toHaveLength(2);
     const socket = connect(await at(`https://localhost:${upstream.port}`, createAuthority().cert), '/ws/x', authorized);

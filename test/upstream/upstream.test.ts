@@ -1,4 +1,6 @@
+import { EventEmitter } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { constants } from 'node:crypto';
 import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https';
 import type { Socket } from 'node:net';
@@ -8,6 +10,7 @@ import { TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { UpstreamTarget } from '../../src/config/config.ts';
 import type { ResponseHandler, UpstreamCall, UpstreamFailure } from '../../src/upstream/call.ts';
+import { SharedTls } from '../../src/upstream/connect.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
 import { ignored, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
@@ -111,6 +114,92 @@ describe('an upstream with TLS', () => {
     for (let i = 0; i < 3; i += 1) void send(sidecar, 'GET /', { key }).catch(() => {});
     await vi.waitFor(() => expect(upstream.heads()).toBe(3));
     expect(made.mock.calls.filter(([options]) => options?.ca === authority.cert)).toHaveLength(1);
+  });
+
+  describe.each(['TLSv1.2', 'TLSv1.3'] as const)('over %s', (version) => {
+    /** @returns whether each connection of the upstream was a session resumed */
+    async function startResumable(options: ServerOptions = {}) {
+      const server = createHttpsServer(
+        { ...forName, minVersion: version, maxVersion: version, ...options },
+        (_req, res) => void res.setHeader('Connection', 'close').end('{}'),
+      );
+      const resumed: boolean[] = [];
+      server.on('secureConnection', (socket) => void resumed.push(socket.isSessionReused()));
+      const sidecar = await sidecarBefore({
+        origin: `https://localhost:${await listen(server)}`,
+        ca: authority.cert,
+        ...client,
+      });
+      const get = async (): Promise<void> => expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
+      return { server, resumed, get };
+    }
+
+    test.each([
+      ['', {}],
+      ['with client certificates ', { ca: authority.cert, requestCert: true, rejectUnauthorized: true }],
+    ])('%shas its session resumed by the connections after the first', async (_name, options) => {
+      const { resumed, get } = await startResumable(options);
+      for (let i = 0; i < 4; i += 1) await get();
+      expect(resumed).toEqual([false, true, true, true]);
+    });
+
+    test('is verified again when its session has expired', async () => {
+      const { resumed, get } = await startResumable({ sessionTimeout: 1 });
+      for (let i = 0; i < 2; i += 1) await get();
+      expect(resumed).toEqual([false, true]);
+      await vi.waitFor(
+        async () => {
+          await get();
+          expect(resumed.slice(1)).toContain(false);
+        },
+        { timeout: 5_000, interval: 300 },
+      );
+    });
+
+    test('is verified again if it has other keys for its tickets', async () => {
+      const { server, resumed, get } = await startResumable();
+      await get();
+      server.setTicketKeys(Buffer.alloc(48, 1));
+      for (let i = 0; i < 2; i += 1) await get();
+      expect(resumed).toEqual([false, false, true]);
+    });
+  });
+
+  test('has no session kept that was resumed: with one after another its certificate would not be verified again', () => {
+    const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
+    const offered = (isReused: boolean, session: string): Buffer | undefined => {
+      // Node's own servers send no ticket to a client that has resumed a session; others do.
+      const socket = Object.assign(new EventEmitter(), { isSessionReused: () => isReused });
+      shared.follow(socket as unknown as TLSSocket);
+      socket.emit('session', Buffer.from(session));
+      return shared.options().session;
+    };
+    expect(offered(false, 'first')).toEqual(Buffer.from('first'));
+    expect(offered(true, 'second')).toEqual(Buffer.from('first'));
+    expect(offered(false, 'third')).toEqual(Buffer.from('third'));
+  });
+
+  test('that fails to resume its session has a handshake without one', async () => {
+    const offered: boolean[] = [];
+    const own = new Set<string>();
+    const server = createHttpsServer(
+      // Without tickets: those would not be looked up.
+      { ...forName, maxVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_TICKET },
+      (_req, res) => void res.setHeader('Connection', 'close').end('{}'),
+    );
+    server.on('newSession', (id: Buffer, _data, done) => {
+      own.add(id.toString('hex'));
+      done();
+    });
+    server.on('resumeSession', (id: Buffer, done: (error: Error | null, data: Buffer | null) => void) => {
+      const isOwn = own.has(id.toString('hex'));
+      offered.push(isOwn);
+      done(isOwn ? new Error('broken') : null, null);
+    });
+    const origin = `https://localhost:${await listen(server)}`;
+    const sidecar = await sidecarBefore({ origin, ca: authority.cert });
+    for (let i = 0; i < 3; i += 1) expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
+    expect(offered).toEqual([false, true, false, true, false]);
   });
 
   test('is verified by the configured CA and the configured name, whatever the Host header is', async () => {
