@@ -289,10 +289,10 @@ export class App {
     });
   }
 
-  /** Closes a replaced part after the last request that uses it. */
-  async #closeWhenUnused(part: Upstream | KeyDirectory, closable: { close(): unknown }): Promise<void> {
-    await waitUntil(() => !this.#proxy.uses(part), Infinity);
-    await closable.close();
+  /** Closes a replaced part after the last request, of a merchant or an operator, that uses it. */
+  async #closeWhenUnused(part: Upstream | KeyDirectory, all: { close(): unknown; isBusy?: boolean }): Promise<void> {
+    await waitUntil(() => !this.#proxy.uses(part) && !all.isBusy, Infinity);
+    await all.close();
   }
 }
 

@@ -24,6 +24,8 @@ export interface Accounts {
   trailState(seen: number): Promise<TrailState>;
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
   stats(): AccountStats | undefined;
+  /** Whether an operation is in progress that `close` would end. */
+  readonly isBusy: boolean;
   close(): Promise<void>;
 }
 

@@ -17,6 +17,8 @@ export class FileAccounts implements Accounts {
   readonly database = undefined;
   directory: KeyDirectory;
   readonly operations: RemoteOperations;
+  /** `close` ends no operation. */
+  readonly isBusy = false;
   readonly #threads: OperationsThreads;
   readonly #clock: () => EpochMs;
   readonly #file: string;

@@ -58,6 +58,8 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   readonly #counter: AccountCounter;
   #pool: Promise<Pool> | undefined;
   #closed = false;
+  /** How many operations are in progress. */
+  #operating = 0;
 
   /** @param audit called after each change by an operator */
   constructor(
@@ -76,9 +78,14 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     this.vault = vault;
     this.#store = store;
     this.operations = createOperationsClient(async (call) => {
-      // Loaded on demand, to save memory in a sidecar without the operators' API.
-      const { Operations } = await import('../operations.ts');
-      return handleCall(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
+      this.#operating += 1;
+      try {
+        // Loaded on demand, to save memory in a sidecar without the operators' API.
+        const { Operations } = await import('../operations.ts');
+        return await handleCall(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
+      } finally {
+        this.#operating -= 1;
+      }
     });
     const revocations = new Revocations(pool, clock, (found) => monitor.changed(found));
     this.directory = new PostgresDirectory({
@@ -95,6 +102,10 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
       },
       heard: (account) => revocations.heard(account),
     });
+  }
+
+  get isBusy(): boolean {
+    return this.#operating > 0;
   }
 
   get state(): DirectoryState {

@@ -1,0 +1,28 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { settings } from '../accounts/postgres/fixtures.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { startApi } from './api.ts';
+
+describeWithPostgres('a reload that changes the settings of PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('ends no read in progress', async () => {
+    const direct = await postgres.createDatabase();
+    const slow = await postgres.proxy(direct);
+    // More than one statement reads: the next one would find its pool closed.
+    await postgres.psql(
+      direct,
+      "INSERT INTO envelope_sidecar.accounts SELECT 'a' || i, 'A', true FROM generate_series(1, 501) AS i",
+    );
+    const { ask, sidecar, config } = await startApi({ accounts: [], store: settings(slow.url) });
+    slow.hold();
+    const read = ask('GET /accounts?limit=1000');
+    await expect.poll(() => slow.held.length).toBeGreaterThan(0);
+    sidecar.app.apply({ ...config, store: settings(direct) });
+    // Until the store before would be closed: the last write of uses is waited for.
+    await delay(2_500);
+    slow.release();
+    expect((await read).status).toBe(200);
+  });
+});
