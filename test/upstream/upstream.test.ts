@@ -77,33 +77,30 @@ describe('an upstream with TLS', () => {
 
   test('has a hundred handshakes a second for strangers that repeat an id; other requests are not counted', async () => {
     const upstream = await startTls(forName);
-    const client = new Upstream(
-      targetOf(`https://localhost:${upstream.port}`, { ca: authority.cert }),
-      10_000,
-      () => {},
-    );
-    onTestFinished(() => client.close());
-    const outcome = (kind: string): Promise<unknown> =>
-      new Promise((resolve, reject) => {
-        const headers = ['X-Request-Id', 'a', 'X-Account-Id', 'acme', 'X-Api-Key-Kind', kind];
-        const onEnd = (): void => void settle().then(() => resolve('response'));
-        client.send(
-          { method: 'GET', target: '/', headers, body: undefined },
-          { ...ignored, onEnd, onFailure: ({ code, cause }) => resolve([code, cause]), onError: reject },
-        );
-      });
-    const passed = vi.spyOn(performance, 'now');
-    onTestFinished(() => passed.mockRestore());
-    for (const now of [5_000, 6_000]) {
-      passed.mockReturnValue(now);
+    const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca: authority.cert });
+    const outcome = async (stranger: boolean): Promise<unknown> => {
+      const headers = { 'X-Request-Id': 'a' };
+      const line = 'POST /api/v1/transactions/initialize';
+      const response = await send(sidecar, line, { key: stranger ? keys.globexPublic : key, headers, body: '{}' });
+      await settle();
+      return response.status === 200 ? 200 : JSON.parse(response.body);
+    };
+    const refused = expect.objectContaining({ code: 'overloaded', forwarded: 'no' }) as unknown;
+    const clock = vi.spyOn(performance, 'now');
+    onTestFinished(() => clock.mockRestore());
+    const from = Math.ceil(performance.now());
+    for (const passed of [0, 1_000]) {
+      clock.mockReturnValue(from + passed);
       // The very first one needs no other connection.
-      if (now === 5_000) expect(await outcome('public')).toBe('response');
-      for (let i = 0; i < 100; i += 1) expect(await outcome('public')).toBe('response');
-      expect(await outcome('public')).toEqual(['overloaded', 'REPEATED_ID']);
-      expect(await outcome('secret')).toBe('response');
+      if (passed === 0) expect(await outcome(true)).toBe(200);
+      for (let i = 0; i < 100; i += 1) expect(await outcome(true)).toBe(200);
+      expect(await outcome(true)).toEqual(refused);
+      expect(await outcome(false)).toBe(200);
     }
-    passed.mockReturnValue(6_999);
-    expect(await outcome('public')).toEqual(['overloaded', 'REPEATED_ID']);
+    clock.mockReturnValue(from + 1_999);
+    expect(await outcome(true)).toEqual(refused);
+    expect(upstream.heads()).toBe(203);
+    expect(sidecar.accessLines().at(-1)).toMatchObject({ status: 503, upstream_error: 'REPEATED_ID' });
   });
 
   test('has its CAs read once for all connections', async () => {

@@ -167,6 +167,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   upstreamFails({ code, cause }: UpstreamFailure): void {
     this.timing.endUpstream();
     this.upstreamError = cause;
+    // It was not sent: the client may send it again.
+    if (code === 'overloaded') this.call = undefined;
     this.refuseOrAbort(new Refusal(code), 'upstream');
   }
 
