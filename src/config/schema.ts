@@ -97,7 +97,7 @@ export function sidecarSchema(values: Values) {
     trustedProxies: z
       .array(value(network))
       .prefault([])
-      .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted.'),
+      .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted in requests of merchants.'),
     limits: groupSchema(limitSettings, values)
       .prefault({})
       .describe('Limits for each client, and for all clients together.'),

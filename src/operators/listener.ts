@@ -22,7 +22,7 @@ import { isKnownHost } from './origin.ts';
 import { bodyLimit, toProblem } from './to-problem.ts';
 import { ApiProblem, problemBody, problems, findProblemsPage, type ProblemCode } from './problems.ts';
 import { Routes } from './routes.ts';
-import { findToken } from './tokens.ts';
+import { findToken, ownerOf } from './tokens.ts';
 import { OwnerQueues } from './owner-queues.ts';
 import { UnparsedRequests } from './unparsed.ts';
 import { waitUntil } from '../promises.ts';
@@ -176,7 +176,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     if (token === undefined && !isOfConsole(request.routeOptions.url))
       throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     request.token = token;
-    if (token !== undefined) connections.keep(request.raw.socket, token.hash);
+    if (token !== undefined) connections.keep(request.raw.socket, ownerOf(token));
   });
   const complete = completeWhenClosing(app);
   app.addHook('onResponse', async (request, reply) => ended(request, reply.statusCode, reply.elapsedTime));

@@ -9,11 +9,11 @@ import { apiRoot } from './endpoints.ts';
 import { SealedBody } from './endpoints/seal.ts';
 import { readBody, readIdempotencyKey, readInput } from './input.ts';
 import { ApiProblem } from './problems.ts';
-import { checkPermission } from './tokens.ts';
+import { checkPermission, ownerOf } from './tokens.ts';
 import type { OwnerQueues } from './owner-queues.ts';
 import type { EpochMs } from '../times.ts';
 
-/** Bytes of long responses that clients have not read yet; one token gets half, which is more than two pages. */
+/** Bytes of long responses that clients have not read yet; one token, or all of one account, get half, which is more than two pages. */
 const maxUnread = 8 * 1_048_576;
 /** A response of this many bytes is not long. Even while many are unread, changes are answered. */
 const maxShort = 65_536;
@@ -77,7 +77,7 @@ export class Routes {
           const state = check();
           const result = await carryOut(endpoint, request, state, check, { now: this.#clock(), left });
           if (endpoint.makesSecret) check();
-          return [state, changes || result instanceof SealedBody ? result : this.#text(result, reply, hash)];
+          return [state, changes || result instanceof SealedBody ? result : this.#text(result, request, reply)];
         };
         const [state, result] = await (queue === undefined
           ? work()
@@ -91,15 +91,16 @@ export class Routes {
         // Not in the turn, because it waits. The result of a change is short.
         return this.#text(
           { ...result, in_force: await state.isServed(request.account ?? '', endpoint.urgent === true) },
+          request,
           reply,
-          hash,
         );
       },
     };
   }
 
   /** A response as JSON. Its bytes are charged until the client has read it. */
-  #text(result: object, reply: FastifyReply, owner: string): string {
+  #text(result: object, request: FastifyRequest, reply: FastifyReply): string {
+    const owner = ownerOf(signedIn(request));
     const text = JSON.stringify(result);
     const bytes = Buffer.byteLength(text);
     if (bytes > maxShort && !reply.raw.destroyed) {

@@ -19,6 +19,11 @@ export function findToken(authorization: string, tokens: readonly OperatorsToken
   return found;
 }
 
+/** Whose share of what the listener holds a token uses: an account may have any number of tokens. */
+export function ownerOf({ hash, account }: OperatorsToken): string {
+  return account ?? hash;
+}
+
 /**
  * Refuses a request that its token does not permit. A token of one account gets the same response for every other id,
  * so that it does not learn which accounts exist.

@@ -67,7 +67,8 @@ function appOf(rows: readonly Row[]) {
   const app = fastify();
   app.addHook('onRequest', async (request) => {
     const name = String(request.headers.authorization);
-    request.token = { ...dashboard, name, hash: sha256Hex(name) };
+    const [account] = /^acme/.exec(name) ?? [];
+    request.token = { ...dashboard, name, hash: sha256Hex(name), account };
     tokens.push(request.token);
   });
   app.setErrorHandler((error, _request, reply) => reply.code(error instanceof ApiProblem ? 503 : 500).send());
@@ -218,7 +219,10 @@ test('between two requests of one token others are served, for three times as lo
   expect(third - second).toBeGreaterThanOrEqual(19);
 });
 
-test('long responses that a client does not read are bounded for its token, and others get theirs', async () => {
+test.each([
+  ['for its token', 'one', 'one'],
+  ['for all tokens of its account', 'acme-1', 'acme-2'],
+])('long responses that a client does not read are bounded %s, and others get theirs', async (_, unread, same) => {
   const text = 'x'.repeat(4 * 1_048_576 - 100);
   const row = { method: 'GET', role: 'viewer' } as const;
   let begun = 0;
@@ -238,20 +242,20 @@ test('long responses that a client does not read are bounded for its token, and 
   leaving.on('error', () => {});
   onTestFinished(() => void leaving.destroy());
   const askUnread = (): boolean =>
-    leaving.write('GET /api/v1/long HTTP/1.1\r\nHost: localhost\r\nAuthorization: one\r\n\r\n');
+    leaving.write(`GET /api/v1/long HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${unread}\r\n\r\n`);
   askUnread();
   await eventually('its response is made', () => begun === 1);
   await eventually('its bytes are held', async () => {
-    if ((await statusOf('long', 'one')) === 503) return true;
+    if ((await statusOf('long', same)) === 503) return true;
     // The kernel had room for all of them.
     askUnread();
     return false;
   });
-  expect(await statusOf('short', 'one')).toBe(200);
+  expect(await statusOf('short', same)).toBe(200);
   expect(await statusOf('long', 'other')).toBe(200);
-  expect(await statusOf('long', 'one')).toBe(503);
+  expect(await statusOf('long', same)).toBe(503);
   leaving.destroy();
-  await eventually('its bytes are given back', async () => (await statusOf('long', 'one')) === 200);
+  await eventually('its bytes are given back', async () => (await statusOf('long', same)) === 200);
 });
 
 test('a wrong sign-in whose client has left is not held until its answer would be due', async () => {

@@ -459,7 +459,12 @@ describe('a stalled connection', () => {
 
     async function start() {
       const secured = { tls: { cert, key, clientCa: undefined } };
-      const tokens = [dashboard, ...[otherToken, ...tenTokens].map((each, i) => admin(`other-${i}`, each))];
+      const ofAccount = tenTokens.map((each, i) => ({ ...admin(`acme-${i}`, `acme-${each}`), account: 'acme' }));
+      const tokens = [
+        dashboard,
+        ...[otherToken, ...tenTokens].map((each, i) => admin(`other-${i}`, each)),
+        ...ofAccount,
+      ];
       const api = await startApi({ operators: operatorsOf(tokens, tls === 'over TLS' ? secured : {}) });
       const port = api.sidecar.app.addresses.operators?.port ?? 0;
       const open = (): Socket =>
@@ -509,6 +514,21 @@ describe('a stalled connection', () => {
       await eventually('the connections beyond the limit are closed', () => all.filter(isOpen).length === 100);
       expect(all.slice(0, 10).every(isOpen)).toBe(true);
       expect(all.slice(10, 15).some(isOpen)).toBe(false);
+    });
+
+    test('of a token is not closed for new ones of an account, however many tokens that has', async () => {
+      const { open } = await start();
+      const openWith = async (bearer: string): Promise<Socket> => {
+        const socket = open().on('error', () => {});
+        onTestFinished(() => void socket.destroy());
+        expect(await askOn(socket, `Bearer ${bearer}`)).toBe('200');
+        return socket;
+      };
+      const own = await Promise.all(Array.from({ length: 10 }, () => openWith(otherToken)));
+      const all = await Promise.all(Array.from({ length: 90 }, (_, i) => openWith(`acme-${tenTokens[i % 10]}`)));
+      for (let i = 0; i < 10; i += 1) await openWith(`acme-${tenTokens[i]}`);
+      await eventually('as many are closed', () => all.filter(isOpen).length === 80);
+      expect(own.every(isOpen)).toBe(true);
     });
 
     test('gives way if ten tokens have as many connections as are kept for one', async () => {

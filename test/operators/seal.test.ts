@@ -13,6 +13,14 @@ import { sha256Hex } from '../../src/cryptography.ts';
 
 const coreToken = 'core-token-of-a-test-0123456789-0123456789';
 const core = { name: 'core', role: 'core', account: undefined, hash: sha256Hex(coreToken) } as const;
+/** Two tokens of one account. */
+const tokensOfBoth = ['1', '2'].map((i) => `${coreToken}-of-both-${i}`);
+const coresOfBoth = tokensOfBoth.map((each, i) => ({
+  name: `both-${i}`,
+  role: 'core' as const,
+  account: 'both',
+  hash: sha256Hex(each),
+}));
 const pair = (letter: string) => ({ key: letter.repeat(32), iv: letter.repeat(16) });
 const [current, previous] = [pair('c'), pair('p')];
 
@@ -32,6 +40,7 @@ interface Sent {
   readonly type?: string;
   /** Sends the body in chunks, without its length. */
   readonly chunked?: true;
+  readonly token?: string | undefined;
 }
 
 interface Received {
@@ -44,11 +53,11 @@ interface Received {
 function seal(
   { url }: TestApi,
   place: string,
-  { body = '{"event":"paid"}', type, chunked }: Sent = {},
+  { body = '{"event":"paid"}', type, chunked, token = coreToken }: Sent = {},
 ): Promise<Received> {
   return new Promise((resolve, reject) => {
     const headers = {
-      authorization: `Bearer ${coreToken}`,
+      authorization: `Bearer ${token}`,
       ...(type !== undefined && { 'content-type': type }),
       ...(!chunked && { 'content-length': Buffer.byteLength(body) }),
     };
@@ -67,7 +76,10 @@ function seal(
 /** Accounts in every state of encryption, in test; `acme` encrypts. */
 async function start(now: () => number = Date.now, limits: Partial<Config['limits']> = {}): Promise<TestApi> {
   const base = configOf('http://127.0.0.1:1').limits;
-  const api = await startApi({ operators: operatorsOf([dashboard, core]), limits: { ...base, ...limits } }, now);
+  const api = await startApi(
+    { operators: operatorsOf([dashboard, core, ...coresOfBoth]), limits: { ...base, ...limits } },
+    now,
+  );
   const until = new Date(now() + 60_000).toISOString();
   const test = {
     acme: { enabled: true, ...current },
@@ -168,10 +180,10 @@ test('a body of `requestBody` is sealed, a longer one refused', async () => {
 
 describe('a body whose end does not come', () => {
   /** Sends 800 of 900 bytes. */
-  function begin({ url }: TestApi, environment: string): ClientRequest {
-    const unfinished = request(`${url}/accounts/acme/encryption/${environment}/seal`, {
+  function begin({ url }: TestApi, environment: string, account = 'acme', token = coreToken): ClientRequest {
+    const unfinished = request(`${url}/accounts/${account}/encryption/${environment}/seal`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${coreToken}`, 'content-length': 900 },
+      headers: { authorization: `Bearer ${token}`, 'content-length': 900 },
     });
     unfinished.on('error', () => {});
     unfinished.write(Buffer.alloc(800));
@@ -198,6 +210,16 @@ describe('a body whose end does not come', () => {
       (await seal(api, `both ${environment}`, { body: Buffer.alloc(length) })).status;
     await eventually('its bytes are held', async () => (await statusOf('test', 201)) === 503);
     expect(await statusOf('live', 1_000)).toBe(200);
+  });
+
+  test('in live leaves half the bytes to others than its token’s account, however many tokens that has', async () => {
+    const api = await start(undefined, { requestBody: 1_000, buffered: 16_000 });
+    begin(api, 'live', 'both', tokensOfBoth[0]);
+    const statusOf = async (length: number, token?: string): Promise<number> =>
+      (await seal(api, 'both live', { body: Buffer.alloc(length), token })).status;
+    await eventually('its bytes are held', async () => (await statusOf(201, tokensOfBoth[1])) === 503);
+    expect(await statusOf(200, tokensOfBoth[1])).toBe(200);
+    expect(await statusOf(1_000)).toBe(200);
   });
 
   test('is refused after five seconds', { timeout: 20_000 }, async () => {

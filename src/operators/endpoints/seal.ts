@@ -7,6 +7,7 @@ import { keysFor, masterKeyMissing } from '../../accounts/master-key.ts';
 import type { EnvelopeCodec, SealStream } from '../../envelope/codec.ts';
 import { account, endpoint, environment, type Parts } from '../endpoint.ts';
 import { ApiProblem } from '../problems.ts';
+import { ownerOf } from '../tokens.ts';
 import type { EpochMs } from '../../times.ts';
 
 /** Milliseconds for a whole body: slow ones hold bytes that others need. */
@@ -41,8 +42,8 @@ export const sealEndpoint = endpoint({
       throw masterKeyMissing(environment);
     const codec = chooseCodec(found, environment, now);
     if (body === undefined) throw empty();
-    // What is sealed for test never keeps out live, nor one token of live another one.
-    const owner = environment === 'live' ? token.hash : environment;
+    // What is sealed for test never keeps out live, nor one token of live that of another account.
+    const owner = environment === 'live' ? ownerOf(token) : environment;
     return new SealedBody(await sealed(body, codec.stream(), parts, owner, left), codec.fingerprint);
   },
 });
