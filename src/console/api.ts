@@ -1,6 +1,6 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api-types.ts';
-import { endSession, sessionHeader, unreachable } from './session.ts';
+import { endSession, isOfSession, sessionHeader, unreachable } from './session.ts';
 import { texts } from './texts.ts';
 
 type Schemas = components['schemas'];
@@ -76,6 +76,10 @@ api.use({
   onRequest: ({ request }) => {
     for (const [name, value] of Object.entries(sessionHeader())) request.headers.set(name, value);
   },
+  // A late response to a request of the session before must not end that of the next operator.
+  onResponse: ({ request, response }) => {
+    if (response.status === 401 && isOfSession(request.headers)) endSession();
+  },
 });
 
 /**
@@ -95,7 +99,6 @@ export async function ask<Data>(
   }
   unreachable.value = false;
   if (response.data !== undefined && response.data !== null) return response.data;
-  if (response.response.status === 401) endSession();
   const {
     code = 'internal_error',
     detail = '',

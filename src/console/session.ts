@@ -70,6 +70,11 @@ export function sessionHeader(): Readonly<Record<string, string>> {
   return key === null ? {} : { 'Session-Key': key };
 }
 
+/** Whether a request was one of this window's present session. */
+export function isOfSession(headers: Headers): boolean {
+  return headers.get('Session-Key') === sessionStorage.getItem(storedKey);
+}
+
 /** Loads the signed-in operator from the server. */
 export async function resume(): Promise<void> {
   try {

@@ -1,5 +1,5 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { listen } from '../support/listen.ts';
 import { Mount, mayMount } from '../support/mount.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
@@ -285,6 +285,30 @@ describeWithChromium('the console', () => {
     // The next check is up to 15 seconds away.
     await page.clock.runFor('00:16');
     await page.getByText('Your session has ended. Sign in again to continue.').waitFor();
+  });
+
+  test('keeps the session of the next operator although a request of the one before is refused late', async () => {
+    const page = await browser.open(sidecar().url);
+    browser.expectComplaint(/401/);
+    await signIn(page, 'viewer');
+    const signedOut = Promise.withResolvers<void>();
+    let held = 0;
+    await page.route('**/api/v1/accounts?*', async (route) => {
+      held += 1;
+      await signedOut.promise;
+      await route.continue();
+    });
+    await page.getByRole('link', { name: 'Accounts' }).click();
+    await vi.waitFor(() => expect(held).not.toBe(0));
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await signIn(page, 'admin');
+    await page.getByText(/, admin/).waitFor();
+    const refused = page.waitForResponse((response) => response.status() === 401);
+    signedOut.resolve();
+    await refused;
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    expect(await page.getByText('Your session has ended').count()).toBe(0);
   });
 
   test('refuses a wrong token, and reports when a session has ended', async () => {
