@@ -88,4 +88,40 @@ describeWithChromium('the work list of keys to rotate', () => {
     await page.getByRole('button', { name: 'Rotate the selected' }).waitFor();
     expect(await page.content()).not.toContain(lines[0]?.split(',').at(-1));
   });
+
+  test('ends when the page is left: nobody would see the secrets of further keys', async () => {
+    const { url } = sidecar();
+    const page = await browser.open(`${url}#/accounts`);
+    // The test before has rotated them.
+    browser.expectComplaint(/409/);
+    await signIn(page, 'operator');
+    await page.getByRole('link', { name: 'Rotation' }).click();
+    await page.getByRole('checkbox', { name: 'globex-old' }).check();
+    await page.getByRole('checkbox', { name: 'acme-old' }).check();
+    await page.getByRole('button', { name: 'Rotate 2 selected' }).click();
+    const left = Promise.withResolvers<void>();
+    let rotations = 0;
+    await page.route('**/rotate', async (route) => {
+      rotations += 1;
+      await left.promise;
+      await route.continue();
+    });
+    const dialog = page.getByRole('dialog', { name: 'Rotate 2 keys' });
+    await dialog.getByRole('button', { name: 'Rotate' }).click();
+    await dialog.getByText('0 of 2 done').waitFor();
+    const asked = page.waitForEvent('dialog');
+    // It ends with the answer.
+    page.evaluate('location.reload()').catch(() => {});
+    const question = await asked;
+    expect(question.type()).toBe('beforeunload');
+    await question.dismiss();
+    await page.goBack();
+    await dialog.waitFor({ state: 'detached' });
+    const first = page.waitForResponse('**/rotate');
+    left.resolve();
+    await first;
+    await page.getByRole('link', { name: 'Audit' }).click();
+    await page.getByRole('heading', { name: 'Audit' }).waitFor();
+    expect(rotations).toBe(1);
+  });
 });

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
 import { api, ask, catchRefusal, type Due, type IssuedKey } from '../api.ts';
 import { download } from '../csv.ts';
 import { texts } from '../texts.ts';
@@ -23,9 +24,22 @@ export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onCl
   const overlap = useSignal<keyof typeof texts.keys.overlaps>('7d');
   const work = useSignal<readonly Work[]>(keys.map((key) => ({ key, outcome: undefined })));
   const state = useSignal<'asking' | 'running' | 'done'>('asking');
+  // Nobody would see the secrets of keys that are rotated after the page is left.
+  const isGone = useRef(false);
+  useEffect(() => {
+    const warn = (event: Event): void => {
+      if (state.value === 'running') event.preventDefault();
+    };
+    addEventListener('beforeunload', warn);
+    return () => {
+      isGone.current = true;
+      removeEventListener('beforeunload', warn);
+    };
+  }, []);
   const run = async (): Promise<void> => {
     state.value = 'running';
     for (const { key } of work.value) {
+      if (isGone.current) return;
       const outcome = await rotate(key, overlap.value);
       work.value = work.value.map((each) => (each.key === key ? { key, outcome } : each));
     }
