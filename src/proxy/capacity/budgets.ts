@@ -21,6 +21,9 @@ export interface Claim {
 /** What all public keys together get of what others leave. */
 const publicShare = (): number => 1 / 2;
 
+/** What those of one account get of what other public keys leave: a stranger may have the public keys of many shops. */
+const accountPublicShare = (): number => 2 / 3;
+
 /** How many connections may be closed for one amount. */
 const maxEvictions = 8;
 
@@ -213,7 +216,8 @@ export class Budgets {
       const isTest = environment === 'test';
       const account = new Part('account', this.#quotas.account);
       // The public keys of an account must not keep out its secret ones.
-      const accountPublic = new Part('account', this.#quotas.accountPublic);
+      const whole = isTest ? this.#testPublic : this.#public;
+      const accountPublic = new Part('account', this.#quotas.accountPublic, { whole, share: accountPublicShare });
       const share = (): number => this.#accountShare;
       const own =
         this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??

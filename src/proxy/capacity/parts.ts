@@ -52,8 +52,9 @@ export class Part {
   #fairQuota(limit: LimitIndex): number {
     if (this.#fairShare === undefined) return Infinity;
     const { whole, share } = this.#fairShare;
-    const size = whole.quotas[limit];
+    if (whole.quotas[limit] < minWhole) return Infinity;
+    const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
     const others = whole.used[limit] - this.used[limit];
-    return size < minWhole ? Infinity : share() * (size - others / (1 - strangersShare));
+    return share() * (size - others / (1 - strangersShare));
   }
 }
