@@ -21,6 +21,9 @@ interface MemoryTerms {
   readonly operators?: boolean;
 }
 
+/** What `tracing` adds, in bytes. */
+export const tracingBound = 32 * mib;
+
 /** Maximum memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
 export function memoryBound({
   semiSpace,
