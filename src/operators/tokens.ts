@@ -21,7 +21,7 @@ export function findToken(authorization: string, tokens: readonly OperatorsToken
 
 /** Whose share of what the listener holds a token uses: an account may have any number of tokens. */
 export function ownerOf({ hash, account }: OperatorsToken): string {
-  return account ?? hash;
+  return account === undefined ? hash : `account ${account}`;
 }
 
 /**

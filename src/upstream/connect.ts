@@ -18,12 +18,18 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly tls: SharedTls | undefined;
 }
 
+/** How long no session is resumed after an attempt to has failed, in milliseconds: some servers refuse it, and some do not respond. */
+const resumptionPause = 600_000;
+
 /** What all TLS connections to an upstream share. */
 export class SharedTls {
   readonly #target: UpstreamTarget;
   readonly #servername: string;
   #context: SecureContext | undefined;
   #session: Buffer | undefined;
+  #isProven = false;
+  /** On `performance.now()`'s scale. */
+  #pausedUntil = -Infinity;
 
   /** @param host an IP address is no server name (RFC 6066 §3) */
   constructor(target: UpstreamTarget, host: string) {
@@ -31,24 +37,36 @@ export class SharedTls {
     this.#servername = isIP(host) === 0 ? host : '';
   }
 
-  /** Options for the next connection. The server name comes from the configuration, not from a client's Host. */
-  options(): Pick<ConnectionOptions, 'servername' | 'secureContext' | 'session'> {
+  /** The session that the next connection may resume: that takes half the time of a handshake, of which clients may cause many. */
+  get session(): Buffer | undefined {
+    return performance.now() < this.#pausedUntil ? undefined : this.#session;
+  }
+
+  /** The session, if one was resumed before: for a connection that is not tried again without it. */
+  get provenSession(): Buffer | undefined {
+    return this.#isProven ? this.session : undefined;
+  }
+
+  /** Options for a connection. The server name comes from the configuration, not from a client's Host. */
+  options(session: Buffer | undefined): Pick<ConnectionOptions, 'servername' | 'secureContext' | 'session'> {
     const { ca, cert, key } = this.#target;
     // Made once: reading a bundle of CAs takes milliseconds.
     this.#context ??= tls().createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' });
-    return { servername: this.#servername, secureContext: this.#context, session: this.#session };
+    return { servername: this.#servername, secureContext: this.#context, session };
   }
 
-  /**
-   * Keeps the session of a connection: resuming it takes half the time of a handshake, of which clients may cause many. One that was resumed is
-   * not kept, so that the certificate is verified again when the upstream's ticket has expired.
-   */
+  /** Keeps the session of a connection. One that was resumed is not kept, so that the certificate is verified again when the upstream's ticket has expired. */
   follow(socket: TLSSocket): void {
     socket.on('session', (session: Buffer) => {
       if (!socket.isSessionReused()) this.#session = session;
     });
-    // It may be the reason.
-    socket.once('error', () => (this.#session = undefined));
+    socket.once('secureConnect', () => (this.#isProven ||= socket.isSessionReused()));
+  }
+
+  /** A connection that was to resume a session has failed. */
+  pauseResumption(): void {
+    this.#isProven = false;
+    this.#pausedUntil = performance.now() + resumptionPause;
   }
 }
 
@@ -71,8 +89,11 @@ export function parseAddress(target: UpstreamTarget): UpstreamAddress {
 interface ConnectHandler {
   /** @returns a function that is called with the bytes that arrive; they may be overwritten after the call */
   onConnected(socket: Socket): (bytes: Buffer) => void;
-  /** @param cause an error's code, for the log; `ETIMEDOUT` on a timeout */
-  onConnectFailed(cause: string): void;
+  /**
+   * @param cause an error's code, for the log; `ETIMEDOUT` on a timeout
+   * @param resumed whether a TLS session was to be resumed, which the next attempt will not do
+   */
+  onConnectFailed(cause: string, resumed: boolean): void;
 }
 
 /**
@@ -91,7 +112,9 @@ export function connect(
   let cause = 'ECONNCLOSED';
   let receive: ((bytes: Buffer) => void) | undefined;
   const { lookup, withdraw } = address.lookups.forOne();
-  const socket = open(address, lookup, {
+  const session = address.tls?.session;
+  let isAborted = false;
+  const socket = open(address, lookup, session, {
     buffer,
     callback: (length, { buffer: memory, byteOffset }) => {
       receive?.(Buffer.from(memory, byteOffset, length));
@@ -110,7 +133,9 @@ export function connect(
   };
   const onClose = (): void => {
     clearTimeout(timer);
-    handler.onConnectFailed(cause);
+    const resumed = session !== undefined && !isAborted;
+    if (resumed) address.tls?.pauseResumption();
+    handler.onConnectFailed(cause, resumed);
   };
   socket.once('error', onError).once('close', onClose).once('close', withdraw);
   socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
@@ -118,16 +143,24 @@ export function connect(
     socket.off('error', onError).off('close', onClose);
     receive = handler.onConnected(socket);
   });
-  return () => void socket.destroy();
+  return () => {
+    isAborted = true;
+    socket.destroy();
+  };
 }
 
-function open(address: UpstreamAddress, lookup: LookupFunction, onread: OnReadOpts): Socket {
+function open(
+  address: UpstreamAddress,
+  lookup: LookupFunction,
+  session: Buffer | undefined,
+  onread: OnReadOpts,
+): Socket {
   const { host, port, tls: shared, socketPath } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
   if (shared === undefined) return connectPlain({ host, port, lookup, onread });
   // Node accepts `onread` here too, although its types do not say so.
   const reading = { onread };
-  const options = { ...reading, ...shared.options(), host, port, lookup, ALPNProtocols: ['http/1.1'] };
+  const options = { ...reading, ...shared.options(session), host, port, lookup, ALPNProtocols: ['http/1.1'] };
   const socket = tls().connect(options);
   shared.follow(socket);
   return socket;

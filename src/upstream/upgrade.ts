@@ -197,7 +197,7 @@ function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerO
     agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath },
     // The size of heads is limited by the strict parser, for which Node's client must not be too strict: its own limit is 16 KiB.
-    ssl: { ...tls?.options(), maxHeaderSize: 2 * maxHeadSize },
+    ssl: { ...tls?.options(tls.provenSession), maxHeaderSize: 2 * maxHeadSize },
   };
 }
 

@@ -167,11 +167,11 @@ export class Upstream implements ConnectionOwner {
         connection.send(call);
         return (bytes) => connection.receive(bytes);
       },
-      onConnectFailed: (cause) => {
+      onConnectFailed: (cause, resumed) => {
         if (call.closed) return;
         const timedOut = cause === 'ETIMEDOUT';
         // Nothing was sent: one more attempt is safe.
-        if (!timedOut && mayConnectAgain) this.#connect(call, false);
+        if ((!timedOut || resumed) && mayConnectAgain) this.#connect(call, false);
         else call.onFailure({ code: timedOut ? 'upstream_timeout' : 'upstream_unavailable', cause });
       },
     });

@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { settings } from '../accounts/postgres/fixtures.ts';
+import { admin, operatorsOf } from '../support/sidecar.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
-import { startApi } from './api.ts';
+import { dashboard, startApi } from './api.ts';
 
 describeWithPostgres('a reload that changes the settings of PostgreSQL', () => {
   const postgres = usePostgres();
@@ -24,5 +25,27 @@ describeWithPostgres('a reload that changes the settings of PostgreSQL', () => {
     await delay(2_500);
     slow.release();
     expect((await read).status).toBe(200);
+  });
+
+  test('ends no body to seal that waits for a connection', async () => {
+    const direct = await postgres.createDatabase();
+    const slow = await postgres.proxy(direct);
+    const core = { ...admin('core', 'core-token-0123456789-0123456789'), role: 'core' as const };
+    const operators = operatorsOf([dashboard, core]);
+    const { ask, url, sidecar, config } = await startApi({ accounts: [], store: settings(slow.url), operators });
+    await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+    slow.hold();
+    const seal = async (): Promise<number> => {
+      const headers = { authorization: 'Bearer core-token-0123456789-0123456789' };
+      const address = `${url}/accounts/acme/encryption/test/seal`;
+      return (await fetch(address, { method: 'POST', headers, body: '{}' })).status;
+    };
+    const seals = Promise.all(Array.from({ length: 6 }, seal));
+    await expect.poll(() => slow.held.length).toBeGreaterThan(0);
+    sidecar.app.apply({ ...config, store: settings(direct) });
+    await delay(2_500);
+    slow.release();
+    // It does not encrypt.
+    expect(await seals).toEqual(Array(6).fill(409));
   });
 });

@@ -13,12 +13,12 @@ import { sha256Hex } from '../../src/cryptography.ts';
 
 const coreToken = 'core-token-of-a-test-0123456789-0123456789';
 const core = { name: 'core', role: 'core', account: undefined, hash: sha256Hex(coreToken) } as const;
-/** Two tokens of one account. */
-const tokensOfBoth = ['1', '2'].map((i) => `${coreToken}-of-both-${i}`);
-const coresOfBoth = tokensOfBoth.map((each, i) => ({
-  name: `both-${i}`,
+/** Two tokens of one account, which has the name of an environment. */
+const tokensOfOne = ['1', '2'].map((i) => `${coreToken}-of-one-${i}`);
+const coresOfOne = tokensOfOne.map((each, i) => ({
+  name: `one-${i}`,
   role: 'core' as const,
-  account: 'both',
+  account: 'test',
   hash: sha256Hex(each),
 }));
 const pair = (letter: string) => ({ key: letter.repeat(32), iv: letter.repeat(16) });
@@ -77,7 +77,7 @@ function seal(
 async function start(now: () => number = Date.now, limits: Partial<Config['limits']> = {}): Promise<TestApi> {
   const base = configOf('http://127.0.0.1:1').limits;
   const api = await startApi(
-    { operators: operatorsOf([dashboard, core, ...coresOfBoth]), limits: { ...base, ...limits } },
+    { operators: operatorsOf([dashboard, core, ...coresOfOne]), limits: { ...base, ...limits } },
     now,
   );
   const until = new Date(now() + 60_000).toISOString();
@@ -92,6 +92,7 @@ async function start(now: () => number = Date.now, limits: Partial<Config['limit
   const both = { test: { enabled: true, ...current }, live: { enabled: true, ...previous } };
   const more = [
     { id: 'both', name: 'Both', encryption: both },
+    { id: 'test', name: 'Test', encryption: both },
     { id: 'plain', name: 'Plain' },
   ];
   api.folder.write({ 'accounts.yaml': { accounts: [...accounts, ...more] } });
@@ -212,14 +213,15 @@ describe('a body whose end does not come', () => {
     expect(await statusOf('live', 1_000)).toBe(200);
   });
 
-  test('in live leaves half the bytes to others than its token’s account, however many tokens that has', async () => {
+  test('in live leaves half the bytes to others than its token’s account, however many tokens that has, and to test', async () => {
     const api = await start(undefined, { requestBody: 1_000, buffered: 16_000 });
-    begin(api, 'live', 'both', tokensOfBoth[0]);
-    const statusOf = async (length: number, token?: string): Promise<number> =>
-      (await seal(api, 'both live', { body: Buffer.alloc(length), token })).status;
-    await eventually('its bytes are held', async () => (await statusOf(201, tokensOfBoth[1])) === 503);
-    expect(await statusOf(200, tokensOfBoth[1])).toBe(200);
-    expect(await statusOf(1_000)).toBe(200);
+    begin(api, 'live', 'test', tokensOfOne[0]);
+    const statusOf = async (place: string, length: number, token?: string): Promise<number> =>
+      (await seal(api, place, { body: Buffer.alloc(length), token })).status;
+    await eventually('its bytes are held', async () => (await statusOf('test live', 201, tokensOfOne[1])) === 503);
+    expect(await statusOf('test live', 200, tokensOfOne[1])).toBe(200);
+    expect(await statusOf('both live', 1_000)).toBe(200);
+    expect(await statusOf('both test', 1_000)).toBe(200);
   });
 
   test('is refused after five seconds', { timeout: 20_000 }, async () => {

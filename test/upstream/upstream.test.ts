@@ -16,6 +16,7 @@ import { ignored, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
+import { openConnection } from '../support/connection.ts';
 import { freePort } from '../support/free-port.ts';
 import { listen } from '../support/listen.ts';
 import { configOf, keys, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
@@ -162,21 +163,40 @@ describe('an upstream with TLS', () => {
     });
   });
 
-  test('has no session kept that was resumed: with one after another its certificate would not be verified again', () => {
-    const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
-    const offered = (isReused: boolean, session: string): Buffer | undefined => {
-      // Node's own servers send no ticket to a client that has resumed a session; others do.
+  describe('shares a session', () => {
+    /** A connection that brings a session. Node's own servers send no ticket to a client that has resumed one; others do. */
+    function connectBy(shared: SharedTls, isReused: boolean, session: string): void {
       const socket = Object.assign(new EventEmitter(), { isSessionReused: () => isReused });
       shared.follow(socket as unknown as TLSSocket);
+      socket.emit('secureConnect');
       socket.emit('session', Buffer.from(session));
-      return shared.options().session;
-    };
-    expect(offered(false, 'first')).toEqual(Buffer.from('first'));
-    expect(offered(true, 'second')).toEqual(Buffer.from('first'));
-    expect(offered(false, 'third')).toEqual(Buffer.from('third'));
+    }
+
+    test('of a connection that resumed none: with one after another its certificate would not be verified again', () => {
+      const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
+      const kept = (isReused: boolean, session: string): string | undefined => {
+        connectBy(shared, isReused, session);
+        return shared.session?.toString();
+      };
+      expect([kept(false, 'first'), kept(true, 'second'), kept(false, 'third')]).toEqual(['first', 'first', 'third']);
+    });
+
+    test('with WebSockets after one was resumed, and not since an attempt to has failed', () => {
+      const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
+      connectBy(shared, false, 'first');
+      expect(shared.provenSession).toBeUndefined();
+      connectBy(shared, true, 'second');
+      expect(shared.provenSession?.toString()).toBe('first');
+      shared.pauseResumption();
+      const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 600_000);
+      onTestFinished(() => clock.mockRestore());
+      connectBy(shared, false, 'third');
+      expect([shared.session?.toString(), shared.provenSession]).toEqual(['third', undefined]);
+    });
   });
 
-  test('that fails to resume its session has a handshake without one', async () => {
+  /** One that has its own way with clients that resume a session. */
+  async function startStubborn(onResume: (done: (error: Error) => void) => void) {
     const offered: boolean[] = [];
     const own = new Set<string>();
     const server = createHttpsServer(
@@ -191,12 +211,55 @@ describe('an upstream with TLS', () => {
     server.on('resumeSession', (id: Buffer, done: (error: Error | null, data: Buffer | null) => void) => {
       const isOwn = own.has(id.toString('hex'));
       offered.push(isOwn);
-      done(isOwn ? new Error('broken') : null, null);
+      if (isOwn) onResume((error) => done(error, null));
+      else done(null, null);
     });
-    const origin = `https://localhost:${await listen(server)}`;
-    const sidecar = await sidecarBefore({ origin, ca: authority.cert });
-    for (let i = 0; i < 3; i += 1) expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
-    expect(offered).toEqual([false, true, false, true, false]);
+    const upstream = targetOf(`https://localhost:${await listen(server)}`, { ca: authority.cert });
+    const { timeouts } = configOf('');
+    const sidecar = await startSidecar(
+      configOf('', { environments: [{ name: 'test', hosts: [], upstream }], timeouts: { ...timeouts, connect: 500 } }),
+    );
+    const statuses = async (count: number): Promise<readonly number[]> => {
+      const responses = Array.from({ length: count }, () => send(sidecar, 'POST /', { key, body: '{}' }));
+      return (await Promise.all(responses)).map(({ status }) => status);
+    };
+    return { sidecar, statuses, resumptions: () => offered.filter(Boolean).length };
+  }
+
+  test.each<[string, (done: (error: Error) => void) => void]>([
+    ['refuses', (done) => done(new Error('broken'))],
+    ['does not respond to', () => {}],
+  ])(
+    'that %s whoever resumes a session has handshakes without one, at once and for ten minutes',
+    async (_name, onResume) => {
+      const { statuses, resumptions } = await startStubborn(onResume);
+      expect(await statuses(1)).toEqual([200]);
+      expect(await statuses(5)).toEqual(Array(5).fill(200));
+      const tried = resumptions();
+      expect(tried).toBeGreaterThan(0);
+      expect(await statuses(5)).toEqual(Array(5).fill(200));
+      const clock = vi.spyOn(performance, 'now');
+      onTestFinished(() => clock.mockRestore());
+      const from = performance.now();
+      clock.mockReturnValue(from + 590_000);
+      expect(await statuses(1)).toEqual([200]);
+      expect(resumptions()).toBe(tried);
+      clock.mockReturnValue(from + 600_000);
+      expect(await statuses(1)).toEqual([200]);
+      expect(resumptions()).toBe(tried + 1);
+    },
+  );
+
+  test('has its session resumed although a client has left during a handshake that was to', async () => {
+    const { sidecar, statuses, resumptions } = await startStubborn(() => {});
+    expect(await statuses(1)).toEqual([200]);
+    const leaving = await openConnection(sidecar.port);
+    leaving.send(`GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+    await vi.waitFor(() => expect(resumptions()).toBe(1));
+    leaving.socket.destroy();
+    await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(2));
+    expect(await statuses(1)).toEqual([200]);
+    expect(resumptions()).toBe(2);
   });
 
   test('is verified by the configured CA and the configured name, whatever the Host header is', async () => {

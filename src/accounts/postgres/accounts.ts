@@ -77,16 +77,13 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     const store = new PostgresStore(url, { auditKeys });
     this.vault = vault;
     this.#store = store;
-    this.operations = createOperationsClient(async (call) => {
-      this.#operating += 1;
-      try {
+    this.operations = createOperationsClient((call) =>
+      this.#operate(async () => {
         // Loaded on demand, to save memory in a sidecar without the operators' API.
         const { Operations } = await import('../operations.ts');
-        return await handleCall(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
-      } finally {
-        this.#operating -= 1;
-      }
-    });
+        return handleCall(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
+      }),
+    );
     const revocations = new Revocations(pool, clock, (found) => monitor.changed(found));
     this.directory = new PostgresDirectory({
       url,
@@ -118,7 +115,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   async find(id: string): Promise<Account | undefined> {
-    const stored = await this.#store.read(id);
+    const stored = await this.#operate(() => this.#store.read(id));
     return stored && unwrapIfPossible(stored, this.vault);
   }
 
@@ -132,7 +129,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
-    return this.#store.dailyUses(owner, keys, now);
+    return this.#operate(() => this.#store.dailyUses(owner, keys, now));
   }
 
   async trailState(seen: number): Promise<TrailState> {
@@ -155,6 +152,16 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     const pool = this.#pool;
     this.#pool = undefined;
     void (await pool)?.end();
+  }
+
+  /** Carries out what closing would end. */
+  async #operate<T>(work: () => Promise<T>): Promise<T> {
+    this.#operating += 1;
+    try {
+      return await work();
+    } finally {
+      this.#operating -= 1;
+    }
   }
 
   async #openPool(): Promise<Pool> {
