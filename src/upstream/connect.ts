@@ -18,6 +18,9 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly tls: SharedTls | undefined;
 }
 
+/** How long a session is resumed, in milliseconds: the certificate is verified again after that. */
+const sessionTime = 60_000;
+
 /** How long no session is resumed after an attempt to has failed, in milliseconds: some servers refuse it, and some do not respond. */
 const resumptionPause = 600_000;
 
@@ -28,7 +31,8 @@ export class SharedTls {
   #context: SecureContext | undefined;
   #session: Buffer | undefined;
   #isProven = false;
-  /** On `performance.now()`'s scale. */
+  /** On `performance.now()`'s scale, as is the next one. */
+  #sessionUntil = -Infinity;
   #pausedUntil = -Infinity;
 
   /** @param host an IP address is no server name (RFC 6066 §3) */
@@ -39,7 +43,8 @@ export class SharedTls {
 
   /** The session that the next connection may resume: that takes half the time of a handshake, of which clients may cause many. */
   get session(): Buffer | undefined {
-    return performance.now() < this.#pausedUntil ? undefined : this.#session;
+    const now = performance.now();
+    return this.#pausedUntil <= now && now < this.#sessionUntil ? this.#session : undefined;
   }
 
   /** The session, if one was resumed before: for a connection that is not tried again without it. */
@@ -55,10 +60,12 @@ export class SharedTls {
     return { servername: this.#servername, secureContext: this.#context, session };
   }
 
-  /** Keeps the session of a connection. One that was resumed is not kept, so that the certificate is verified again when the upstream's ticket has expired. */
+  /** Keeps the session of a connection, unless that has resumed one: the certificate was not verified. */
   follow(socket: TLSSocket): void {
     socket.on('session', (session: Buffer) => {
-      if (!socket.isSessionReused()) this.#session = session;
+      if (socket.isSessionReused()) return;
+      this.#session = session;
+      this.#sessionUntil = performance.now() + sessionTime;
     });
     socket.once('secureConnect', () => (this.#isProven ||= socket.isSessionReused()));
   }

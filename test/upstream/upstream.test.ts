@@ -181,6 +181,19 @@ describe('an upstream with TLS', () => {
       expect([kept(false, 'first'), kept(true, 'second'), kept(false, 'third')]).toEqual(['first', 'first', 'third']);
     });
 
+    test('for a minute: then the certificate is verified again', () => {
+      const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
+      const from = performance.now();
+      const clock = vi.spyOn(performance, 'now').mockReturnValue(from);
+      onTestFinished(() => clock.mockRestore());
+      connectBy(shared, false, 'first');
+      clock.mockReturnValue(from + 59_999);
+      connectBy(shared, true, 'second');
+      expect(shared.session?.toString()).toBe('first');
+      clock.mockReturnValue(from + 60_000);
+      expect(shared.session).toBeUndefined();
+    });
+
     test('with WebSockets after one was resumed, and not since an attempt to has failed', () => {
       const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
       connectBy(shared, false, 'first');

@@ -217,13 +217,19 @@ export class Budgets {
       const account = new Part('account', this.#quotas.account);
       // The public keys of an account must not keep out its secret ones.
       const whole = isTest ? this.#testPublic : this.#public;
-      const accountPublic = new Part('account', this.#quotas.accountPublic, { whole, share: accountPublicShare });
-      const share = (): number => this.#accountShare;
+      // Not of connections: idle ones of all public keys give way to each other.
+      const ofPublic = { whole, share: accountPublicShare, limit: indexes.inFlight };
+      const accountPublic = new Part('account', this.#quotas.accountPublic, ofPublic);
+      const accountShare = (): number => this.#accountShare;
       const own =
         this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??
-        new Part('account', this.#quotas.total, { whole: this.#keys, share });
+        new Part('account', this.#quotas.total, { whole: this.#keys, share: accountShare });
       const ownParts = isTest
-        ? [this.#test, this.#testKeys, new Part('account', this.#quotas.test, { whole: this.#testKeys, share })]
+        ? [
+            this.#test,
+            this.#testKeys,
+            new Part('account', this.#quotas.test, { whole: this.#testKeys, share: accountShare }),
+          ]
         : [];
       const publicParts = isTest ? [this.#public, this.#test, this.#testKeys, this.#testPublic] : [this.#public];
       claims = {

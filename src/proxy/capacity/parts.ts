@@ -19,6 +19,8 @@ export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
+  /** The only limit that it is a share of; undefined: of all. */
+  readonly limit?: LimitIndex;
 }
 
 /** The share of strangers, who are in no such whole: it is left besides. */
@@ -51,8 +53,8 @@ export class Part {
 
   #fairQuota(limit: LimitIndex): number {
     if (this.#fairShare === undefined) return Infinity;
-    const { whole, share } = this.#fairShare;
-    if (whole.quotas[limit] < minWhole) return Infinity;
+    const { whole, share, limit: only = limit } = this.#fairShare;
+    if (only !== limit || whole.quotas[limit] < minWhole) return Infinity;
     const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
     const others = whole.used[limit] - this.used[limit];
     return share() * (size - others / (1 - strangersShare));
