@@ -97,7 +97,9 @@ export function sidecarSchema(values: Values) {
     trustedProxies: z
       .array(value(network))
       .prefault([])
-      .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted in requests of merchants.'),
+      .describe(
+        'Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted in requests of merchants: all on the way. The client is the last address in `X-Forwarded-For` that is none of them.',
+      ),
     limits: groupSchema(limitSettings, values)
       .prefault({})
       .describe('Limits for each client, and for all clients together.'),

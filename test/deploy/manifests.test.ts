@@ -311,7 +311,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     expect(container?.volumeMounts?.map(({ mountPath }) => mountPath)).toEqual([configPath, secretsPath]);
     const sources = pod?.volumes?.find(({ projected }) => projected)?.projected?.sources?.map(({ secret }) => secret);
     expect(sources?.map((secret) => [secret?.name, secret?.items?.map(({ key }) => key)])).toEqual([
-      ['envelope-sidecar-accounts', ['master-key', 'operators-token']],
+      ['envelope-sidecar-accounts', ['operators-token']],
       ['envelope-sidecar-migration', ['database-url']],
     ]);
   });

@@ -6,6 +6,11 @@ const chosen = faults.filter(({ file, text }) =>
   process.argv.slice(2).every((word) => `${file} ${text}`.includes(word)),
 );
 
+if (chosen.length === 0) {
+  console.log('no fault has these words: name words of its file or text, which are in trials/faults/faults.ts');
+  process.exit(1);
+}
+
 /** Tries each fault in a copy of the sources. Arguments select those with these words. Exit code 1 if a test misses one. */
 process.exitCode = await withCleanUp(async (defer) => {
   const copy = new Copy(defer);
