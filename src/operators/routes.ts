@@ -60,8 +60,9 @@ export class Routes {
       // Before the body is read.
       onRequest: async (request) => permit(endpoint, request),
       handler: async (request, reply) => {
-        const { hash } = signedIn(request);
-        const queue = queueFor(endpoint, hash);
+        const begun = signedIn(request);
+        const { hash } = begun;
+        const queue = queueFor(endpoint, ownerOf(begun));
         const left = whenLeft(reply.raw);
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
         // The body, and the turn, may come long after the token was removed or given another role, or its session has ended.
@@ -124,9 +125,9 @@ function permit(endpoint: Endpoint, request: FastifyRequest): void {
  * The queue in which a request waits for others of its token, so that one token cannot keep the others from their revocations. What
  * reads much has one queue, everything else one for each operation. Undefined: it does not wait.
  */
-function queueFor({ takesTurns, rawBody, operation }: Endpoint, token: string): string | undefined {
+function queueFor({ takesTurns, rawBody, operation }: Endpoint, owner: string): string | undefined {
   if (rawBody) return undefined;
-  return takesTurns ? token : `${token} ${operation}`;
+  return takesTurns ? owner : `${owner} ${operation}`;
 }
 
 async function carryOut(

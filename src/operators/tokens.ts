@@ -19,7 +19,7 @@ export function findToken(authorization: string, tokens: readonly OperatorsToken
   return found;
 }
 
-/** Whose share of what the listener holds a token uses: an account may have any number of tokens. */
+/** Whose requests wait for each other, and whose share of what the listener holds a token uses: an account may have any number of tokens. */
 export function ownerOf({ hash, account }: OperatorsToken): string {
   return account === undefined ? hash : `account ${account}`;
 }

@@ -79,50 +79,60 @@ function appOf(rows: readonly Row[]) {
   return app;
 }
 
-test('the requests of one token wait for each other, by operation, and those whose client has left are not carried out', async () => {
-  const running: { readonly operation: string; readonly end: () => void }[] = [];
-  const row = (operation: string): Row => ({
-    method: 'POST',
-    path: `/${operation}`,
-    operation,
-    role: 'operator',
-    run: () => new Promise((resolve) => running.push({ operation, end: () => resolve({}) })),
-  });
-  const app = appOf([row('replace'), row('revoke')]);
-  let aborted = 0;
-  app.addHook('onRequestAbort', (_request, done) => {
-    aborted += 1;
-    done();
-  });
-  const origin = await app.listen({ port: 0, host: '127.0.0.1' });
-  onTestFinished(() => app.close());
-  const send = (operation: string, authorization: string, signal?: AbortSignal): Promise<number | void> =>
-    fetch(`${origin}/api/v1/${operation}`, { method: 'POST', headers: { authorization }, signal: signal ?? null }).then(
-      ({ status }) => status,
-      () => {},
-    );
-  const operations = (): readonly string[] => running.map(({ operation }) => operation);
+test.each([
+  ['one token', 'one', 'one'],
+  ['all tokens of one account', 'acme-1', 'acme-2'],
+])(
+  'the requests of %s wait for each other, by operation, and those whose client has left are not carried out',
+  async (_, one, same) => {
+    const running: { readonly operation: string; readonly end: () => void }[] = [];
+    const row = (operation: string): Row => ({
+      method: 'POST',
+      path: `/${operation}`,
+      operation,
+      role: 'operator',
+      run: () => new Promise((resolve) => running.push({ operation, end: () => resolve({}) })),
+    });
+    const app = appOf([row('replace'), row('revoke')]);
+    let aborted = 0;
+    app.addHook('onRequestAbort', (_request, done) => {
+      aborted += 1;
+      done();
+    });
+    const origin = await app.listen({ port: 0, host: '127.0.0.1' });
+    onTestFinished(() => app.close());
+    const send = (operation: string, authorization: string, signal?: AbortSignal): Promise<number | void> =>
+      fetch(`${origin}/api/v1/${operation}`, {
+        method: 'POST',
+        headers: { authorization },
+        signal: signal ?? null,
+      }).then(
+        ({ status }) => status,
+        () => {},
+      );
+    const operations = (): readonly string[] => running.map(({ operation }) => operation);
 
-  const first = send('replace', 'one');
-  await eventually('it runs', () => running.length === 1);
-  const leaving = new AbortController();
-  const left = send('replace', 'one', leaving.signal);
-  const revoked = send('revoke', 'one');
-  await eventually('another operation runs', () => running.length === 2);
-  const other = send('replace', 'other');
-  await eventually('the change of another token runs', () => running.length === 3);
-  const last = send('replace', 'one');
-  leaving.abort();
-  await left;
-  await eventually('the client has left', () => aborted === 1);
-  expect(operations()).toEqual(['replace', 'revoke', 'replace']);
-  for (const { end } of running) end();
-  expect(await Promise.all([first, revoked, other])).toEqual([200, 200, 200]);
-  await eventually('the next one runs', () => running.length === 4);
-  running.at(-1)?.end();
-  expect(await last).toBe(200);
-  expect(running).toHaveLength(4);
-});
+    const first = send('replace', one);
+    await eventually('it runs', () => running.length === 1);
+    const leaving = new AbortController();
+    const left = send('replace', same, leaving.signal);
+    const revoked = send('revoke', same);
+    await eventually('another operation runs', () => running.length === 2);
+    const other = send('replace', 'other');
+    await eventually('the change of another token runs', () => running.length === 3);
+    const last = send('replace', same);
+    leaving.abort();
+    await left;
+    await eventually('the client has left', () => aborted === 1);
+    expect(operations()).toEqual(['replace', 'revoke', 'replace']);
+    for (const { end } of running) end();
+    expect(await Promise.all([first, revoked, other])).toEqual([200, 200, 200]);
+    await eventually('the next one runs', () => running.length === 4);
+    running.at(-1)?.end();
+    expect(await last).toBe(200);
+    expect(running).toHaveLength(4);
+  },
+);
 
 test('what takes something away does not wait for another one of its token that waits for a locked account', async () => {
   const urgent = endpoints.filter((each) => each.urgent).map(({ operation }) => operation);
