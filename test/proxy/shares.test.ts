@@ -512,8 +512,8 @@ describe('those who take all they can get leave some to others:', () => {
     expect(takeAll('connections', none)).toEqual([64, 'total']);
     const shop = budgets.claim('live', 'shop', 'public');
     for (let i = 0; i < 32; i += 1) expect(budgets.connections.move(1, none, noisy.live, () => false)).toBeUndefined();
-    for (let i = 0; i < 13; i += 1) expect(budgets.connections.move(1, none, shop, () => false)).toBeUndefined();
-    expect(budgets.connections.move(1, none, shop, () => false)).toBe('public');
+    for (let i = 0; i < 9; i += 1) expect(budgets.connections.move(1, none, shop, () => false)).toBeUndefined();
+    expect(budgets.connections.move(1, none, shop, () => false)).toBe('account');
   });
 
   test('an account whose share is all has all', () => {
@@ -547,6 +547,34 @@ function permutations<T>(items: readonly T[]): readonly (readonly T[])[] {
   if (items.length === 0) return [[]];
   return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first].concat(rest)));
 }
+
+test('idle connections with the public keys of other shops give way to those of one that has fewer', async () => {
+  const shops = Array.from({ length: 4 }, (_, i) => `pk_test_${`shop${i}`.repeat(5)}`);
+  const { sidecar } = await startGateway({
+    accounts: shops.map((key, i) => ({ ...globex, id: `shop${i}`, keys: [apiKey(key)] })),
+    limits: { connections: 64, account: 0.5 },
+    serves: 'test',
+    respond: (seen, res) => void (seen.url !== '/never' && res.end('{"ok":true}')),
+  });
+  const visitOf = (key: string): string => visit.replace(keys.globexPublic, key);
+  const [first = '', second = '', third = '', last = ''] = shops;
+  for (const [key, count] of [
+    [first, 16],
+    [second, 9],
+    [third, 2],
+  ] as const) {
+    for (let i = 0; i < count; i += 1) {
+      const client = await openConnection(sidecar.port);
+      expect(await client.send(visitOf(key)).untilText('}')).toContain('{"ok":true}');
+    }
+  }
+  // None of its own is idle.
+  for (let i = 1; i <= 6; i += 1) {
+    const busy = visitOf(last).replace('\r\n\r\n', '\r\nContent-Length: 2\r\n\r\n{');
+    (await openConnection(sidecar.port)).send(busy);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
+  }
+});
 
 test('the busy requests of an account, and stalled ones with public keys, keep no other account out', async () => {
   const { sidecar, upstream } = await start({ inFlight: 64, account: 0.5 });

@@ -215,11 +215,10 @@ export class Budgets {
     if (claims === undefined) {
       const isTest = environment === 'test';
       const account = new Part('account', this.#quotas.account);
-      // The public keys of an account must not keep out its secret ones.
       const whole = isTest ? this.#testPublic : this.#public;
-      // Not of connections: idle ones of all public keys give way to each other.
-      const ofPublic = { whole, share: accountPublicShare, limit: indexes.inFlight };
-      const accountPublic = new Part('account', this.#quotas.accountPublic, ofPublic);
+      // The public keys of an account must not keep out its secret ones.
+      const accountPublic = new Part('account', this.#quotas.accountPublic);
+      const ofPublic = new Part('account', this.#quotas.accountPublic, { whole, share: accountPublicShare });
       const accountShare = (): number => this.#accountShare;
       const own =
         this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??
@@ -240,7 +239,7 @@ export class Budgets {
           crowd: `${environment}Public`,
           // A stranger can have the public keys of many shops: all who have sent much wait together. Those held up wait with their account's.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
-          parts: [this.#total, this.#keys, ...publicParts, account, accountPublic],
+          parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ofPublic],
         },
         secret: {
           tier: 'secret',

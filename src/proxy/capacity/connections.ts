@@ -270,10 +270,10 @@ export class ClientConnections {
     return new ClientConnection(http, peer, this);
   }
 
-  /** Closes the longest idle connection with a public key that has taken of this part. @returns false if there is none */
-  closeIdlePublic(part: Part): boolean {
+  /** Closes the longest idle connection with a public key that leaves room in this part. @returns false if there is none */
+  closeIdlePublic({ source }: Part): boolean {
     for (const connection of this.idlePublic) {
-      if (!connection.claim.parts.includes(part)) continue;
+      if (!connection.claim.parts.includes(source)) continue;
       connection.evict();
       return true;
     }

@@ -19,8 +19,6 @@ export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
-  /** The only limit that it is a share of; undefined: of all. */
-  readonly limit?: LimitIndex;
 }
 
 /** The share of strangers, who are in no such whole: it is left besides. */
@@ -45,6 +43,11 @@ export class Part {
     this.#fairShare = fairShare;
   }
 
+  /** What must be given back for them to have more: anything of the whole that it is a share of. */
+  get source(): Part {
+    return this.#fairShare?.whole ?? this;
+  }
+
   /** Whether they may have so much more. Those who have nothing get what is there: one body must always fit. */
   has(amount: number, limit: LimitIndex): boolean {
     const used = this.used[limit];
@@ -53,8 +56,8 @@ export class Part {
 
   #fairQuota(limit: LimitIndex): number {
     if (this.#fairShare === undefined) return Infinity;
-    const { whole, share, limit: only = limit } = this.#fairShare;
-    if (only !== limit || whole.quotas[limit] < minWhole) return Infinity;
+    const { whole, share } = this.#fairShare;
+    if (whole.quotas[limit] < minWhole) return Infinity;
     const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
     const others = whole.used[limit] - this.used[limit];
     return share() * (size - others / (1 - strangersShare));
