@@ -30,7 +30,6 @@ export class SharedTls {
   readonly #servername: string;
   #context: SecureContext | undefined;
   #session: Buffer | undefined;
-  #isProven = false;
   /** On `performance.now()`'s scale, as is the next one. */
   #sessionUntil = -Infinity;
   #pausedUntil = -Infinity;
@@ -47,13 +46,8 @@ export class SharedTls {
     return this.#pausedUntil <= now && now < this.#sessionUntil ? this.#session : undefined;
   }
 
-  /** The session, if one was resumed before: for a connection that is not tried again without it. */
-  get provenSession(): Buffer | undefined {
-    return this.#isProven ? this.session : undefined;
-  }
-
   /** Options for a connection. The server name comes from the configuration, not from a client's Host. */
-  options(session: Buffer | undefined): Pick<ConnectionOptions, 'servername' | 'secureContext' | 'session'> {
+  options(session?: Buffer): Pick<ConnectionOptions, 'servername' | 'secureContext' | 'session'> {
     const { ca, cert, key } = this.#target;
     // Made once: reading a bundle of CAs takes milliseconds.
     this.#context ??= tls().createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' });
@@ -67,12 +61,10 @@ export class SharedTls {
       this.#session = session;
       this.#sessionUntil = performance.now() + sessionTime;
     });
-    socket.once('secureConnect', () => (this.#isProven ||= socket.isSessionReused()));
   }
 
   /** A connection that was to resume a session has failed. */
   pauseResumption(): void {
-    this.#isProven = false;
     this.#pausedUntil = performance.now() + resumptionPause;
   }
 }

@@ -1,6 +1,5 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { LookupFunction, Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
 import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
@@ -59,7 +58,6 @@ export function upgrade(
     // http-proxy rewrites paths: the upstream gets the path that was checked.
     proxyRequest.path = path;
     proxyRequest.once('close', withdraw);
-    proxyRequest.once('socket', (upstreamSocket: Socket) => address.tls?.follow(upstreamSocket as TLSSocket));
     call.outgoing = proxyRequest;
   });
   // Emitted when it has piped the connections to each other.
@@ -197,7 +195,7 @@ function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerO
     agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath },
     // The size of heads is limited by the strict parser, for which Node's client must not be too strict: its own limit is 16 KiB.
-    ssl: { ...tls?.options(tls.provenSession), maxHeaderSize: 2 * maxHeadSize },
+    ssl: { ...tls?.options(), maxHeaderSize: 2 * maxHeadSize },
   };
 }
 

@@ -168,7 +168,6 @@ describe('an upstream with TLS', () => {
     function connectBy(shared: SharedTls, isReused: boolean, session: string): void {
       const socket = Object.assign(new EventEmitter(), { isSessionReused: () => isReused });
       shared.follow(socket as unknown as TLSSocket);
-      socket.emit('secureConnect');
       socket.emit('session', Buffer.from(session));
     }
 
@@ -192,19 +191,6 @@ describe('an upstream with TLS', () => {
       expect(shared.session?.toString()).toBe('first');
       clock.mockReturnValue(from + 60_000);
       expect(shared.session).toBeUndefined();
-    });
-
-    test('with WebSockets after one was resumed, and not since an attempt to has failed', () => {
-      const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
-      connectBy(shared, false, 'first');
-      expect(shared.provenSession).toBeUndefined();
-      connectBy(shared, true, 'second');
-      expect(shared.provenSession?.toString()).toBe('first');
-      shared.pauseResumption();
-      const clock = vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 600_000);
-      onTestFinished(() => clock.mockRestore());
-      connectBy(shared, false, 'third');
-      expect([shared.session?.toString(), shared.provenSession]).toEqual(['third', undefined]);
     });
   });
 
