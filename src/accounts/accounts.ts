@@ -16,8 +16,8 @@ export interface Accounts {
   readonly vault: Vault;
   /** Undefined if the accounts are in a file. */
   readonly database: AccountsDatabase | undefined;
-  /** The account as this sidecar serves it; undefined if there is none. @throws AccountsError */
-  find(id: string): Promise<Account | undefined>;
+  /** The account as this sidecar serves it, without its keys; undefined if there is none. @throws AccountsError */
+  find(id: string): Promise<AccountWithoutKeys | undefined>;
   /** Puts the accounts of a reloaded file in force. Not used with a database. */
   take(accounts: readonly Account[]): void;
   /** Where the audit trail ends. @param seen a position whose hash is wanted; 0: none */
@@ -28,6 +28,9 @@ export interface Accounts {
   readonly isBusy: boolean;
   close(): Promise<void>;
 }
+
+/** An account, but for its keys, of which there may be thousands. */
+export type AccountWithoutKeys = Omit<Account, 'keys'>;
 
 /** The connection of a running sidecar to its database. */
 export interface AccountsDatabase {

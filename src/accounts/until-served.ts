@@ -17,7 +17,7 @@ interface UntilServedDependencies {
   readonly stored: (id: string) => ReturnType<RemoteOperations['stored']>;
   readonly vault: Vault;
   /** The account as requests see it; undefined if they see none. */
-  readonly find: (id: string) => Promise<Account | undefined>;
+  readonly find: (id: string) => Promise<object | undefined>;
   /** Called for each comparison, because a reload replaces the directory. */
   readonly directory: () => KeyDirectory;
 }

@@ -1,7 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { Account } from '../accounts/account.ts';
-import type { DailyUses } from '../accounts/accounts.ts';
+import type { AccountWithoutKeys, DailyUses } from '../accounts/accounts.ts';
 import { identifier } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { ChangeRequest } from '../accounts/operations.ts';
@@ -26,7 +25,7 @@ export interface Parts {
    */
   readonly isServed: (account: string, urgent: boolean) => Promise<boolean>;
   /** The account as this sidecar serves it; undefined if there is none. */
-  readonly find: (account: string) => Promise<Account | undefined>;
+  readonly find: (account: string) => Promise<AccountWithoutKeys | undefined>;
   /** The bytes of bodies that are being sealed. */
   readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;

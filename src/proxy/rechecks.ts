@@ -11,8 +11,8 @@ const interval = 1_000;
 /** The age in milliseconds from which a request is checked: most are over before. */
 const minAge = 2_000;
 
-/** Keys that are looked up at the same time. */
-const atOnce = 16;
+/** Keys that are looked up at the same time: as many as a query for keys takes. With a few, hundreds of keys would take many round trips. */
+const atOnce = 250;
 
 /**
  * Ends what may go on for hours and whose key or account is no longer valid, or not known to be: WebSockets, responses, and uploads. A request that

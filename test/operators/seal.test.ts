@@ -1,10 +1,12 @@
 import { createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { settings, openStore, put, storedAccount, storedEncryption } from '../accounts/postgres/fixtures.ts';
+import { Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { configOf, operatorsOf } from '../support/sidecar.ts';
@@ -177,6 +179,19 @@ test('a body of `requestBody` is sealed, a longer one refused', async () => {
     const { status, text } = await seal(api, 'acme test', { body: Buffer.alloc(1_001), ...chunked });
     expect([status, text]).toEqual([413, expect.stringContaining('"code":"body_too_large"')]);
   }
+});
+
+test('after a body that is refused before its end, the next request of the connection is carried out', async () => {
+  const { url } = await start(undefined, { requestBody: 1_000 });
+  const { hostname, port } = new URL(url);
+  const client = new Connection(connect(Number(port), hostname));
+  const head = (line: string): string =>
+    `${line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${coreToken}\r\n`;
+  const seals = `/api/v1/accounts/acme/encryption/test/seal`;
+  client.send(`${head(`POST ${seals}`)}Content-Length: 300000\r\n\r\n${'x'.repeat(300_000)}`);
+  expect(await client.untilText('"request_id"')).toContain('"code":"body_too_large"');
+  client.send(`${head(`POST ${seals}`)}Content-Length: 2\r\n\r\n{}`);
+  await client.untilText('{"data":"');
 });
 
 describe('a body whose end does not come', () => {

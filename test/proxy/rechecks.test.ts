@@ -6,19 +6,41 @@ import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { apiKey, globex, keys } from '../support/sidecar.ts';
 
-test('of forty responses in progress, one whose key is revoked ends although another one cannot be looked up', async () => {
+/** Responses in progress for as long as to be checked, each with a key of its own. */
+function responses(count: number, abort: (index: number) => void): LinkedList<Responder> {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
-  const ended: number[] = [];
   const active = new LinkedList<Responder>();
-  for (let index = 0; index < 40; index += 1) {
+  for (let index = 0; index < count; index += 1) {
     active.add({
       exchange: { principal: { key: { hash: `${index}` } } },
       http: { closed: false, status: 200, bodyComplete: true },
       timing: { startedAt: -10_000 },
-      abort: () => ended.push(index),
+      abort: () => abort(index),
     } as unknown as Responder);
   }
+  return active;
+}
+
+test('as many keys are looked up at the same time as a query takes: with a few, hundreds would take many round trips', () => {
+  const find = vi.fn<() => Promise<LookupResult>>(() => new Promise(() => {}));
+  const log = createLogger('info', { write: () => {} });
+  const directory = { find } as unknown as KeyDirectory;
+  onTestFinished(
+    startRechecks(
+      responses(251, () => {}),
+      () => directory,
+      Date.now,
+      log,
+    ),
+  );
+  vi.advanceTimersByTime(1_000);
+  expect(find).toHaveBeenCalledTimes(250);
+});
+
+test('of forty responses in progress, one whose key is revoked ends although another one cannot be looked up', async () => {
+  const ended: number[] = [];
+  const active = responses(40, (index) => ended.push(index));
   const good = { account: globex, key: apiKey(keys.globex) };
   const found: Record<string, LookupResult> = {
     0: 'unavailable',

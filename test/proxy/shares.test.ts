@@ -484,11 +484,20 @@ describe('those who take all they can get leave some to others:', () => {
     expect(take('next')).toBe(true);
   });
 
+  test('the public keys of one account have ten of the sixteen of all in test', () => {
+    const { budgets, takeAll } = claims();
+    const taken = ['shop', 'next'].map((id) => takeAll('inFlight', budgets.claim('test', id, 'public')));
+    expect(taken).toEqual([
+      [10, 'account'],
+      [3, 'account'],
+    ]);
+  });
+
   test('an account has 20 of the 32 of test, and the next one of the rest', () => {
     const { budgets, noisy, takeAll } = claims();
     expect(takeAll('inFlight', noisy.test)).toEqual([20, 'account']);
-    expect(takeAll('inFlight', budgets.claim('test', 'shop', 'public'))).toEqual([4, 'public']);
-    expect(takeAll('inFlight', budgets.claim('test', 'quiet', 'secret'))).toEqual([2, 'account']);
+    expect(takeAll('inFlight', budgets.claim('test', 'shop', 'public'))).toEqual([3, 'account']);
+    expect(takeAll('inFlight', budgets.claim('test', 'quiet', 'secret'))).toEqual([3, 'account']);
   });
 
   test('an account has 40 of 64 with its keys of both environments', () => {

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs';
 import type { Account } from '../account.ts';
 import type { KeyDirectory } from '../key-directory.ts';
-import type { Accounts } from '../accounts.ts';
+import type { Accounts, AccountWithoutKeys } from '../accounts.ts';
 import type { RemoteOperations } from '../operations-rpc.ts';
 import type { TrailState } from '../store.ts';
 import { countAccounts, type AccountStats } from '../account-stats.ts';
@@ -39,7 +39,7 @@ export class FileAccounts implements Accounts {
     this.directory = memoryDirectory(accounts);
   }
 
-  async find(id: string): Promise<Account | undefined> {
+  async find(id: string): Promise<AccountWithoutKeys | undefined> {
     return this.#accounts.find((account) => account.id === id);
   }
 

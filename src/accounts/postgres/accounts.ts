@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
 import { AccountsError } from '../accounts-error.ts';
 import type { DirectoryState } from '../key-directory.ts';
-import type { AccountsDatabase, Accounts, CredentialsSample, DailyUses } from '../accounts.ts';
+import type { AccountsDatabase, Accounts, AccountWithoutKeys, CredentialsSample, DailyUses } from '../accounts.ts';
 import type { MasterKey } from '../master-key.ts';
 import { handleCall, createOperationsClient, type RemoteOperations } from '../operations-rpc.ts';
 import type { AppendedEvent } from '../store.ts';
@@ -114,8 +114,8 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     await this.directory.open();
   }
 
-  async find(id: string): Promise<Account | undefined> {
-    const stored = await this.#operate(() => this.#store.read(id));
+  async find(id: string): Promise<AccountWithoutKeys | undefined> {
+    const stored = await this.#operate(() => this.#store.readWithoutKeys(id));
     return stored && unwrapIfPossible(stored, this.vault);
   }
 

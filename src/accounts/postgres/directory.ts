@@ -38,8 +38,8 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #announce: (account: string | undefined) => void;
   readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes));
   readonly #cache: KeyCache;
-  /** Counts notifications. */
-  #changes = 0;
+  /** The accounts that were notified since the query in progress began; `*`: any. */
+  #changedMeanwhile = new Set<string>();
   /** Notifications that are not handled yet. */
   readonly #heard = new Set<string>();
   /** The number of the last change that was seen, and which ones were without a notification; whether to read both with the next query. */
@@ -133,7 +133,7 @@ export class PostgresDirectory implements KeyDirectory {
   async #query(hashes: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
     await this.#connection.ready();
     const { span } = this.#cache;
-    const changes = this.#changes;
+    this.#changedMeanwhile = new Set();
     const asked = this.#monotonic();
     if (span === undefined) throw new Error('not connected to the database');
     const done = this.#monitor.query();
@@ -153,9 +153,12 @@ export class PostgresDirectory implements KeyDirectory {
     span.heardAt = this.#monotonic();
     const read = { span, at: asked };
     const entries = new Map(rows.map((row) => [row.key.hash, this.#toEntry(row, read)] as const));
-    // After a change was notified, the rows may be out of date. They serve the waiting look-ups but are not cached.
-    if (span === this.#cache.span && changes === this.#changes) {
-      for (const hash of hashes) this.#keep(hash, entries.get(hash), read);
+    // After a change was notified, the rows of its account may be out of date, and an unknown key may exist. They serve the waiting look-ups but
+    // are not cached. Others are: the changes of one account must not have the keys of all looked up again and again.
+    const changed = this.#changedMeanwhile;
+    for (const hash of span === this.#cache.span && !changed.has('*') ? hashes : []) {
+      const entry = entries.get(hash);
+      if (entry === undefined ? changed.size === 0 : !changed.has(entry.account)) this.#keep(hash, entry, read);
     }
     if (this.#numbersDue) await this.#readNumbers();
     return entries;
@@ -227,7 +230,7 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   #changed(accounts: string): void {
-    this.#changes += 1;
+    for (const account of accounts.split(' ')) this.#changedMeanwhile.add(account);
     this.#numbersDue = true;
     this.#loader.invalidate();
     // All notifications of one socket read are handled together: any role of the database may send any number of them.

@@ -95,6 +95,9 @@ export const selectKeysFrom = selectWithKeys(
   ORDER BY k.position LIMIT $3`,
 );
 
+/** Accounts without keys. */
+export const selectWithoutKeys = selectWithKeys('LIMIT 0');
+
 /** @param chosen the end of a query of keys `k` */
 function selectWithKeys(chosen: string): string {
   return `

@@ -28,7 +28,15 @@ import { changePool, shortLockTimeout } from './clients.ts';
 import { DailyUseReader } from './daily-uses.ts';
 import { pages } from './pages.ts';
 import { olderWriters } from './rights.ts';
-import { accountIfReadable, toAccount, selectAccounts, selectKeysFrom, readVersions, type AccountRow } from './rows.ts';
+import {
+  accountIfReadable,
+  toAccount,
+  selectAccounts,
+  selectKeysFrom,
+  selectWithoutKeys,
+  readVersions,
+  type AccountRow,
+} from './rows.ts';
 import { chainOlder, isRecorded, olderLines, record, trailLines } from './trail.ts';
 import { Announcing, query, transaction, type Query, type Work } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
@@ -45,6 +53,8 @@ const poolSizes = {
   single: 2,
   /** All that concerns many accounts or the trail. */
   bulk: 2,
+  /** The accounts of bodies to seal, of which there may be hundreds a second. */
+  seals: 2,
 };
 type Purpose = keyof typeof poolSizes;
 
@@ -74,6 +84,12 @@ export class PostgresStore implements Store {
     const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
     const run = this.#query(urgent ? 'urgent' : 'single');
     const rows = await run<AccountRow>(`${select} WHERE a.account_id = $1`, [id, key]);
+    return rows.map(toAccount)[0];
+  }
+
+  /** An account without its keys. */
+  async readWithoutKeys(id: string): Promise<StoredAccount | undefined> {
+    const rows = await this.#query('seals')<AccountRow>(`${selectWithoutKeys} WHERE a.account_id = $1`, [id]);
     return rows.map(toAccount)[0];
   }
 

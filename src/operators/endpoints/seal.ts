@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { Account, Encryption } from '../../accounts/account.ts';
+import type { Encryption } from '../../accounts/account.ts';
+import type { AccountWithoutKeys } from '../../accounts/accounts.ts';
 import { AccountsError } from '../../accounts/accounts-error.ts';
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import { keysFor, masterKeyMissing } from '../../accounts/master-key.ts';
@@ -50,7 +51,7 @@ export const sealEndpoint = endpoint({
 
 /** What seals for an account now. @throws AccountsError `encryption_disabled`, `master_key_wrong` */
 function chooseCodec(
-  { id, encryption, unwrapError }: Account,
+  { id, encryption, unwrapError }: AccountWithoutKeys,
   environment: EnvironmentName,
   now: EpochMs,
 ): EnvelopeCodec {
@@ -85,9 +86,9 @@ async function sealed(
     () => late.reject(new ApiProblem('request_timeout', 'The body took too long.')),
     bodyTimeout,
   );
+  // Otherwise a refusal would close the connection before it is sent.
+  const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
   try {
-    // Otherwise a refusal would close the connection before it is sent.
-    const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
     for (;;) {
       const { value: chunk } = await Promise.race([chunks.next(), late.promise]);
       if (chunk === undefined) break;
@@ -100,6 +101,11 @@ async function sealed(
     left.throwIfAborted();
   } catch (error) {
     sealing.release(length, owner);
+    // Node discards the rest only of a body that nobody has read: the next request would wait behind it.
+    void chunks.return?.().then(
+      () => body.resume(),
+      () => {},
+    );
     throw error;
   } finally {
     clearTimeout(timer);

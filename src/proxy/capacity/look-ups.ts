@@ -30,7 +30,7 @@ export class LookUps {
 
   /**
    * Look-ups may be pending for a quarter of the requests that may be in flight, at least two, and three times as many may wait for a
-   * place; an eighth of those pending, at least one, may be of throttled clients.
+   * place; an eighth more, at least one, may be of throttled clients.
    */
   resize(inFlight: number): void {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
@@ -56,7 +56,8 @@ export class LookUps {
   #askThrottled(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {
     if (this.#queue.length >= this.#limit) return 'unavailable';
     const limit = Math.max(1, Math.floor(this.#limit / 8));
-    return this.#throttled.run(limit, this.#queue, waiter, () => this.#ask(directory, hash, waiter));
+    // Not among the others' places: a request that is given up while it waits for a second place would never give the first one back.
+    return this.#throttled.run(limit, this.#queue, waiter, () => this.#lookUp(directory, hash));
   }
 
   #ask(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {

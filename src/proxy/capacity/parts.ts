@@ -19,13 +19,12 @@ export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
+  /** Of a smaller whole they have their quota: most shares would be less than one. */
+  readonly minWhole: number;
 }
 
 /** The share of strangers, who are in no such whole: it is left besides. */
 export const strangersShare = 1 / 8;
-
-/** Of a smaller whole, most shares would be less than one. */
-const minWhole = 32;
 
 /** A part of the budgets that some requests share. */
 export class Part {
@@ -56,7 +55,7 @@ export class Part {
 
   #fairQuota(limit: LimitIndex): number {
     if (this.#fairShare === undefined) return Infinity;
-    const { whole, share } = this.#fairShare;
+    const { whole, share, minWhole } = this.#fairShare;
     if (whole.quotas[limit] < minWhole) return Infinity;
     const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
     const others = whole.used[limit] - this.used[limit];

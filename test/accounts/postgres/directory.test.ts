@@ -248,6 +248,26 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(await directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { active: false } });
   });
 
+  test.each([
+    ['a key of another account', 'globex', true],
+    ['that a key is unknown, as it may be one of the changed account', 'nobody', false],
+  ])('while an account changes, caches %s: %s', async (_, name, isCached) => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    for (const id of ['acme', 'globex']) await put(store, storedAccount(id));
+    const proxy = await postgres.proxy(url);
+    const { directory } = await openDirectory(proxy.url);
+    const hash = sha256Hex(keyNamed(name));
+    proxy.hold();
+    const found = directory.find(hash);
+    await vi.waitFor(() => expect(proxy.held).not.toBe(''));
+    await put(store, storedAccount('acme', { active: false }));
+    await vi.waitFor(() => expect(proxy.held).toContain('envelope_sidecar_accounts\0acme'));
+    proxy.release();
+    await found;
+    expect(directory.holds(hash)).toBe(isCached);
+  });
+
   test('reports no failure if it is closed while a key is being read', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
