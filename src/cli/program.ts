@@ -116,8 +116,8 @@ function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand):
   cipherCommand('seal', 'read JSON from stdin, write its envelope to stdout')
     .addOption(new Option('--encoding <encoding>', 'encoding of the ciphertext').choices(encodings).default('hex'))
     .action((options: CipherOptions & { encoding: Encoding }) => runCommand('seal', () => seal(io, options)));
-  cipherCommand('open', 'read an envelope of JSON from stdin, write its plaintext to stdout').action((options: CipherOptions) =>
-    runCommand('open', () => open(io, options)),
+  cipherCommand('open', 'read an envelope of JSON from stdin, write its plaintext to stdout').action(
+    (options: CipherOptions) => runCommand('open', () => open(io, options)),
   );
 }
 
