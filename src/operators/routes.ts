@@ -62,7 +62,8 @@ export class Routes {
       handler: async (request, reply) => {
         const begun = signedIn(request);
         const { hash } = begun;
-        const queue = queueFor(endpoint, ownerOf(begun));
+        const owner = ownerOf(begun);
+        const queue = queueFor(endpoint, owner);
         const left = whenLeft(reply.raw);
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
         // The body, and the turn, may come long after the token was removed or given another role, or its session has ended.
@@ -78,7 +79,7 @@ export class Routes {
           const state = check();
           const result = await carryOut(endpoint, request, state, check, { now: this.#clock(), left });
           if (endpoint.makesSecret) check();
-          return [state, changes || result instanceof SealedBody ? result : this.#text(result, request, reply)];
+          return [state, changes || result instanceof SealedBody ? result : this.#text(result, reply, owner)];
         };
         const [state, result] = await (queue === undefined
           ? work()
@@ -92,16 +93,15 @@ export class Routes {
         // Not in the turn, because it waits. The result of a change is short.
         return this.#text(
           { ...result, in_force: await state.isServed(request.account ?? '', endpoint.urgent === true) },
-          request,
           reply,
+          owner,
         );
       },
     };
   }
 
   /** A response as JSON. Its bytes are charged until the client has read it. */
-  #text(result: object, request: FastifyRequest, reply: FastifyReply): string {
-    const owner = ownerOf(signedIn(request));
+  #text(result: object, reply: FastifyReply, owner: string): string {
     const text = JSON.stringify(result);
     const bytes = Buffer.byteLength(text);
     if (bytes > maxShort && !reply.raw.destroyed) {
@@ -122,7 +122,7 @@ function permit(endpoint: Endpoint, request: FastifyRequest): void {
 }
 
 /**
- * The queue in which a request waits for others of its token, so that one token cannot keep the others from their revocations. What
+ * The queue in which a request waits for others of its owner, so that one cannot keep the others from their revocations. What
  * reads much has one queue, everything else one for each operation. Undefined: it does not wait.
  */
 function queueFor({ takesTurns, rawBody, operation }: Endpoint, owner: string): string | undefined {

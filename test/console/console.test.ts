@@ -4,7 +4,7 @@ import { listen } from '../support/listen.ts';
 import { Mount, mayMount } from '../support/mount.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { operators, signIn, useConsole, type Operator } from './sidecar.ts';
-import { confirm, issueKey, select } from './steps.ts';
+import { confirm, holdRequests, issueKey, select } from './steps.ts';
 
 const entry = (id: string, name: string) => ({
   id,
@@ -291,20 +291,14 @@ describeWithChromium('the console', () => {
     const page = await browser.open(sidecar().url);
     browser.expectComplaint(/401/);
     await signIn(page, 'viewer');
-    const signedOut = Promise.withResolvers<void>();
-    let held = 0;
-    await page.route('**/api/v1/accounts?*', async (route) => {
-      held += 1;
-      await signedOut.promise;
-      await route.continue();
-    });
+    const lists = await holdRequests(page, '**/api/v1/accounts?*');
     await page.getByRole('link', { name: 'Accounts' }).click();
-    await vi.waitFor(() => expect(held).not.toBe(0));
+    await vi.waitFor(() => expect(lists.count()).not.toBe(0));
     await page.getByRole('button', { name: 'Sign out' }).click();
     await signIn(page, 'admin');
     await page.getByText(/, admin/).waitFor();
     const refused = page.waitForResponse((response) => response.status() === 401);
-    signedOut.resolve();
+    lists.release();
     await refused;
     await page.getByRole('link', { name: 'Overview' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();

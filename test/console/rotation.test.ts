@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { signIn, useConsole } from './sidecar.ts';
+import { holdRequests } from './steps.ts';
 
 const account = (id: string, expiresAt?: string) => ({
   id,
@@ -99,13 +100,7 @@ describeWithChromium('the work list of keys to rotate', () => {
     await page.getByRole('checkbox', { name: 'globex-old' }).check();
     await page.getByRole('checkbox', { name: 'acme-old' }).check();
     await page.getByRole('button', { name: 'Rotate 2 selected' }).click();
-    const left = Promise.withResolvers<void>();
-    let rotations = 0;
-    await page.route('**/rotate', async (route) => {
-      rotations += 1;
-      await left.promise;
-      await route.continue();
-    });
+    const rotations = await holdRequests(page, '**/rotate');
     const dialog = page.getByRole('dialog', { name: 'Rotate 2 keys' });
     await dialog.getByRole('button', { name: 'Rotate' }).click();
     await dialog.getByText('0 of 2 done').waitFor();
@@ -118,10 +113,10 @@ describeWithChromium('the work list of keys to rotate', () => {
     await page.goBack();
     await dialog.waitFor({ state: 'detached' });
     const first = page.waitForResponse('**/rotate');
-    left.resolve();
+    rotations.release();
     await first;
     await page.getByRole('link', { name: 'Audit' }).click();
     await page.getByRole('heading', { name: 'Audit' }).waitFor();
-    expect(rotations).toBe(1);
+    expect(rotations.count()).toBe(1);
   });
 });

@@ -13,6 +13,18 @@ export async function select(page: Page, name: string, action: string): Promise<
   await page.locator('ul.menu:popover-open').getByRole('button', { name: action, exact: true }).click();
 }
 
+/** Holds requests back. @returns how many there have been, and what sends those that wait, and later ones at once */
+export async function holdRequests(page: Page, address: string) {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let requests = 0;
+  await page.route(address, async (route) => {
+    requests += 1;
+    await promise;
+    await route.continue();
+  });
+  return { count: (): number => requests, release: resolve };
+}
+
 /** Adds an account from the list of accounts; afterwards the page of the new account is open. */
 export async function addAccount(page: Page, id: string, name: string): Promise<void> {
   await page.getByRole('button', { name: 'Add account' }).click();

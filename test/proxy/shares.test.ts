@@ -118,6 +118,7 @@ describe('an account has', () => {
       (await openConnection(sidecar.port)).send(unfinishedVisit);
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
     }
+    await vi.waitFor(() => expect(upstream.heads()).toBe(2));
     await expectRefused(gateway, (await openConnection(sidecar.port)).send(unfinishedVisit), 'account');
     await openBusy(sidecar, upstream, 1, keys.globex);
     await expectServed(sidecar, keys.globex);

@@ -40,7 +40,7 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #cache: KeyCache;
   /** The accounts that were notified since the query in progress began; `*`: any. */
   #changedMeanwhile = new Set<string>();
-  /** Notifications that are not handled yet. */
+  /** The accounts of notifications that are not handled yet; `*`: any. */
   readonly #heard = new Set<string>();
   /** The number of the last change that was seen, and which ones were without a notification; whether to read both with the next query. */
   #lastChange = 0;
@@ -230,22 +230,22 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   #changed(accounts: string): void {
-    for (const account of accounts.split(' ')) this.#changedMeanwhile.add(account);
     this.#numbersDue = true;
     this.#loader.invalidate();
     // All notifications of one socket read are handled together: any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
-    this.#heard.add(accounts);
+    for (const account of accounts.split(' ')) {
+      this.#heard.add(account);
+      this.#changedMeanwhile.add(account);
+    }
   }
 
   #dropHeard(): void {
     this.#cache.dropUnknown();
     if (this.#heard.has('*')) this.#cache.beginSpan();
-    for (const accounts of this.#heard) {
-      for (const account of accounts.split(' ')) {
-        this.#cache.drop(account);
-        this.#announce(account === '*' ? undefined : account);
-      }
+    for (const account of this.#heard) {
+      this.#cache.drop(account);
+      this.#announce(account === '*' ? undefined : account);
     }
     this.#heard.clear();
   }

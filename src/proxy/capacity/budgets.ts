@@ -24,8 +24,7 @@ const publicShare = (): number => 1 / 2;
 /** What those of one account get of what other public keys leave: a stranger may have the public keys of many shops. */
 const accountPublicShare = (): number => 2 / 3;
 
-/** Of a smaller whole accounts have their quotas, and so have all public keys of smaller shares: the half of test's half. */
-const minWhole = 32;
+/** Of a smaller whole they have their quotas. The public keys of test have half of its half. */
 const minPublicWhole = 16;
 
 /** How many connections may be closed for one amount. */
@@ -128,15 +127,11 @@ export class Budgets {
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
   readonly #anonymousTest = new Part('anonymous', this.#quotas.anonymousTest);
-  readonly #public = new Part('public', this.#quotas.public, { whole: this.#keys, share: publicShare, minWhole });
+  readonly #public = new Part('public', this.#quotas.public, { whole: this.#keys, share: publicShare });
   readonly #test = new Part('test', this.#quotas.test);
   readonly #testKeys = new Part('test', this.#quotas.test);
   /** The public keys of test must not keep out its secret ones. */
-  readonly #testPublic = new Part('public', this.#quotas.testPublic, {
-    whole: this.#testKeys,
-    share: publicShare,
-    minWhole,
-  });
+  readonly #testPublic = new Part('public', this.#quotas.testPublic, { whole: this.#testKeys, share: publicShare });
   readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
 
   readonly connections = new Budget('connections', this.#total);
@@ -231,16 +226,12 @@ export class Budgets {
         share: accountPublicShare,
         minWhole: minPublicWhole,
       });
-      const accountShare = (): number => this.#accountShare;
+      const share = (): number => this.#accountShare;
       const own =
         this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??
-        new Part('account', this.#quotas.total, { whole: this.#keys, share: accountShare, minWhole });
+        new Part('account', this.#quotas.total, { whole: this.#keys, share });
       const ownParts = isTest
-        ? [
-            this.#test,
-            this.#testKeys,
-            new Part('account', this.#quotas.test, { whole: this.#testKeys, share: accountShare, minWhole }),
-          ]
+        ? [this.#test, this.#testKeys, new Part('account', this.#quotas.test, { whole: this.#testKeys, share })]
         : [];
       const publicParts = isTest ? [this.#public, this.#test, this.#testKeys, this.#testPublic] : [this.#public];
       claims = {

@@ -19,8 +19,8 @@ export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
-  /** Of a smaller whole they have their quota: most shares would be less than one. */
-  readonly minWhole: number;
+  /** Of a smaller whole they have their quota: most shares would be less than one. By default 32. */
+  readonly minWhole?: number;
 }
 
 /** The share of strangers, who are in no such whole: it is left besides. */
@@ -55,7 +55,7 @@ export class Part {
 
   #fairQuota(limit: LimitIndex): number {
     if (this.#fairShare === undefined) return Infinity;
-    const { whole, share, minWhole } = this.#fairShare;
+    const { whole, share, minWhole = 32 } = this.#fairShare;
     if (whole.quotas[limit] < minWhole) return Infinity;
     const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
     const others = whole.used[limit] - this.used[limit];
