@@ -107,10 +107,10 @@ describe('a budget', () => {
     const [own, other] = [secret(budgets), secret(budgets, globex)];
     expect(connections.take(8, own)).toBeUndefined();
     budgets.resize({ ...limits, connections: 2, account: 1 }, true);
-    for (let i = 0; i < 8; i += 1) expect(connections.move(1, own, other, () => false)).toBe('total');
+    for (let i = 0; i < 8; i += 1) expect(connections.move(1, own, other)).toBe('total');
     expect(connections.used).toBe(8);
     connections.give(7, own);
-    expect(connections.move(1, own, other, () => false)).toBeUndefined();
+    expect(connections.move(1, own, other)).toBeUndefined();
     connections.give(1, other);
     expect(connections.used).toBe(0);
     expect(connections.take(2, own)).toBeUndefined();
@@ -190,15 +190,16 @@ describe('a reservation', () => {
 
   test('closes strangers for strangers, and not for what an account holds', () => {
     const budgets = newBudgets();
-    const makeRoom = vi.fn<() => boolean>(() => false);
+    const closeStranger = vi.fn<() => boolean>(() => false);
+    const evictor = { closeStranger, replacePublic: () => false };
     expect(budgets.buffered.take(1_000, budgets.anonymous.none)).toBeUndefined();
     expect(budgets.buffered.take(4_000, budgets.claim('live', 'globex', 'secret'))).toBeUndefined();
-    const ofAccount = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'), makeRoom);
+    const ofAccount = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'), evictor);
     expect(ofAccount.hold(3_500)).toBe(false);
     expect(ofAccount.exceeded?.shortage).toBe('total');
-    expect(makeRoom).not.toHaveBeenCalled();
-    expect(new Reservation(budgets, budgets.anonymous.live, makeRoom).hold(1)).toBe(false);
-    expect(makeRoom).toHaveBeenCalledOnce();
+    expect(closeStranger).not.toHaveBeenCalled();
+    expect(new Reservation(budgets, budgets.anonymous.live, evictor).hold(1)).toBe(false);
+    expect(closeStranger).toHaveBeenCalledOnce();
   });
 
   test('of nothing is there for an account that holds more than others leave it now', () => {

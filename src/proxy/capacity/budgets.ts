@@ -1,6 +1,15 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
-import { indexes, newAmounts, Part, strangersShare, type LimitIndex, type LimitName, type Shortage } from './parts.ts';
+import {
+  indexes,
+  newAmounts,
+  Part,
+  strangersShare,
+  type FairShare,
+  type LimitIndex,
+  type LimitName,
+  type Shortage,
+} from './parts.ts';
 import { queuesByCrowd, Turns, WaitQueue, type Crowd } from './queues.ts';
 
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
@@ -16,6 +25,16 @@ export interface Claim {
   readonly parts: readonly Part[];
   /** What requests that wait must have besides: they leave room for the incomplete heads of those whose key is not known yet. */
   readonly waiting?: Claim;
+  /** What the public keys of its account have taken, if it is one of them. */
+  readonly ofPublic?: Part;
+}
+
+/** Closes connections of those who have no secret key, to make room. */
+export interface Evictor {
+  /** Closes one of a stranger. @returns false if there is none */
+  closeStranger(): boolean;
+  /** @see Eviction.replacePublicBut */
+  replacePublic(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
 
 /** What all public keys together get of what others leave. */
@@ -46,35 +65,21 @@ class Budget {
 
   /**
    * Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim.
-   *
-   * @param makeRoom gives back what somebody without a valid key has taken; false if there is nothing
    */
-  take(amount: number, claim: Claim, makeRoom?: () => boolean): Shortage | undefined {
-    let shortage = this.shortage(amount, claim);
-    // Those without a valid key use no share of public keys, of the test environment or of an account.
-    for (let i = 0; i < maxEvictions && (shortage === 'total' || shortage === 'anonymous'); i += 1) {
-      if (makeRoom?.() !== true) break;
-      shortage = this.shortage(amount, claim);
-    }
-    if (shortage === undefined) this.#add(amount, claim);
-    return shortage;
+  take(amount: number, claim: Claim, evictor?: Evictor): Shortage | undefined {
+    const short = this.#findRoom(amount, claim, evictor);
+    if (short === undefined) this.#add(amount, claim);
+    return short?.shortage;
   }
 
   give(amount: number, claim: Claim): void {
     this.#add(-amount, claim);
   }
 
-  /**
-   * Bills to another claim what was taken; if it is not available there, it stays where it is, even beyond a lowered limit.
-   *
-   * @param makeRoom gives back what somebody has taken of a part; false if there is nothing
-   */
-  move(amount: number, from: Claim, to: Claim, makeRoom: (short: Part) => boolean): Shortage | undefined {
+  /** Bills to another claim what was taken; if it is not available there, it stays where it is, even beyond a lowered limit. */
+  move(amount: number, from: Claim, to: Claim, evictor?: Evictor): Shortage | undefined {
     this.#add(-amount, from);
-    let short = this.#shortPart(amount, to);
-    // A part that has room again may be followed by another one that has not.
-    for (let i = 0; i < to.parts.length && short !== undefined && makeRoom(short); i += 1)
-      short = this.#shortPart(amount, to);
+    const short = this.#findRoom(amount, to, evictor);
     this.#add(amount, short === undefined ? to : from);
     return short?.shortage;
   }
@@ -82,6 +87,19 @@ class Budget {
   /** Why `amount` is not available to a claim; undefined if it is. */
   shortage(amount: number, claim: Claim): Shortage | undefined {
     return this.#shortPart(amount, claim)?.shortage;
+  }
+
+  /** Makes room if it can. @returns the part that has none */
+  #findRoom(amount: number, claim: Claim, evictor: Evictor | undefined): Part | undefined {
+    let short = this.#shortPart(amount, claim);
+    if (short === undefined || evictor === undefined) return short;
+    if (claim.tier === 'public') return evictor.replacePublic(amount, this.#limit, claim) ? undefined : short;
+    // Those without a valid key use no share of public keys, of the test environment or of an account.
+    for (let i = 0; i < maxEvictions && (short?.shortage === 'total' || short?.shortage === 'anonymous'); i += 1) {
+      if (!evictor.closeStranger()) break;
+      short = this.#shortPart(amount, claim);
+    }
+    return short;
   }
 
   #shortPart(amount: number, claim: Claim): Part | undefined {
@@ -119,6 +137,7 @@ export class Budgets {
     account: newAmounts(),
     accountPublic: newAmounts(),
   };
+  readonly #least = newAmounts();
   /** With its secret keys of both environments, an account has an eighth more than in one: two halves would be all. */
   #accountShare = 0;
   readonly #total = new Part('total', this.#quotas.total);
@@ -127,11 +146,11 @@ export class Budgets {
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
   readonly #anonymousTest = new Part('anonymous', this.#quotas.anonymousTest);
-  readonly #public = new Part('public', this.#quotas.public, { whole: this.#keys, share: publicShare });
+  readonly #public = new Part('public', this.#quotas.public, this.#fairShare(this.#keys, publicShare));
   readonly #test = new Part('test', this.#quotas.test);
   readonly #testKeys = new Part('test', this.#quotas.test);
   /** The public keys of test must not keep out its secret ones. */
-  readonly #testPublic = new Part('public', this.#quotas.testPublic, { whole: this.#testKeys, share: publicShare });
+  readonly #testPublic = new Part('public', this.#quotas.testPublic, this.#fairShare(this.#testKeys, publicShare));
   readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
 
   readonly connections = new Budget('connections', this.#total);
@@ -166,6 +185,7 @@ export class Budgets {
     const divide = (name: LimitName, size: number, min: number, anonymous: number): void => {
       const part = (fraction: number): number => Math.max(min, Math.floor(size * fraction));
       const limit = indexes[name];
+      this.#least[limit] = min;
       this.#quotas.total[limit] = size;
       this.#quotas.anonymous[limit] = part(anonymous);
       this.#quotas.anonymousWaiting[limit] = Math.floor((part(anonymous) * 3) / 4);
@@ -221,17 +241,17 @@ export class Budgets {
       const whole = isTest ? this.#testPublic : this.#public;
       // The public keys of an account must not keep out its secret ones.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
-      const ofPublic = new Part('account', this.#quotas.accountPublic, {
-        whole,
-        share: accountPublicShare,
-        minWhole: minPublicWhole,
-      });
+      const ofPublic = new Part(
+        'account',
+        this.#quotas.accountPublic,
+        this.#fairShare(whole, accountPublicShare, minPublicWhole),
+      );
       const share = (): number => this.#accountShare;
       const own =
         this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??
-        new Part('account', this.#quotas.total, { whole: this.#keys, share });
+        new Part('account', this.#quotas.total, this.#fairShare(this.#keys, share));
       const ownParts = isTest
-        ? [this.#test, this.#testKeys, new Part('account', this.#quotas.test, { whole: this.#testKeys, share })]
+        ? [this.#test, this.#testKeys, new Part('account', this.#quotas.test, this.#fairShare(this.#testKeys, share))]
         : [];
       const publicParts = isTest ? [this.#public, this.#test, this.#testKeys, this.#testPublic] : [this.#public];
       claims = {
@@ -243,6 +263,7 @@ export class Budgets {
           // A stranger can have the public keys of many shops: all who have sent much wait together. Those held up wait with their account's.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ofPublic],
+          ofPublic,
         },
         secret: {
           tier: 'secret',
@@ -254,6 +275,10 @@ export class Budgets {
       accounts.set(accountId, claims);
     }
     return claims[tier];
+  }
+
+  #fairShare(whole: Part, share: () => number, minWhole?: number): FairShare {
+    return { whole, share, minWhole, least: this.#least };
   }
 
   #forgetIdle(): void {

@@ -4,13 +4,14 @@ import type { ConnectionHandler } from '../../http1/connection-handler.ts';
 import type { ServerConnection } from '../../http1/connection.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
 import { endTls } from '../../http1/tls-work.ts';
-import { LinkedList, type Linked } from '../../linked-list.ts';
+import type { LinkedList } from '../../linked-list.ts';
 import type { Closings } from '../../telemetry/closings.ts';
 import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { HeldUp } from './queues.ts';
 import { ReadTurn } from './read-turn.ts';
-import type { Budgets, Claim } from './budgets.ts';
-import type { Part, Shortage } from './parts.ts';
+import type { Budgets, Claim, Evictor } from './budgets.ts';
+import { Eviction, type Evictable } from './eviction.ts';
+import { indexes, type LimitIndex, type Shortage } from './parts.ts';
 import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -21,10 +22,9 @@ interface RequestServer {
 }
 
 /** A client's connection: what it is billed to, and what its requests have in common. */
-export class ClientConnection implements ConnectionHandler, Linked<ClientConnection> {
-  /** Its neighbours among the connections that may be evicted. */
-  previous: ClientConnection | undefined;
-  next: ClientConnection | undefined;
+export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
+  previous: Evictable | undefined;
+  next: Evictable | undefined;
 
   readonly http: ServerConnection;
   readonly peer: string;
@@ -35,12 +35,14 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   /** Bytes that it holds besides its request, since when (on `performance.now()`'s scale), and how many it may. */
   heldBytes = 0;
   #since = 0;
+  latestAt = 0;
   maxHeld = Infinity;
   /** Why the sidecar has closed it. */
   closedFor: ClosingReason | undefined;
   /** The list in which it stands, of those that may be closed for others. */
-  #list: LinkedList<ClientConnection> | undefined;
-  /** What the request in progress has taken. */
+  #list: LinkedList<Evictable> | undefined;
+  /** The request in progress, and what it has taken. */
+  #request: ServerExchange | undefined;
   #reservation: Reservation | undefined;
   /** Whom it is billed to. */
   #claim: Claim;
@@ -62,29 +64,44 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     this.#claim = all.budgets.anonymous.none;
     this.#heldClaim = this.#claim;
     this.#claim.turns.readers.add(this);
-    this.#moveTo(all.evictable);
+    this.#moveTo(all.eviction.strangers);
   }
 
   get claim(): Claim {
     return this.#claim;
   }
 
-  /** Whether it may be closed to make room for others; those that have carried a valid key are not among `evictable`. */
-  get mayBeEvicted(): boolean {
-    return this.#reservation?.holdsSlot !== true;
+  get isIdle(): boolean {
+    return this.#request === undefined;
   }
 
-  /** As of `Budget.take`: other connections that never carried a valid key give way. */
-  readonly makeRoom = (): boolean => this.#all.evictCostliestBut(this);
+  get holdsSlot(): boolean {
+    return this.#reservation?.holdsSlot === true;
+  }
 
-  /**
-   * The bytes that would be given back if it were closed, times the milliseconds for which they were held. By bytes alone, the whole head of
-   * a merchant that comes in two pieces would give way to many small ones that never end.
-   */
+  taken(limit: LimitIndex): number {
+    if (limit === indexes.connections) return 1;
+    const taken = this.#reservation?.taken(limit, this.#claim) ?? 0;
+    return limit === indexes.buffered && this.#heldClaim === this.#claim ? taken + this.heldBytes : taken;
+  }
+
+  /** By bytes alone, the whole head of a merchant that comes in two pieces would give way to many small ones that never end. */
   costUntil(now: MonotonicMs): number {
-    if (!this.mayBeEvicted) return 0;
+    if (this.holdsSlot) return 0;
     const bytes = this.heldBytes + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
     return bytes * (now - this.#since);
+  }
+
+  get arrived(): number {
+    return this.#request?.bodyComplete === false ? this.#request.received : Infinity;
+  }
+
+  closeStranger(): boolean {
+    return this.#all.eviction.closeCostliestBut(this);
+  }
+
+  replacePublic(amount: number, limit: LimitIndex, claim: Claim): boolean {
+    return this.#all.eviction.replacePublicBut(this, amount, limit, claim);
   }
 
   onRequest(exchange: ServerExchange): void {
@@ -126,24 +143,27 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   }
 
   /** A request begins, billed as one without a key at first. */
-  begin(environment: EnvironmentName | 'none'): Reservation {
-    const { budgets, idlePublic } = this.#all;
-    this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this.makeRoom);
-    this.#since = performance.now();
-    if (this.#list === idlePublic) this.#moveTo(undefined);
+  begin(request: ServerExchange, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
+    const { budgets } = this.#all;
+    this.#request = request;
+    this.latestAt = startedAt;
+    this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this);
+    this.#since = startedAt;
     return this.#reservation;
   }
 
   /** No request is in progress: from now on it counts as idle. */
   idle(): void {
+    this.#request = undefined;
     this.#reservation = undefined;
     if (this.#left) return;
-    const { evictable, idlePublic } = this.#all;
-    if (this.#claim.tier === 'anonymous') this.#moveTo(evictable);
-    else if (this.#claim.tier === 'public') this.#moveTo(idlePublic);
+    const { strangers, publicKeys } = this.#all.eviction;
+    this.latestAt = performance.now();
+    if (this.#claim.tier === 'anonymous') this.#moveTo(strangers);
+    else if (this.#claim.tier === 'public') this.#moveTo(publicKeys);
   }
 
-  #moveTo(list: LinkedList<ClientConnection> | undefined): void {
+  #moveTo(list: LinkedList<Evictable> | undefined): void {
     this.#list?.remove(this);
     this.#list = list;
     list?.add(this);
@@ -151,17 +171,16 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
 
   /**
    * Bills the connection to the account of its latest request. One that has carried a valid key is not closed for strangers. Public keys
-   * are in everybody's page: an idle connection with one gives way to others with public keys.
+   * are in everybody's page: a connection with one that is idle, or whose body arrives slowly, gives way to others with public keys.
    *
    * @returns why the account may not have it
    */
   identify(claim: Claim): Shortage | undefined {
-    this.#moveTo(undefined);
-    if (this.#left || claim === this.#claim) return undefined;
-    const { budgets } = this.#all;
-    const shortage = budgets.connections.move(1, this.#claim, claim, (short) => {
-      return claim.tier === 'public' && this.#all.closeIdlePublic(short);
-    });
+    if (this.#left) return undefined;
+    const { budgets, eviction } = this.#all;
+    this.#moveTo(claim.tier === 'public' ? eviction.publicKeys : undefined);
+    if (claim === this.#claim) return undefined;
+    const shortage = budgets.connections.move(1, this.#claim, claim, claim.tier === 'public' ? this : undefined);
     if (shortage === undefined) {
       this.#claim.turns.readers.delete(this);
       this.#claim = claim;
@@ -188,7 +207,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
     } else if (this.heldBytes + change > this.maxHeld) {
       this.endsFor('early_bytes');
       return false;
-    } else if (this.#all.budgets.buffered.take(change, this.#heldClaim, this.makeRoom) !== undefined) {
+    } else if (this.#all.budgets.buffered.take(change, this.#heldClaim, this) !== undefined) {
       this.endsFor(this.#reservation === undefined ? 'limit' : 'pipeline');
       return false;
     }
@@ -219,7 +238,7 @@ export class ClientConnection implements ConnectionHandler, Linked<ClientConnect
   evict(): void {
     this.onClose();
     this.endsFor('limit');
-    this.#reservation?.abandon();
+    this.#reservation?.end();
     this.http.destroy();
   }
 
@@ -241,10 +260,7 @@ export class ClientConnections {
   readonly budgets: Budgets;
   readonly closings: Closings;
   readonly server: RequestServer;
-  /** The connections that never carried a valid key, longest idle first. Few of them have a place in flight. */
-  readonly evictable = new LinkedList<ClientConnection>();
-  /** The connections with public keys and without a request in progress, longest idle first. */
-  readonly idlePublic = new LinkedList<ClientConnection>();
+  readonly eviction = new Eviction();
 
   constructor(budgets: Budgets, closings: Closings, server: RequestServer) {
     this.budgets = budgets;
@@ -261,40 +277,12 @@ export class ClientConnections {
   open(http: ServerConnection, peer: string): ClientConnection | undefined {
     const { anonymous, connections } = this.budgets;
     if (connections.take(1, anonymous.none) !== undefined) {
-      this.#longestIdle()?.evict();
+      this.eviction.closeLongestIdle();
       if (connections.take(1, anonymous.none) !== undefined) {
         this.closings.count('limit');
         return undefined;
       }
     }
     return new ClientConnection(http, peer, this);
-  }
-
-  /** Closes the longest idle connection with a public key that leaves room in this part. @returns false if there is none */
-  closeIdlePublic({ source }: Part): boolean {
-    for (const connection of this.idlePublic) {
-      if (!connection.claim.parts.includes(source)) continue;
-      connection.evict();
-      return true;
-    }
-    return false;
-  }
-
-  #longestIdle(): ClientConnection | undefined {
-    for (const connection of this.evictable) if (connection.mayBeEvicted) return connection;
-    return undefined;
-  }
-
-  /** Closes the connection that has held most for longest. @returns false if there is none */
-  evictCostliestBut(exempt: ClientConnection): boolean {
-    const now = performance.now();
-    let costliest: ClientConnection | undefined;
-    let most = 0;
-    for (const connection of this.evictable) {
-      const cost = connection === exempt ? 0 : connection.costUntil(now);
-      if (cost > most) [costliest, most] = [connection, cost];
-    }
-    costliest?.evict();
-    return costliest !== undefined;
   }
 }

@@ -19,8 +19,10 @@ export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
+  /** What they may have of each limit in any case, if it is there: one body must always fit. */
+  readonly least: Readonly<Amounts>;
   /** Of a smaller whole they have their quota: most shares would be less than one. By default 32. */
-  readonly minWhole?: number;
+  readonly minWhole: number | undefined;
 }
 
 /** The share of strangers, who are in no such whole: it is left besides. */
@@ -42,12 +44,7 @@ export class Part {
     this.#fairShare = fairShare;
   }
 
-  /** What must be given back for them to have more: anything of the whole that it is a share of. */
-  get source(): Part {
-    return this.#fairShare?.whole ?? this;
-  }
-
-  /** Whether they may have so much more. Those who have nothing get what is there: one body must always fit. */
+  /** Whether they may have so much more. Those who have nothing get what is there. */
   has(amount: number, limit: LimitIndex): boolean {
     const used = this.used[limit];
     return used + amount <= this.quotas[limit] && (used === 0 || used + amount <= this.#fairQuota(limit));
@@ -55,10 +52,10 @@ export class Part {
 
   #fairQuota(limit: LimitIndex): number {
     if (this.#fairShare === undefined) return Infinity;
-    const { whole, share, minWhole = 32 } = this.#fairShare;
+    const { whole, share, least, minWhole = 32 } = this.#fairShare;
     if (whole.quotas[limit] < minWhole) return Infinity;
     const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
     const others = whole.used[limit] - this.used[limit];
-    return share() * (size - others / (1 - strangersShare));
+    return Math.max(least[limit], share() * (size - others / (1 - strangersShare)));
   }
 }

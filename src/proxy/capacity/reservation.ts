@@ -1,12 +1,12 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
-import type { Budgets, Claim } from './budgets.ts';
-import type { LimitName, Shortage } from './parts.ts';
+import type { Budgets, Claim, Evictor } from './budgets.ts';
+import { indexes, type LimitIndex, type LimitName, type Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
 /** What one request has taken of the budgets, and the queue in which it waits. */
 export class Reservation implements Waiter {
   readonly #budgets: Budgets;
-  readonly #makeRoom: (() => boolean) | undefined;
+  readonly #evictor: Evictor | undefined;
   /** Whom the request is billed to, for what it takes from now on. */
   claim: Claim;
   #slot: Claim | undefined;
@@ -27,12 +27,11 @@ export class Reservation implements Waiter {
   /** The limit that the request exceeded, and why. */
   exceeded: { readonly limit: LimitName; readonly shortage: Shortage } | undefined;
 
-  /** @param makeRoom as of `Budget.take` */
-  constructor(budgets: Budgets, claim: Claim, makeRoom?: () => boolean) {
+  constructor(budgets: Budgets, claim: Claim, evictor?: Evictor) {
     this.#budgets = budgets;
     this.claim = claim;
     this.#bytesClaim = claim;
-    this.#makeRoom = makeRoom;
+    this.#evictor = evictor;
   }
 
   get heldBytes(): number {
@@ -41,6 +40,12 @@ export class Reservation implements Waiter {
 
   get holdsSlot(): boolean {
     return this.#slot !== undefined;
+  }
+
+  /** What it has taken that is billed to this claim. */
+  taken(limit: LimitIndex, claim: Claim): number {
+    if (limit === indexes.inFlight) return this.#slot === claim ? 1 : 0;
+    return limit === indexes.buffered && this.#bytesClaim === claim ? this.#bytes : 0;
   }
 
   /** Takes a place in flight unless the request has one; false if none is left. */
@@ -140,9 +145,8 @@ export class Reservation implements Waiter {
     // An account may hold more than its share of what others leave now. A request without a body takes nothing of it.
     if (amount === 0) return true;
     // The share of strangers is too small for it to be worth closing them for what an account holds. Nor does it help those that wait.
-    const evicts = limit === 'buffered' && !this.givesWay && claim.waiting !== undefined;
-    const makeRoom = evicts ? this.#makeRoom : undefined;
-    const shortage = this.#budgets[limit].take(amount, claim, makeRoom);
+    const evicts = claim.tier === 'public' || (limit === 'buffered' && claim.waiting !== undefined);
+    const shortage = this.#budgets[limit].take(amount, claim, evicts && !this.givesWay ? this.#evictor : undefined);
     if (shortage !== undefined) this.exceeded = { limit, shortage };
     return shortage === undefined;
   }

@@ -85,7 +85,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.http = http;
     this.client = client;
     this.snapshot = snapshot;
-    this.reservation = client.begin(exchange.environment?.name ?? 'none');
+    this.reservation = client.begin(http, exchange.environment?.name ?? 'none', startedAt);
     this.timing = new Timing(startedAt);
     this.exchange = exchange;
     this.#onClose = onClose;
