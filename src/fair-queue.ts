@@ -23,7 +23,13 @@ export class TurnAbout {
 export class FairQueue<Owner> {
   /** First whose turn it is, except for the owner of the last turn: those who came during that turn go first. */
   readonly #waiting = new Map<Owner, Set<() => void>>();
+  readonly #isReady: (owner: Owner) => boolean;
   #last: { readonly owner: Owner } | undefined;
+
+  /** @param isReady whether an owner may have a turn now */
+  constructor(isReady: (owner: Owner) => boolean = () => true) {
+    this.#isReady = isReady;
+  }
 
   /** @returns a function that withdraws the work */
   add(owner: Owner, start: () => void): () => void {
@@ -42,6 +48,7 @@ export class FairQueue<Owner> {
         this.#waiting.delete(owner);
         continue;
       }
+      if (!this.#isReady(owner)) continue;
       own.delete(start);
       this.#last = { owner };
       return start;

@@ -1,14 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { FairQueue, TurnAbout } from '../../fair-queue.ts';
 import { IdleThread } from '../../idle-thread.ts';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
-import type { EnableOptions } from '../changes.ts';
 import type { MasterKey } from '../master-key.ts';
-import type { ChangeRequest } from '../operations.ts';
 import { createOperationsClient, isRequest, type OperationCall } from '../operations-rpc.ts';
-import type { AppendedEvent, Hints } from '../store.ts';
+import type { AppendedEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
+import { findOwnAccount, findRequest, isUrgent, Waiting } from './waiting.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 
 /**
@@ -25,6 +23,12 @@ const restFactor = 3;
 
 /** The longest rest beside what the token of an account asks for, in milliseconds: others' revocations wait for it, too. */
 const maxRestForAccounts = 100;
+
+/**
+ * The longest rest of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a second
+ * to write, and its tokens may ask for changes again and again, for which others' reads and changes would wait.
+ */
+const maxRestOfAccount = 5_000;
 
 /** An operation for the thread, which sends one reply. */
 export interface OperationRequest extends OperationCall {
@@ -53,33 +57,6 @@ export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isU
   readonly audit: (event: AppendedEvent) => void;
 }
 
-/** Whether an operation does not wait for others: it ends what a leaked key can do, or tells whether that is in force. */
-function isUrgent(call: OperationCall): boolean {
-  const {
-    name,
-    arguments: [, first, option],
-  } = call;
-  if (name === 'setActive') return first === false;
-  if (name === 'stored') return (first as Hints | undefined)?.urgent === true;
-  // The end of a grace, and new credentials for leaked ones.
-  if (name === 'changeGrace') return option === undefined;
-  if (name === 'enableEncryption') return (option as EnableOptions).replace && findRequest(call)?.ofAccount !== true;
-  return name === 'revokeKey' || name === 'disableEncryption';
-}
-
-/** Who asks for a change; undefined for what only reads. */
-function findRequest(call: OperationCall): ChangeRequest | undefined {
-  return call.arguments.find(isRequest);
-}
-
-/** The account that a read is about, or the only one that its token may read. Of others, all lists take turns as one. */
-function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
-  if (name === 'findKey') return typeof second === 'string' ? second : '';
-  if (typeof first === 'string') return first;
-  const { only, account } = (second ?? {}) as { readonly only?: string; readonly account?: string };
-  return only ?? account ?? '';
-}
-
 /** The call without what a thread cannot get. */
 function sendable(call: OperationCall): OperationCall {
   return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
@@ -94,47 +71,6 @@ function isRefused(check: () => void): boolean {
     return false;
   } catch {
     return true;
-  }
-}
-
-/** Changes of some operators, who take turns: with many accounts each change takes a second. */
-class Changes {
-  /** What may take away what a leaked key can do. */
-  readonly #first = new FairQueue<string>();
-  readonly #others = new FairQueue<string>();
-  /** Or those who revoke again and again would keep all others waiting. */
-  readonly #turns = new TurnAbout(this.#first, this.#others);
-
-  add({ name }: OperationCall, { actor }: ChangeRequest, start: () => void): void {
-    (name === 'revokeKey' || name === 'setActive' ? this.#first : this.#others).add(actor, start);
-  }
-
-  shift(): (() => void) | undefined {
-    return this.#turns.shift();
-  }
-}
-
-/** Operations that wait for a thread. There may be any number of tokens of an account: they wait among themselves. */
-class Waiting {
-  readonly #reads = new FairQueue<string>();
-  readonly #changes = new Changes();
-  readonly #changesOfAccounts = new Changes();
-  readonly #turns = new TurnAbout(this.#reads, this.#changes, this.#changesOfAccounts);
-  readonly #readsFirst: boolean;
-
-  /** @param readsFirst whether no read waits for changes: they are few */
-  constructor(readsFirst: boolean) {
-    this.#readsFirst = readsFirst;
-  }
-
-  add(call: OperationCall, start: () => void): void {
-    const request = findRequest(call);
-    if (request === undefined) this.#reads.add(ownerOf(call), start);
-    else (request.ofAccount ? this.#changesOfAccounts : this.#changes).add(call, request, start);
-  }
-
-  shift(): (() => void) | undefined {
-    return (this.#readsFirst ? this.#reads.shift() : undefined) ?? this.#turns.shift();
   }
 }
 
@@ -173,6 +109,7 @@ class OperationsThread {
   readonly #waiting: Waiting;
   readonly #leavesRoomFor: OperationsThread | undefined;
   #isBusy = false;
+  #isClosing = false;
   /** What the thread carries out, and whether for the token of an account. */
   running: { readonly result: Promise<unknown>; readonly ofAccount: boolean } | undefined;
   /** The operations that are not over. */
@@ -204,12 +141,14 @@ class OperationsThread {
     const { monotonic } = this.#options;
     const began = monotonic();
     const result = this.#ask(call);
-    const ofAccount = findRequest(call)?.ofAccount === true;
+    const account = findOwnAccount(call);
+    const ofAccount = account !== undefined;
     this.running = { result, ofAccount };
     try {
       return await result;
     } finally {
       this.running = undefined;
+      if (ofAccount) this.#rest(account, Math.min(restFactor * (monotonic() - began), maxRestOfAccount));
       const other = this.#leavesRoomFor?.running;
       if (other === undefined || (other.ofAccount && !ofAccount)) this.#startNext();
       else {
@@ -221,7 +160,20 @@ class OperationsThread {
     }
   }
 
+  #rest(account: string, time: number): void {
+    if (this.#isClosing) return;
+    const { resting } = this.#waiting;
+    resting.add(account);
+    setTimeout(() => {
+      resting.delete(account);
+      if (!this.#isBusy) this.#startNext();
+    }, time).unref();
+  }
+
   async close(): Promise<void> {
+    this.#isClosing = true;
+    this.#waiting.resting.clear();
+    if (!this.#isBusy) this.#startNext();
     // Others may be asked for meanwhile.
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
     await this.#thread.end();

@@ -84,7 +84,7 @@ class Collector implements BodySink {
   #grow(length: number): boolean {
     const stated = this.#responder.exchange.head?.framing.length ?? Infinity;
     const doubled = Math.max(minCapacity, length, 2 * this.#bytes.length);
-    const capacity = Math.max(length, Math.min(doubled, stated));
+    const capacity = Math.max(length, Math.min(doubled, stated, this.#limit));
     if (!this.#responder.reservation.hold(capacity - this.#bytes.length)) return false;
     // Not from Node's pool, of which a few bytes would keep 64 KiB.
     const larger = Buffer.allocUnsafeSlow(capacity);

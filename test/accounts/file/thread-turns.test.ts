@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { beforeEach, expect, test, vi } from 'vitest';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { OperationsThreads } from '../../../src/accounts/file/thread.ts';
 import type { OperationCall, RemoteOperations } from '../../../src/accounts/operations-rpc.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -42,8 +42,9 @@ function start() {
     operations,
     begin,
     rename: (ofAccount = false) => begin(operations.rename('a', 'A', { actor: 'token:eve', ofAccount })),
-    revoke: (key: string, ofAccount = false) =>
-      begin(operations.revokeKey('a', key, { actor: `token:${key}`, ofAccount })),
+    /** @param account whose token asks for it; by default an operator's */
+    revoke: (key: string, account?: string) =>
+      begin(operations.revokeKey(account ?? 'a', key, { actor: `token:${key}`, ofAccount: account !== undefined })),
     look: (account: string) => begin(operations.stored(account, { urgent: true })),
   };
 }
@@ -90,18 +91,47 @@ test('the next revocation begins at once beside a change by the token of an acco
 test('the next revocation by the token of an account leaves room for the change of such a token, for a tenth of a second at most', async () => {
   const { rename, revoke } = start();
   rename(true);
-  revoke('k1', true);
-  revoke('k2', true);
+  revoke('k1', 'b');
+  revoke('k2', 'c');
   await nextTurn();
   await endLatest(60_000);
   expect(names()).toEqual(['rename A', 'revokeKey k1']);
   await eventually('it begins', () => running.length === 3, { timeout: 5_000 });
-  revoke('k3', true);
+  revoke('k3', 'd');
   await endLatest(60_000);
   running[0]?.end();
   await nextTurn();
   expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2', 'revokeKey k3']);
 });
+
+test.each([
+  ['three times as long as it took', 50, 149, 150],
+  ['five seconds at most', 60_000, 4_999, 5_000],
+])(
+  'after a change that the token of an account asked for, the account rests %s; others go on',
+  async (_, took, before, after) => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { revoke } = start();
+    for (const key of ['k1', 'k2', 'k3']) revoke(key, 'a');
+    revoke('k4', 'b');
+    await nextTurn();
+    await endLatest(took);
+    await endLatest(1);
+    expect(names()).toEqual(['revokeKey k1', 'revokeKey k4']);
+    await vi.advanceTimersByTimeAsync(before);
+    revoke('k5');
+    await nextTurn();
+    await endLatest(1);
+    expect(names()).toEqual(['revokeKey k1', 'revokeKey k4', 'revokeKey k5']);
+    await vi.advanceTimersByTimeAsync(after - before);
+    expect(names()).toEqual(['revokeKey k1', 'revokeKey k4', 'revokeKey k5', 'revokeKey k2']);
+    // Also beside each other, by any number of tokens.
+    await endLatest(took);
+    await vi.advanceTimersByTimeAsync(before);
+    expect(names()).toHaveLength(4);
+  },
+);
 
 test('what tells whether a revocation is in force waits for no other revocation but the one in progress', async () => {
   const { revoke, look } = start();

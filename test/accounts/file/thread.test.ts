@@ -132,6 +132,18 @@ test('an operation that is asked for while the threads are being closed is carri
   expect((await operations.show('c')).id).toBe('c');
 });
 
+test('an account that rests after a change keeps no thread from being closed', async () => {
+  const keys = [keyOf(0), keyOf(1)];
+  const folder = withKeys(...keys);
+  const threads = threadsOn(folder);
+  const ofAccount = { actor: 'token:eve', ofAccount: true };
+  const changes = [threads.operations.rename('a', 'A1', ofAccount), threads.operations.rename('a', 'A2', ofAccount)];
+  await changes[0];
+  await threads.close();
+  await Promise.all(changes);
+  expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('A2');
+});
+
 test('an operation that ends the thread rejects, and the next one starts a new thread', async () => {
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
   const broken = operations.eventsPage(1, null as never);
