@@ -72,7 +72,9 @@ async function enable(
   const enabled = await operations.enableEncryption(id, environment, { encoding, grace, replace }, { actor });
   await show(enabled, () => enabledText(enabled));
   if (settings.masterKeys.length === 0) {
-    log.warn('the key and the IV are stored in the clear: set accounts.masterKey, then run "accounts rekey"');
+    log.warn(
+      'the key and the IV are stored in the clear: set accounts.masterKey, then run "accounts rekey --new-master-key-file FILE" with its file',
+    );
   }
 }
 

@@ -137,10 +137,11 @@ function readStoreAccounts(
   const stored = readAccounts(file, env, vault, unopened);
   if (file.problems.length > 0) return { ok: false, problems: file.problems };
   if (vault === undefined) return { ok: true, value: [], warnings: file.warnings };
-  const clear = store.masterKeys.length > 0 ? 0 : stored.filter(hasClearCredentials).length;
+  const clear = stored.filter(hasClearCredentials).length;
   if (clear > 0) {
-    const message = `${clear} ${clear === 1 ? 'account has' : 'accounts have'} credentials in the clear: set accounts.masterKey`;
-    file.warn(['accounts'], `${message}, then run "accounts rekey"`);
+    const message = `${clear} ${clear === 1 ? 'account has' : 'accounts have'} credentials in the clear: `;
+    const first = store.masterKeys.length > 0 ? '' : 'set accounts.masterKey, then ';
+    file.warn(['accounts'], `${message}${first}run "accounts rekey --new-master-key-file FILE" with its file`);
   }
   if (stored.length > maxAccounts) {
     const message = `${stored.length} accounts: each start and each change read them all; keep more than ${maxAccounts}`;

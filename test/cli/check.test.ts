@@ -51,7 +51,7 @@ describe('a valid configuration', () => {
     const accounts = `${acmeWith(encryption)}  - id: globex\n    name: Globex\n${encryption}`;
     expect(await outcome({ accounts })).toEqual([
       '0',
-      'accounts.yaml:2:3  accounts  warning: 2 accounts have credentials in the clear: set accounts.masterKey, then run "accounts rekey"',
+      'accounts.yaml:2:3  accounts  warning: 2 accounts have credentials in the clear: set accounts.masterKey, then run "accounts rekey --new-master-key-file FILE" with its file',
       'accounts.yaml:7:47  accounts[1].encryption.test.key  warning: the same key as accounts[0].encryption.test.key',
       'OK',
     ]);

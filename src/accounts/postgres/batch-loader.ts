@@ -3,22 +3,24 @@ import { setTimeout as delay } from 'node:timers/promises';
 /** Maximum number of keys in one query. */
 const largest = 250;
 
-/** From the start of one query to the start of the next, milliseconds: at most 200 queries a second. */
-const interval = 5;
-
 /**
- * Looks up values by key, with one query at a time: look-ups during a query wait and share the next one. So there are
- * at most 200 queries a second, however many keys are guessed.
+ * Looks up values by key, with one query at a time: look-ups during a query wait and share the next one, however many there are. So who
+ * asks for many keeps others waiting for two queries at most.
  */
 export class BatchLoader<T> {
   readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+  readonly #interval: number;
   #waiting = new Map<string, Pending<T>>();
   #underWay: ReadonlyMap<string, Pending<T>> = new Map();
   #running = false;
 
-  /** @param query resolves with the values it finds */
-  constructor(query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>) {
+  /**
+   * @param query resolves with the values it finds
+   * @param interval from the start of one query to the start of the next, in milliseconds
+   */
+  constructor(query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>, interval: number) {
     this.#query = query;
+    this.#interval = interval;
   }
 
   /** The value of a key, undefined if there is none; rejects as the query does. */
@@ -44,7 +46,7 @@ export class BatchLoader<T> {
       const batch = new Map([...this.#waiting].slice(0, largest));
       for (const key of batch.keys()) this.#waiting.delete(key);
       this.#underWay = batch;
-      const pause = delay(interval);
+      const pause = delay(this.#interval);
       await this.#resolve(batch);
       this.#underWay = new Map();
       await pause;

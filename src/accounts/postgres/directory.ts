@@ -19,6 +19,9 @@ const noneUnannounced = '0 0';
 /** A hash that no key has. A heartbeat looks it up. */
 const noHash = '';
 
+/** Milliseconds from one query for keys to the next: at most 200 a second, however many are guessed. */
+const queryInterval = 5;
+
 export interface PostgresDirectoryOptions extends KeyCacheOptions {
   readonly url: string;
   readonly vault: Vault;
@@ -36,7 +39,7 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #monitor: Monitor;
   readonly #connection: Connection;
   readonly #announce: (account: string | undefined) => void;
-  readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes));
+  readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes), queryInterval);
   readonly #cache: KeyCache;
   /** The accounts that were notified since the query in progress began; `*`: any. */
   #changedMeanwhile = new Set<string>();

@@ -24,6 +24,7 @@ import type {
   Unreadable,
 } from '../store.ts';
 import { OneAtATime } from '../../fair-queue.ts';
+import { BatchLoader } from './batch-loader.ts';
 import { changePool, shortLockTimeout } from './clients.ts';
 import { DailyUseReader } from './daily-uses.ts';
 import { pages } from './pages.ts';
@@ -54,7 +55,7 @@ const poolSizes = {
   /** All that concerns many accounts or the trail. */
   bulk: 2,
   /** The accounts of bodies to seal, of which there may be hundreds a second. */
-  seals: 2,
+  seals: 1,
 };
 type Purpose = keyof typeof poolSizes;
 
@@ -71,6 +72,10 @@ export class PostgresStore implements Store {
   readonly #trailTurns = new OneAtATime();
   readonly #useTurns = new OneAtATime();
   readonly #uses = new DailyUseReader();
+  readonly #withoutKeys = new BatchLoader(async (ids) => {
+    const rows = await this.#query('seals')<AccountRow>(`${selectWithoutKeys} WHERE a.account_id = ANY($1)`, [ids]);
+    return new Map(rows.map((row) => [row.account_id, row]));
+  }, 1);
   /** Transactions that are not over. */
   readonly #open = new Set<Promise<unknown>>();
 
@@ -87,10 +92,11 @@ export class PostgresStore implements Store {
     return rows.map(toAccount)[0];
   }
 
-  /** An account without its keys. */
+  /** An account without its keys. Any number of reads wait for two queries at most. */
   async readWithoutKeys(id: string): Promise<StoredAccount | undefined> {
-    const rows = await this.#query('seals')<AccountRow>(`${selectWithoutKeys} WHERE a.account_id = $1`, [id]);
-    return rows.map(toAccount)[0];
+    // The query under way may have begun before a change that was made before this call.
+    this.#withoutKeys.invalidate();
+    return this.#withoutKeys.load(id).then((row) => row && toAccount(row));
   }
 
   async readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined> {
@@ -107,7 +113,6 @@ export class PostgresStore implements Store {
     return rows.map(toAccount)[0];
   }
 
-  /** As `AccountsDatabase` has it. */
   async dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses> {
     return this.#uses.read(this.#queryInTurn(this.#useTurns, owner), keys, now);
   }

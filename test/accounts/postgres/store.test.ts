@@ -87,6 +87,27 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(ended.slice(0, -1)).toEqual(expect.arrayContaining(others));
   });
 
+  test('reads for seals, however many, wait for two queries at most, and an account that cannot be read fails no other', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    for (const id of ['acme', 'globex', 'odd'])
+      await put(store, storedAccount(id, { encryption: { test: storedEncryption(id, 'test') } }));
+    await postgres.psql(
+      url,
+      `SET search_path TO envelope_sidecar; ALTER TABLE previous_uses RENAME TO uses; CREATE SEQUENCE reads;
+        UPDATE encryption SET created_at = 'infinity' WHERE account_id = 'odd';
+        CREATE FUNCTION slowly() RETURNS SETOF uses LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('envelope_sidecar.reads'), pg_sleep(0.2); END $$;
+        CREATE VIEW previous_uses AS SELECT * FROM slowly()`,
+    );
+    const many = Array.from({ length: 100 }, () => store.readWithoutKeys('acme'));
+    const odd = store.readWithoutKeys('odd');
+    expect(await store.readWithoutKeys('globex')).toMatchObject({ id: 'globex', keys: [], encryption: { test: {} } });
+    await expect(odd).rejects.toMatchObject({ code: 'store_invalid' });
+    expect(new Set((await Promise.all(many)).map((account) => account?.id))).toEqual(new Set(['acme']));
+    // Of acme, and of the others.
+    expect(await postgres.psql(url, 'SELECT last_value FROM envelope_sidecar.reads')).toBe('2');
+  });
+
   test('uses of keys are read again after a minute or with another hour, whether there were any or not', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme', { keys: [storedKey(keyNamed('k'), { id: 'used' })] }));
