@@ -56,7 +56,9 @@ async function rewrap(session: StoreSession, options: { readonly environment?: E
 }
 
 async function list(session: StoreSession, { usage }: { readonly usage?: true }): Promise<void> {
-  const keys = usage ? await session.masterKeys() : session.settings.masterKeys;
+  const configured = session.settings.masterKeys;
+  // If there are none, their file may have a problem, which this throws.
+  const keys = usage === true || configured.length === 0 ? await session.masterKeys() : configured;
   const vaults = usage && keys.map((key) => new Vault([key]));
   const counts = vaults && (await countUsage(session, vaults));
   const rows = keys.map((key, i) => ({

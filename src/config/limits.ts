@@ -98,7 +98,11 @@ export const timeoutSettings = {
     default: '75s',
     text: 'How long an idle client connection is kept. Set it longer than the gateway in front keeps connections.',
   },
-  drain: { type: timeLimit, default: '25s', text: 'Time from the start of a drain until connections are closed.' },
+  drain: {
+    type: timeLimit,
+    default: '25s',
+    text: 'Time from the start of a drain until SIGTERM closes connections with requests in flight.',
+  },
 } as const satisfies Group;
 
 const groups = { limits: limitSettings, timeouts: timeoutSettings } as const;

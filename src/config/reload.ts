@@ -92,8 +92,15 @@ export class Reloader {
   #watchFolders(): readonly string[] {
     const folders = new Set([...this.#files.keys()].map((file) => dirname(file)));
     for (const [folder, { watcher, identity }] of this.#watched) {
+      const isNeeded = folders.has(folder);
+      const found = readIdentity(folder);
       // Watches that are still needed are kept, because their pending events would be lost.
-      if (folders.has(folder) && readIdentity(folder) === identity) continue;
+      if (isNeeded && found === identity) continue;
+      if (isNeeded && found !== '')
+        this.#options.log.warn(
+          { folder },
+          'a folder was replaced, which watching does not show: it was seen later, and is watched again',
+        );
       watcher.close();
       this.#watched.delete(folder);
     }

@@ -11,7 +11,7 @@ import { sha256Hex } from '../cryptography.ts';
 const sampleSize = 1_000;
 
 /** Milliseconds. Nothing else is reloaded meanwhile, such as a key that is revoked in the file in force. */
-const patience = 5_000;
+const patience = 3_000;
 
 /** Why a store cannot replace the one in force. */
 export interface RefusedStore {

@@ -88,6 +88,16 @@ function makesNone(accounts: NewAccounts, lose: Lose): void {
     });
     expect((await run('accounts export')).stdout).toBe(before);
   });
+
+  test('it is not listed as if none were configured', async () => {
+    const { run } = await storeWithLostKey(await accounts(), lose);
+    const listed = {
+      code: 78,
+      stdout: '',
+      stderr: expect.stringMatching(/masterKey .*\(master_key_missing\)\n$/) as string,
+    };
+    expect(await run('master-key list')).toEqual(listed);
+  });
 }
 
 describe.each([

@@ -8,7 +8,7 @@ import type { Vault } from '../vault.ts';
 import { changePool, withLookUpClient } from './clients.ts';
 import { accountsError } from './failures.ts';
 import { migrationsFolder } from './migrate.ts';
-import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
+import { accountIfReadable, selectWithoutKeys, type AccountRow } from './rows.ts';
 import { canRead, describeMissing, readRights } from './rights.ts';
 import { query } from './transaction.ts';
 
@@ -21,7 +21,7 @@ export interface Inspection {
   /** Why not every change can be made, although the user has the rights. */
   readonly obstacle: string | undefined;
   readonly isEmpty: boolean;
-  /** Accounts that have credentials, chosen at random. */
+  /** Accounts that have credentials, chosen at random, without their keys. */
   readonly sample: readonly StoredAccount[];
   /** Rows of the sample that cannot be read. */
   readonly unreadable: readonly AccountsError[];
@@ -67,7 +67,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
     if (!canRead(missing)) throw new AccountsError('store_read_only', describeMissing(missing));
     const rows = await query<AccountRow>(
       pool,
-      `${selectAccounts()} WHERE a.account_id IN (
+      `${selectWithoutKeys} WHERE a.account_id IN (
         SELECT account_id FROM envelope_sidecar.encryption WHERE key IS NOT NULL OR previous_key IS NOT NULL
         GROUP BY account_id ORDER BY random() LIMIT $1)`,
       [maxSample],

@@ -123,29 +123,30 @@ function environmentIn(id: string): object {
 }
 
 // In the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left
-// out.
+// out. By the database's clock no use is of the future: one that a sidecar's wrong clock had put there would stay the last.
 const writeKeys = `
   INSERT INTO envelope_sidecar.key_uses AS stored (key_id, used_at)
-  SELECT key_id, given.used_at
+  SELECT key_id, least(given.used_at, now())
   FROM json_to_recordset($1) AS given (key_id text, used_at timestamptz)
   JOIN envelope_sidecar.api_keys USING (key_id)
   ORDER BY key_id
   ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at
-  WHERE stored.used_at <= excluded.used_at - interval '1 minute'`;
+  WHERE stored.used_at <= excluded.used_at - interval '1 minute' OR stored.used_at > now()`;
 
 const writePrevious = `
   INSERT INTO envelope_sidecar.previous_uses AS stored (account_id, environment, until, used_at)
-  SELECT account_id, environment, given.until, given.used_at
+  SELECT account_id, environment, given.until, least(given.used_at, now())
   FROM json_to_recordset($1) AS given (account_id text, environment text, until timestamptz, used_at timestamptz)
   JOIN envelope_sidecar.encryption USING (account_id, environment)
   WHERE previous_until = given.until
   ORDER BY account_id, environment
   ON CONFLICT (account_id, environment) DO UPDATE SET until = excluded.until, used_at = excluded.used_at
-  WHERE stored.until <> excluded.until OR stored.used_at <= excluded.used_at - interval '1 minute'`;
+  WHERE stored.until <> excluded.until
+    OR stored.used_at <= excluded.used_at - interval '1 minute' OR stored.used_at > now()`;
 
 const writeHours = `
   INSERT INTO envelope_sidecar.key_hours AS stored (key_id, hour, requests)
-  SELECT key_id, given.hour, given.requests
+  SELECT key_id, least(given.hour, date_trunc('hour', now(), 'UTC')), given.requests
   FROM json_to_recordset($1) AS given (key_id text, hour timestamptz, requests bigint)
   JOIN envelope_sidecar.api_keys USING (key_id)
   ORDER BY key_id, hour

@@ -45,6 +45,36 @@ describeWithPostgres('the recorder of uses', () => {
     expect(seen).toEqual([noon, noon, noon + minute, noon + minute]);
   });
 
+  test('writes no use of the future by the clock of the database, and corrects one', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const until = Date.now() + 48 * hour;
+    const previous = { credentials: undefined, until, lastUsedAt: undefined };
+    await put(store, storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test', { previous }) } }));
+    const uses = async (): Promise<readonly [key: number, previous: number]> => {
+      const account = await store.read('acme');
+      return [account?.keys[0]?.lastUsedAt ?? NaN, account?.encryption.test?.previous?.lastUsedAt ?? NaN];
+    };
+    const use = async (at: number): Promise<void> => {
+      const recorder = recorderAt(url);
+      recorder.key(key, at);
+      recorder.previous('acme', 'test', until, at);
+      await recorder.write();
+    };
+    const began = Date.now() - 1_000;
+    await use(began + 24 * hour);
+    for (const at of await uses()) expect([at > began, at < began + hour]).toEqual([true, true]);
+    const hours = `SELECT count(*) FROM envelope_sidecar.key_hours WHERE hour > now()`;
+    expect(await postgres.psql(url, hours)).toBe('0');
+    const tomorrow = `SET used_at = now() + interval '1 day'`;
+    await postgres.psql(
+      url,
+      `SET search_path TO envelope_sidecar; UPDATE key_uses ${tomorrow}; UPDATE previous_uses ${tomorrow}`,
+    );
+    await use(began);
+    expect(await uses()).toEqual([began, began]);
+  });
+
   test('records the use of a grace for that grace only', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
