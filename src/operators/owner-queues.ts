@@ -1,3 +1,5 @@
+import { FairQueue } from '../fair-queue.ts';
+
 /** An owner rests for this many times as long as its work took: work may be synchronous, and merchants wait meanwhile. */
 const restFactor = 3;
 
@@ -6,29 +8,19 @@ const maxRest = 1_000;
 
 /** Work of one owner is done one at a time, with rests, so that an owner with much of it leaves room for others. */
 export class OwnerQueues {
-  /** When the last work of each owner is over. */
-  readonly #last = new Map<string, Promise<void>>();
+  /** What waits, of owners whose work is in progress or who rest. The tokens of an owner take turns. */
+  readonly #waiting = new Map<string, FairQueue<string>>();
 
   /**
    * @param left work that has not begun when this aborts is not done: then this throws the signal's reason
    * @param maxWait after so many milliseconds the owner's next work begins beside this one. Undefined: when this one is over
    */
-  async run<T>(owner: string, left: AbortSignal, work: () => Promise<T>, maxWait?: number): Promise<T> {
-    const before = this.#last.get(owner);
-    const own = Promise.withResolvers<void>();
-    this.#last.set(owner, own.promise);
-    const over = (): void => {
-      own.resolve();
-      if (this.#last.get(owner) === own.promise) this.#last.delete(owner);
-    };
-    try {
-      // A request that has left must not stay in memory until its turn.
-      await Promise.race([before, rejectWhen(left)]);
-      left.throwIfAborted();
-    } catch (error) {
-      void (before ?? Promise.resolve()).then(over);
-      throw error;
-    }
+  async run<T>(owner: string, token: string, left: AbortSignal, work: () => Promise<T>, maxWait?: number): Promise<T> {
+    left.throwIfAborted();
+    const waiting = this.#waiting.get(owner);
+    if (waiting === undefined) this.#waiting.set(owner, new FairQueue());
+    else await turn(waiting, token, left);
+    const over = once(() => this.#startNext(owner));
     const began = performance.eventLoopUtilization();
     const passOn = maxWait === undefined ? undefined : setTimeout(over, maxWait).unref();
     try {
@@ -40,12 +32,33 @@ export class OwnerQueues {
       setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
     }
   }
+
+  #startNext(owner: string): void {
+    const start = this.#waiting.get(owner)?.shift();
+    if (start === undefined) this.#waiting.delete(owner);
+    else start();
+  }
 }
 
-function rejectWhen(signal: AbortSignal): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const abort = (): void => reject(signal.reason as Error);
-    if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort, { once: true });
+/** Waits for a turn. A request that has left must not stay in memory until then. */
+function turn(queue: FairQueue<string>, token: string, left: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const leave = (): void => {
+      withdraw();
+      reject(left.reason as Error);
+    };
+    const withdraw = queue.add(token, () => {
+      left.removeEventListener('abort', leave);
+      resolve();
+    });
+    left.addEventListener('abort', leave, { once: true });
   });
+}
+
+function once(work: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (!isDone) work();
+    isDone = true;
+  };
 }

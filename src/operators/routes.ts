@@ -83,7 +83,7 @@ export class Routes {
         };
         const [state, result] = await (queue === undefined
           ? work()
-          : this.#queues.run(queue, left, work, endpoint.urgent && urgentAfter));
+          : this.#queues.run(queue, hash, left, work, endpoint.urgent && urgentAfter));
         void reply.code(endpoint.response.status);
         if (result instanceof SealedBody) {
           void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });

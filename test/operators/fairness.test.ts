@@ -201,15 +201,33 @@ test('the input of a request is read, and its response written, in its turn', as
   expect((read[1] ?? 0) - written).toBeGreaterThanOrEqual(55);
 });
 
+test('the tokens of an account take turns, however many requests of one wait', async () => {
+  const turns = new OwnerQueues();
+  const left = new AbortController();
+  const order: string[] = [];
+  const take = (token: string, signal = new AbortController().signal): Promise<void> =>
+    turns.run('acme', token, signal, async () => void order.push(token));
+  const leaving = take('two', left.signal).catch((error: unknown) => error);
+  const all = ['one', 'one', 'one', 'two', 'three'].map((token) => take(token));
+  const gone = take('two', left.signal);
+  left.abort(new Error('left'));
+  await expect(gone).rejects.toThrow('left');
+  await Promise.all([leaving, ...all]);
+  expect(order).toEqual(['two', 'one', 'two', 'three', 'one', 'one']);
+  await expect(take('one', left.signal)).rejects.toThrow('left');
+  await take('four');
+  expect(order.at(-1)).toBe('four');
+});
+
 test('after work that took long, others are served for three times as long too', async () => {
   const turns = new OwnerQueues();
   const left = new AbortController().signal;
   const busyUntil = (end: number): void => {
     while (performance.now() < end);
   };
-  await turns.run('one', left, async () => busyUntil(performance.now() + 50));
+  await turns.run('one', 'token', left, async () => busyUntil(performance.now() + 50));
   const ended = performance.now();
-  await turns.run('one', left, async () => {});
+  await turns.run('one', 'token', left, async () => {});
   expect(performance.now() - ended).toBeGreaterThanOrEqual(145);
 });
 
@@ -217,7 +235,7 @@ test('between two requests of one token others are served, for three times as lo
   const turns = new OwnerQueues();
   const times: number[] = [];
   const take = () =>
-    turns.run('one', new AbortController().signal, async () => {
+    turns.run('one', 'token', new AbortController().signal, async () => {
       times.push(performance.now());
       while (performance.now() < (times.at(-1) ?? 0) + 5);
     });
