@@ -41,7 +41,7 @@ async function send({ port }: TestSidecar, bytes: string): Promise<Connection> {
 /** How many connections with public keys each shop has, one after another, until there is no room: see test/proxy/shares.test.ts. */
 const most = [16, 9, 2, 1, 1, 1, 1, 1];
 
-describe('if slow bodies hold all that public keys get, the slowest gives way to a request of another shop', () => {
+describe('if slow bodies hold all that public keys get, the oldest of the shop with most gives way to a request of another one', () => {
   test.each([
     ['places in flight', { inFlight: 64 }, globex, inFlight, 32, 1],
     ['connections', { connections: 64 }, acme, (of: TestSidecar) => limitUsed(of, 'connections'), 32, 3],
@@ -58,8 +58,7 @@ describe('if slow bodies hold all that public keys get, the slowest gives way to
     const clients: Connection[] = [];
     for (const [shop, count] of most.entries()) {
       for (let i = 0; i < count; i += 1) {
-        // The second one is the slowest.
-        clients.push(await send(sidecar, visit(shop, clients.length === 1 ? '{' : `{${' '.repeat(50)}`, 1_000)));
+        clients.push(await send(sidecar, visit(shop, '{', 1_000)));
         await vi.waitFor(async () => expect(await used(sidecar)).toBe((clients.length * total) / 32));
       }
     }
@@ -67,7 +66,7 @@ describe('if slow bodies hold all that public keys get, the slowest gives way to
     for (let i = 0; i < 3; i += 1) {
       expect(await (await send(sidecar, visit(8, '{"a":1}'))).untilText('}')).toContain('{"ok":true}');
     }
-    await clients[1]?.untilEnded();
+    await clients[0]?.untilEnded();
     await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(3 + closed));
     const lines = sidecar.accessLines().filter(({ status }) => status !== 200);
     for (const line of lines) expect(line).toMatchObject({ status: 444, closed: 'limit', account: 'shop0' });
@@ -98,6 +97,19 @@ test('a request that is refused for the share of its account closes no idle conn
   }
   expect(await (await send(sidecar, never(2))).untilEnded()).toContain('"code":"overloaded"');
   for (const client of idle) await client.send(visit(1, '{}')).untilText('{"ok":true}', 2);
+});
+
+test('requests of a shop that holds slow bodies beyond its share close none of another shop whose body comes late', async () => {
+  const { sidecar } = await start({ inFlight: 64 });
+  for (let i = 1; i <= 16; i += 1) {
+    await send(sidecar, visit(0, '{', 2));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
+  }
+  const late = await Promise.all([1, 2, 3].map(async () => send(sidecar, visit(1, '', 2))));
+  await delay(300);
+  for (let i = 0; i < 8; i += 1) await send(sidecar, visit(0, '{', 2));
+  await delay(300);
+  for (const client of late) expect(await client.send('{}').untilText('}')).toContain('{"ok":true}');
 });
 
 test.each([
@@ -221,11 +233,40 @@ describe('a connection with a public key', () => {
     expect(replace(claim('next', 'test'), slots)).toBe(true);
   });
 
-  test('is not closed for itself, and the slowest goes first', () => {
-    const { eviction, claim, add, other, replace } = setUp();
-    const [fast, slow] = [add(claim('a'), { arrived: 200 }), add(claim('b'), { arrived: 100 })];
-    expect([replace(claim('quiet')), [...eviction.publicKeys]]).toEqual([true, [other, fast]]);
-    expect(slow.previous).toBeUndefined();
-    expect(eviction.replacePublicBut(fast, 1, connections, claim('a'))).toBe(false);
+  test('is not closed for itself', () => {
+    const { eviction, claim, add } = setUp();
+    const own = add(claim('a'), { arrived: 100 });
+    expect(eviction.replacePublicBut(own, 1, connections, claim('a'))).toBe(false);
+  });
+
+  test('with a slow body gives way only to one of its account, or of one that has fewer of them', () => {
+    const { eviction, claim, use, add, other, replace } = setUp();
+    use(2, claim('b'));
+    const [first, second] = [add(claim('a'), { arrived: 0 }), add(claim('a'), { arrived: 0 })];
+    const own = add(claim('b'), { arrived: 0 });
+    expect([replace(claim('b')), [...eviction.publicKeys]]).toEqual([true, [other, second, own]]);
+    expect(first.next).toBeUndefined();
+    expect([replace(claim('b')), [...eviction.publicKeys]]).toEqual([true, [other, second]]);
+  });
+
+  test('is closed in this order: idle, with a slow body, the most of an account first, an own one that is newly idle, and the slowest of the others', () => {
+    const { eviction, claim, use, add, other, replace } = setUp();
+    for (const account of ['a', 'b', 'c']) use(3, claim(account));
+    const quiet = claim('quiet');
+    use(1, quiet);
+    const names = new Map([
+      [add(claim('c'), { arrived: 9_000 }), 'fast'],
+      [add(claim('c'), { arrived: 8_000 }), 'less fast'],
+      [add(quiet, { isIdle: true, latestAt: now }), 'newly idle'],
+      [add(claim('a'), { arrived: 0 }), 'only slow one of its account'],
+      [add(claim('b'), { arrived: 10 }), 'slow'],
+      [add(claim('b'), { arrived: 0 }), 'newer'],
+      [add(claim('c'), { isIdle: true }), 'idle'],
+    ]);
+    const order: (string | undefined)[] = [];
+    for (let left = new Set(eviction.publicKeys); replace(quiet); left = new Set(eviction.publicKeys))
+      for (const each of left) if (![...eviction.publicKeys].includes(each)) order.push(names.get(each));
+    expect(order).toEqual(['idle', 'slow', 'only slow one of its account', 'newer', 'newly idle', 'less fast', 'fast']);
+    expect([...eviction.publicKeys]).toEqual([other]);
   });
 });

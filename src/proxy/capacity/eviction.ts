@@ -4,7 +4,7 @@ import type { Claim } from './budgets.ts';
 import type { LimitIndex } from './parts.ts';
 
 /** Bytes a millisecond: a body that arrives more slowly holds what it has taken for no good reason. */
-const slow = 4;
+const slowPace = 4;
 
 /** Milliseconds in which the first bytes of a body arrive: most come with the head. */
 const newBody = 100;
@@ -54,44 +54,65 @@ export class Eviction {
   }
 
   /**
-   * Closes a connection with a public key that gives back what another one needs: the longest idle that may be closed for it, or else the one
-   * whose body arrives slowest. All public keys together then hold no more than before: the other one may have it whatever its account's share is.
+   * Closes a connection with a public key that gives back what another one needs. All public keys together then hold no more than before: the
+   * other one may have it whatever its account's share is.
    *
    * @param claim of the other one
-   * @returns false if there is none
+   * @returns false if there is none that may be closed for it
    */
   replacePublicBut(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
     const now = performance.now();
     const short = claim.parts.filter((part) => part !== claim.ofPublic && !part.has(amount, limit));
-    let slowest: Evictable | undefined;
-    let least = Infinity;
-    for (const connection of this.publicKeys) {
-      if (connection === exempt || connection.taken(limit) < amount) continue;
-      const pace = paceUntil(now, connection, amount, limit, claim);
-      if (pace >= least || !short.every((part) => connection.claim.parts.includes(part))) continue;
-      [slowest, least] = [connection, pace];
+    const others = [...this.publicKeys].filter((each) => each !== exempt && each.taken(limit) > 0);
+    const slow = new Map<Claim, number>();
+    for (const each of others)
+      if (isSlow(each, now)) slow.set(each.claim, (slow.get(each.claim) ?? 0) + each.taken(limit));
+    let first: readonly [rank: number, connection: Evictable] | undefined;
+    for (const each of others) {
+      if (each.taken(limit) < amount || !short.every((part) => each.claim.parts.includes(part))) continue;
+      const rank = rankOf(each, now, claim, amount, limit, slow);
+      if (rank !== undefined && (first === undefined || rank < first[0])) first = [rank, each];
     }
-    slowest?.evict();
-    return slowest !== undefined;
+    first?.[1].evict();
+    return first !== undefined;
   }
 }
 
+/** Whether a body has been arriving slowly for a while. */
+function isSlow({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): boolean {
+  const time = now - latestAt;
+  return !isIdle && time >= newBody && arrived / time < slowPace;
+}
+
 /**
- * How fast the body of a connection arrives, in bytes a millisecond; 0 if it is idle, and infinite if it must not be closed for the one of this
- * claim. An account that has more gives way to one that has less. So does a slow body, as those of a stranger are who has the public keys of
- * many shops, and the account's own idle connection; but if bodies that arrive well hold all, later ones of the account do not end them.
+ * The order in which connections are closed for the one of a claim: idle ones, slow bodies, idle ones that may be about to be used, and bodies that arrive
+ * well; undefined if it must not be. An account gives way to its own, and to one that has less; but if bodies that arrive well hold all, later
+ * ones of the account do not end them. Of slow bodies, as those of a stranger are who has the public keys of many shops, those go first whose account
+ * has most of them: to none that has as many.
+ *
+ * @param slow what the slow bodies of each account have taken of the limit
  */
-function paceUntil(now: MonotonicMs, connection: Evictable, amount: number, limit: LimitIndex, claim: Claim): number {
+function rankOf(
+  connection: Evictable,
+  now: MonotonicMs,
+  claim: Claim,
+  amount: number,
+  limit: LimitIndex,
+  slow: ReadonlyMap<Claim, number>,
+): number | undefined {
   const { claim: own, isIdle, latestAt, arrived } = connection;
   const time = now - latestAt;
   if (isIdle) {
-    const isNew = time < newlyIdle;
-    // Rather close a slow body than an own connection that is about to be used.
-    if (own === claim) return isNew ? slow : 0;
-    return !isNew && hasMore(own, claim, amount, limit) ? 0 : Infinity;
+    if (own === claim) return time < newlyIdle ? 2 : 0;
+    return time >= newlyIdle && hasMore(own, claim, amount, limit) ? 0 : undefined;
   }
-  const pace = time < newBody ? Infinity : arrived / time;
-  return pace < slow || (own !== claim && hasMore(own, claim, amount, limit)) ? pace : Infinity;
+  if (isSlow(connection, now)) {
+    const taken = slow.get(own) ?? 0;
+    // Between 1 and 2.
+    if (own === claim || taken > (slow.get(claim) ?? 0)) return 1 + 1 / (taken + 1);
+  }
+  const mayEnd = own !== claim && arrived < Infinity && time >= newBody && hasMore(own, claim, amount, limit);
+  return mayEnd ? 3 + arrived / time : undefined;
 }
 
 /** Whether the public keys of an account have more than those of another one would have. Who has nothing has less than anybody. */
