@@ -20,7 +20,7 @@ const maxShort = 65_536;
 
 /**
  * How long an urgent request waits for one of its token whose account is locked. Those are given up after some seconds, so that
- * few are tried at once, and connections are left for others. Milliseconds.
+ * few are tried at once, and connections are left for others. Milliseconds. The token of an account has no other account to change meanwhile.
  */
 const urgentAfter = 1_000;
 
@@ -65,6 +65,7 @@ export class Routes {
         const owner = ownerOf(begun);
         const queue = queueFor(endpoint, owner);
         const left = whenLeft(reply.raw);
+        const maxWait = endpoint.urgent && begun.account === undefined ? urgentAfter : undefined;
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
         // The body, and the turn, may come long after the token was removed or given another role, or its session has ended.
         const check = (): Parts => {
@@ -83,7 +84,7 @@ export class Routes {
         };
         const [state, result] = await (queue === undefined
           ? work()
-          : this.#queues.run(queue, hash, left, work, endpoint.urgent && urgentAfter));
+          : this.#queues.run(queue, hash, left, work, maxWait));
         void reply.code(endpoint.response.status);
         if (result instanceof SealedBody) {
           void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });

@@ -148,11 +148,18 @@ test('what takes something away does not wait for another one of its token that 
   const app = appOf([{ method: 'POST', path: '/revoke', operation: 'revoke', role: 'operator', urgent: true, run }]);
   const origin = await app.listen({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => app.close());
-  const send = async (): Promise<number> => (await fetch(`${origin}/api/v1/revoke`, { method: 'POST' })).status;
-  const sent = [send(), send(), send()];
-  await eventually('all run, although none has ended', () => ends.length === 3);
+  const send = async (authorization: string): Promise<number> =>
+    (await fetch(`${origin}/api/v1/revoke`, { method: 'POST', headers: { authorization } })).status;
+  // The token of an account has no other account.
+  const own = [send('acme-1'), send('acme-2')];
+  await eventually('the first of them runs', () => ends.length === 1);
+  const sent = [send('one'), send('one'), send('one')];
+  await eventually('all others run, although none has ended', () => ends.length === 4);
   for (const end of ends) end();
   expect(await Promise.all(sent)).toEqual([200, 200, 200]);
+  await eventually('the second of the account runs', () => ends.length === 5);
+  ends.at(-1)?.();
+  expect(await Promise.all(own)).toEqual([200, 200]);
 });
 
 test('the input of a request is read, and its response written, in its turn', async () => {
