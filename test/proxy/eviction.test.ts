@@ -5,7 +5,7 @@ import { Eviction, type Evictable } from '../../src/proxy/capacity/eviction.ts';
 import { indexes } from '../../src/proxy/capacity/parts.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
-import { inFlight, limitUsed } from '../support/metrics.ts';
+import { inFlight, limitUsed, scrape } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
 import { acme, apiKey, configOf, globex, type TestSidecar } from '../support/sidecar.ts';
 
@@ -66,10 +66,18 @@ describe('if slow bodies hold all that public keys get, the oldest of the shop w
     for (let i = 0; i < 3; i += 1) {
       expect(await (await send(sidecar, visit(8, '{"a":1}'))).untilText('}')).toContain('{"ok":true}');
     }
-    await clients[0]?.untilEnded();
+    const response = await clients[0]?.untilEnded();
     await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(3 + closed));
     const lines = sidecar.accessLines().filter(({ status }) => status !== 200);
-    for (const line of lines) expect(line).toMatchObject({ status: 444, closed: 'limit', account: 'shop0' });
+    // The place of a connection is needed at once.
+    const isConnection = 'connections' in limits;
+    const refusal = { status: 503, code: 'overloaded', reason: 'public' };
+    const how = isConnection ? { status: 444, closed: 'limit' } : refusal;
+    for (const line of lines) expect(line).toMatchObject({ ...how, account: 'shop0' });
+    if (isConnection) expect(response).toBe('');
+    else expect(response).toMatch(/^HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
+    expect(await scrape(sidecar)).toContain(`envelope_sidecar_connections_closed_total{reason="limit"} ${closed}`);
+    expect(await used(sidecar)).toBeLessThanOrEqual(total);
     expect(lines).toHaveLength(closed);
     expect(clients.filter(({ ending }) => ending !== 'open')).toHaveLength(closed);
     expect(upstream.seen).toHaveLength(3);

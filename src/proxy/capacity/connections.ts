@@ -11,7 +11,7 @@ import type { HeldUp } from './queues.ts';
 import { ReadTurn } from './read-turn.ts';
 import type { Budgets, Claim, Evictor } from './budgets.ts';
 import { Eviction, type Evictable } from './eviction.ts';
-import { indexes, type LimitIndex, type Shortage } from './parts.ts';
+import { indexes, type LimitIndex, type LimitName, type Shortage } from './parts.ts';
 import { Reservation } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
@@ -19,6 +19,13 @@ import type { MonotonicMs } from '../../times.ts';
 interface RequestServer {
   serve(exchange: ServerExchange, client: ClientConnection): void;
   onError(error: unknown): void;
+}
+
+/** A request in progress. */
+interface Request {
+  readonly http: ServerExchange;
+  /** Ends it, because others need what it has taken of a limit. */
+  giveWay(limit: LimitName): void;
 }
 
 /** A client's connection: what it is billed to, and what its requests have in common. */
@@ -42,7 +49,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   /** The list in which it stands, of those that may be closed for others. */
   #list: LinkedList<Evictable> | undefined;
   /** The request in progress, and what it has taken. */
-  #request: ServerExchange | undefined;
+  #request: Request | undefined;
   #reservation: Reservation | undefined;
   /** Whom it is billed to. */
   #claim: Claim;
@@ -93,7 +100,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   get arrived(): number {
-    return this.#request?.bodyComplete === false ? this.#request.received : Infinity;
+    const http = this.#request?.http;
+    return http?.bodyComplete === false ? http.received : Infinity;
   }
 
   closeStranger(): boolean {
@@ -143,7 +151,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /** A request begins, billed as one without a key at first. */
-  begin(request: ServerExchange, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
+  begin(request: Request, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
     const { budgets } = this.#all;
     this.#request = request;
     this.latestAt = startedAt;
@@ -234,8 +242,11 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.count(reason);
   }
 
-  /** Closes it to make room for another one. */
-  evict(): void {
+  evict(limit: LimitIndex = indexes.connections): void {
+    if (limit !== indexes.connections && this.#request !== undefined) {
+      this.#request.giveWay(limit === indexes.inFlight ? 'inFlight' : 'buffered');
+      return;
+    }
     this.onClose();
     this.endsFor('limit');
     this.#reservation?.end();

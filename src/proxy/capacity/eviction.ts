@@ -26,7 +26,8 @@ export interface Evictable extends Linked<Evictable> {
   readonly latestAt: MonotonicMs;
   /** Bytes of the body that is arriving; infinite if there is none. */
   readonly arrived: number;
-  evict(): void;
+  /** @param limit what is short, if it is not the connection itself: then its request is refused */
+  evict(limit?: LimitIndex): void;
 }
 
 /** The connections that may be closed to make room for others. */
@@ -73,7 +74,7 @@ export class Eviction {
       const rank = rankOf(each, now, claim, amount, limit, slow);
       if (rank !== undefined && (first === undefined || rank < first[0])) first = [rank, each];
     }
-    first?.[1].evict();
+    first?.[1].evict(limit);
     return first !== undefined;
   }
 }

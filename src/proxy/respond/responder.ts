@@ -1,5 +1,4 @@
 import type { KeyDirectory } from '../../accounts/key-directory.ts';
-import type { Timeouts } from '../../config/config.ts';
 import { Refusal, findRefusal } from '../../errors.ts';
 import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../http1/exchange.ts';
 import type { RequestFault } from '../../http1/parse/request-reader.ts';
@@ -10,25 +9,14 @@ import type { Exchange } from '../admit/exchange.ts';
 import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
 import type { ClientConnection } from '../capacity/connections.ts';
+import type { LimitName } from '../capacity/parts.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import { problemDocument, refusalCodes, refusalFields } from './problem.ts';
-import { Timing } from './timing.ts';
+import { timeoutNames, Timing, type Wait } from './timing.ts';
 import type { MonotonicMs } from '../../times.ts';
 
 /** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
 const maxDiscardedBody = 65_536;
-
-/** The configured timeout for each kind of wait. */
-const timeoutNames = {
-  request_timeout: 'request',
-  upstream_timeout: 'upstream',
-  client_stalled: 'idle',
-  // The wait of a preflight for a place in flight.
-  overloaded: 'upstream',
-} as const satisfies Readonly<Record<string, keyof Timeouts>>;
-
-/** What an expired deadline means. */
-type Wait = keyof typeof timeoutNames;
 
 /** The one writer of the response to a request. It also has the deadline of what the request waits for. */
 export class Responder implements ExchangeHandler, Linked<Responder> {
@@ -85,7 +73,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.http = http;
     this.client = client;
     this.snapshot = snapshot;
-    this.reservation = client.begin(http, exchange.environment?.name ?? 'none', startedAt);
+    this.reservation = client.begin(this, exchange.environment?.name ?? 'none', startedAt);
     this.timing = new Timing(startedAt);
     this.exchange = exchange;
     this.#onClose = onClose;
@@ -196,6 +184,15 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.timing.resume();
     if (this.http.status === undefined) this.refuse(refusal);
     else this.abort(reason);
+  }
+
+  /** Ends the request, and gives back what it has taken: its connection closes with its response. */
+  giveWay(limit: LimitName): void {
+    this.http.keepAlive = false;
+    this.reservation.exceeded = { limit, shortage: 'public' };
+    this.client.count('limit');
+    this.refuseOrAbort(new Refusal('overloaded'), 'limit');
+    this.reservation.end();
   }
 
   /** Closes the connection so that an incomplete response cannot be taken for a whole one. */

@@ -1,4 +1,17 @@
+import type { Timeouts } from '../../config/config.ts';
 import type { MonotonicMs } from '../../times.ts';
+
+/** The configured timeout for each kind of wait. */
+export const timeoutNames = {
+  request_timeout: 'request',
+  upstream_timeout: 'upstream',
+  client_stalled: 'idle',
+  // The wait of a preflight for a place in flight.
+  overloaded: 'upstream',
+} as const satisfies Readonly<Record<string, keyof Timeouts>>;
+
+/** What an expired deadline means. */
+export type Wait = keyof typeof timeoutNames;
 
 /** The durations of one request in milliseconds; points in time are on `performance.now()`'s scale. */
 export class Timing {
