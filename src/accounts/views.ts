@@ -90,7 +90,11 @@ export const auditEventView = z
   .object({
     position: z.int().describe('Its place in the trail, ascending in the order of writing.'),
     at: date,
-    actor: z.string().describe('`user:<name>` on the command line, `token:<name>` for the API.'),
+    actor: z
+      .string()
+      .describe(
+        '`user:<name>` on the command line, `token:<name>` for the API, `sidecar` for reloads, `unknown` for refused requests.',
+      ),
     action: z.enum(auditActions),
     account: z.string().nullable().describe('Null if all accounts are concerned.'),
     details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),

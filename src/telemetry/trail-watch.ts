@@ -7,8 +7,16 @@ import type { Logger } from './logger.ts';
 /** Milliseconds between two looks at the trail. */
 const interval = 10_000;
 
-/** What a sidecar has seen of a store's trail: at first nothing, nor whether the last event is signed. */
-const unseen = (): { last: Link; isSigned: boolean | undefined } => ({ last: beginning, isSigned: undefined });
+/** What a sidecar has seen of a store's trail. */
+interface Seen {
+  last: Link;
+  /** Whether the last event is signed; undefined: not known yet. */
+  isSigned: boolean | undefined;
+  /** An event of its own behind others that were not seen yet. */
+  added: Link | undefined;
+}
+
+const unseen = (): Seen => ({ last: beginning, isSigned: undefined, added: undefined });
 
 /**
  * Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
@@ -35,16 +43,21 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
   });
   consistent.set(1);
 
-  const compare = async (before: typeof seen): Promise<void> => {
-    const { position, hash } = before.last;
-    const { last, seenHash, isSigned } = await look(position);
+  const expectHash = ({ position, hash }: Link, found: string | undefined, last: number): void => {
+    if (position === 0 || found === hash) return;
+    consistent.set(0);
+    log.error({ position, hash, last }, lost);
+  };
+  const compare = async (before: Seen): Promise<void> => {
+    const { last: expected, added } = before;
+    const { last, seenHash, isSigned } = await look(expected.position);
     // The look may be older than an event of this sidecar's own.
-    if (hash !== before.last.hash) return;
-    if (position > 0 && seenHash !== hash) {
-      consistent.set(0);
-      log.error({ position, hash, last: last.position }, lost);
-    }
+    if (expected.hash !== before.last.hash) return;
+    expectHash(expected, seenHash, last.position);
     Object.assign(before, { last, isSigned });
+    if (added === undefined) return;
+    expectHash(added, (await look(added.position)).seenHash, last.position);
+    if (added === before.added) before.added = undefined;
   };
   /** Looks at the trail. If the store does not respond, the next look is due. */
   const lookAgain = (): Promise<void> =>
@@ -57,8 +70,8 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
     /**
      * Watches the trail of a store, and of no other from now on.
      *
-     * @returns logs an event that this sidecar has added to it, and watches it if it follows what was seen. Otherwise the next look is
-     *   for what was seen: the event may stand where one was removed.
+     * @returns logs an event that this sidecar has added to it, and watches it. If it does not follow what was seen, the next look is for that, too:
+     *   the event may stand where one was removed.
      */
     begin(): (event: AppendedEvent) => void {
       const audit = auditTo(log);
@@ -68,6 +81,7 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
         audit(event);
         const { position, hash, prev } = event;
         if (own.last.position === 0 || prev === own.last.hash) own.last = { position, hash };
+        else if (own.added === undefined || prev === own.added.hash) own.added = { position, hash };
       };
     },
     look: lookAgain,

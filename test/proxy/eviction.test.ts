@@ -241,6 +241,17 @@ describe('a connection with a public key', () => {
     expect(replace(claim('next', 'test'), slots)).toBe(true);
   });
 
+  test('is not closed for one of another environment that is beyond the share of its account', () => {
+    const { budgets, claim, add, replace } = setUp();
+    const own = claim('noisy', 'test');
+    while (budgets.inFlight.take(1, own) === undefined);
+    expect(budgets.inFlight.take(1, claim('next', 'test'))).toBeUndefined();
+    for (let i = 0; i < 20; i += 1) add(claim('quiet'), { arrived: 0 });
+    expect(replace(own, slots)).toBe(false);
+    for (let i = 0; i < 2; i += 1) add(claim('next', 'test'), { arrived: 0 });
+    expect(replace(own, slots)).toBe(true);
+  });
+
   test('is not closed for itself', () => {
     const { eviction, claim, add } = setUp();
     const own = add(claim('a'), { arrived: 100 });

@@ -76,7 +76,54 @@ async function noticesWhatWasLost(
   await restarted.watch.look();
   expect(await restarted.told()).toEqual(sample(7, 0));
   expect(restarted.log.filter(({ level }) => level === 'error')).toMatchObject([{ position: 5, last: 7 }]);
+
+  // Events of the sidecar's own behind one that it has not seen.
+  const behind = watching(look);
+  await behind.watch.look();
+  await add(store);
+  for (let i = 0; i < 2; i += 1) (await appended()).forEach(behind.audit);
+  await behind.watch.look();
+  expect(await behind.told()).toEqual(sample(10, 1));
+  await add(store);
+  for (let i = 0; i < 2; i += 1) (await appended()).forEach(behind.audit);
+  await lose();
+  (await appended()).forEach(behind.audit);
+  await behind.watch.look();
+  expect(behind.log.filter(({ level }) => level === 'error')).toMatchObject([
+    { position: 10 },
+    { position: 13, last: 3 },
+  ]);
 }
+
+/** Where a trail of a hundred events ends, of which some have other hashes. */
+function trailWithout(...changed: readonly number[]) {
+  return async (seen: number): Promise<TrailState> => ({
+    last: { position: 100, hash: 'hash 100' },
+    isSigned: false,
+    seenHash: changed.includes(seen) ? 'another' : `hash ${seen}`,
+  });
+}
+
+test.each([
+  ['the last of those that it has added behind another', [4, 5], 5],
+  ['one in whose place it has added another', [4, 4], 4],
+])('a sidecar notices the loss of %s, before a look', async (_, positions, lost) => {
+  const { watch, audit, log } = watching(trailWithout(lost));
+  const own = (position: number, hash: string): AppendedEvent => ({
+    ...event,
+    position,
+    hash,
+    prev: `hash ${position - 1}`,
+    origin: 'host',
+  });
+  audit(own(2, 'hash 2'));
+  positions.forEach((position, i) => audit(own(position, i === 0 || position === 5 ? `hash ${position}` : 'another')));
+  await watch.look();
+  await watch.look();
+  expect(log.filter(({ level }) => level === 'error')).toMatchObject([
+    { position: lost, hash: `hash ${lost}`, last: 100 },
+  ]);
+});
 
 test('a trail in a file that has lost events is noticed once, and stays inconsistent', async () => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });

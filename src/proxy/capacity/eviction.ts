@@ -63,7 +63,8 @@ export class Eviction {
    */
   replacePublicBut(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
     const now = performance.now();
-    const short = claim.parts.filter((part) => part !== claim.ofPublic && !part.has(amount, limit));
+    const lacking = claim.parts.filter((part) => !part.has(amount, limit));
+    const short = lacking.map((part) => (part === claim.ofPublic ? part.source : part));
     const others = [...this.publicKeys].filter((each) => each !== exempt && each.taken(limit) > 0);
     const slow = new Map<Claim, number>();
     for (const each of others)

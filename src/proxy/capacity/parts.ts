@@ -44,6 +44,11 @@ export class Part {
     this.#fairShare = fairShare;
   }
 
+  /** What must be given back for them to have more: of a fair share, any of its whole. */
+  get source(): Part {
+    return this.#fairShare?.whole ?? this;
+  }
+
   /** Whether they may have so much more. Those who have nothing get what is there. */
   has(amount: number, limit: LimitIndex): boolean {
     const used = this.used[limit];
