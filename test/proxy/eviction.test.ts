@@ -258,15 +258,21 @@ describe('a connection with a public key', () => {
     expect(eviction.replacePublicBut(own, 1, connections, claim('a'))).toBe(false);
   });
 
-  test('with a slow body gives way only to one of its account, or of one that has fewer of them', () => {
-    const { eviction, claim, use, add, other, replace } = setUp();
-    use(2, claim('b'));
-    const [first, second] = [add(claim('a'), { arrived: 0 }), add(claim('a'), { arrived: 0 })];
-    const own = add(claim('b'), { arrived: 0 });
-    expect([replace(claim('b')), [...eviction.publicKeys]]).toEqual([true, [other, second, own]]);
-    expect(first.next).toBeUndefined();
-    expect([replace(claim('b')), [...eviction.publicKeys]]).toEqual([true, [other, second]]);
-  });
+  test.each([
+    [13, true],
+    [14, false],
+  ])(
+    'with a slow body gives way to one of an account that has %i, because its share would be 14 without slow bodies: %s',
+    (own, yields) => {
+      const { budgets, claim, use, add, replace } = setUp();
+      use(9, claim('other'));
+      use(own, claim('busy'));
+      use(3, claim('noisy'));
+      expect(budgets.connections.shortage(1, claim('busy'))).toBe('account');
+      for (let i = 0; i < 3; i += 1) add(claim('noisy'), { arrived: 0 });
+      expect(replace(claim('busy'))).toBe(yields);
+    },
+  );
 
   test('is closed in this order: idle, with a slow body, the most of an account first, an own one that is newly idle, and the slowest of the others', () => {
     const { eviction, claim, use, add, other, replace } = setUp();

@@ -69,15 +69,36 @@ export class Eviction {
     const slow = new Map<Claim, number>();
     for (const each of others)
       if (isSlow(each, now)) slow.set(each.claim, (slow.get(each.claim) ?? 0) + each.taken(limit));
+    const wanted = { amount, limit, claim, slow, ignoresSlow: mayIgnoreSlow(amount, limit, claim, slow) };
     let first: readonly [rank: number, connection: Evictable] | undefined;
     for (const each of others) {
       if (each.taken(limit) < amount || !short.every((part) => each.claim.parts.includes(part))) continue;
-      const rank = rankOf(each, now, claim, amount, limit, slow);
+      const rank = rankOf(each, now, wanted);
       if (rank !== undefined && (first === undefined || rank < first[0])) first = [rank, each];
     }
     first?.[1].evict(limit);
     return first !== undefined;
   }
+}
+
+/** What a connection is to be closed for. */
+interface Wanted {
+  readonly amount: number;
+  readonly limit: LimitIndex;
+  readonly claim: Claim;
+  /** What the slow bodies of each account have taken of the limit. */
+  readonly slow: ReadonlyMap<Claim, number>;
+  /** As of `mayIgnoreSlow`. */
+  readonly ignoresSlow: boolean;
+}
+
+/** Whether an account would be within its share without the slow bodies of others, as those of a stranger are who has the public keys of many shops. */
+function mayIgnoreSlow(amount: number, limit: LimitIndex, claim: Claim, slow: ReadonlyMap<Claim, number>): boolean {
+  const { ofPublic } = claim;
+  if (ofPublic === undefined) return false;
+  let ofOthers = 0;
+  for (const [other, taken] of slow) if (other !== claim && other.parts.includes(ofPublic.source)) ofOthers += taken;
+  return ofPublic.has(amount, limit, ofOthers);
 }
 
 /** Whether a body has been arriving slowly for a while. */
@@ -87,38 +108,25 @@ function isSlow({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): boo
 }
 
 /**
- * The order in which connections are closed for the one of a claim: idle ones, slow bodies, idle ones that may be about to be used, and bodies that arrive
- * well; undefined if it must not be. An account gives way to its own, and to one that has less; but if bodies that arrive well hold all, later
- * ones of the account do not end them. Of slow bodies, as those of a stranger are who has the public keys of many shops, those go first whose account
- * has most of them: to none that has as many.
- *
- * @param slow what the slow bodies of each account have taken of the limit
+ * The order in which connections are closed: idle ones, slow bodies, those first whose account has most of them, own idle ones that may be about
+ * to be used, and bodies that arrive well; undefined if it must not be. An account gives way to its own, and to one that has less. If bodies that
+ * arrive well hold all, later ones of the account do not end them.
  */
-function rankOf(
-  connection: Evictable,
-  now: MonotonicMs,
-  claim: Claim,
-  amount: number,
-  limit: LimitIndex,
-  slow: ReadonlyMap<Claim, number>,
-): number | undefined {
-  const { claim: own, isIdle, latestAt, arrived } = connection;
+function rankOf(connection: Evictable, now: MonotonicMs, wanted: Wanted): number | undefined {
+  const { claim, isIdle, latestAt, arrived } = connection;
+  const isOwn = claim === wanted.claim;
   const time = now - latestAt;
   if (isIdle) {
-    if (own === claim) return time < newlyIdle ? 2 : 0;
-    return time >= newlyIdle && hasMore(own, claim, amount, limit) ? 0 : undefined;
+    if (isOwn) return time < newlyIdle ? 2 : 0;
+    return time >= newlyIdle && hasMore(claim, wanted) ? 0 : undefined;
   }
-  if (isSlow(connection, now)) {
-    const taken = slow.get(own) ?? 0;
-    // Between 1 and 2.
-    if (own === claim || taken > (slow.get(claim) ?? 0)) return 1 + 1 / (taken + 1);
-  }
-  const mayEnd = own !== claim && arrived < Infinity && time >= newBody && hasMore(own, claim, amount, limit);
-  return mayEnd ? 3 + arrived / time : undefined;
+  // Between 1 and 2.
+  if (isSlow(connection, now) && (isOwn || wanted.ignoresSlow)) return 1 + 1 / (1 + (wanted.slow.get(claim) ?? 0));
+  return !isOwn && time >= newBody && arrived < Infinity && hasMore(claim, wanted) ? 3 + arrived / time : undefined;
 }
 
-/** Whether the public keys of an account have more than those of another one would have. Who has nothing has less than anybody. */
-function hasMore(claim: Claim, other: Claim, amount: number, limit: LimitIndex): boolean {
-  const [more, less] = [claim, other].map(({ ofPublic }) => ofPublic?.used[limit] ?? 0) as [number, number];
-  return less === 0 || more > less + amount;
+/** Whether the public keys of an account have more than those of the other one would have. Who has nothing has less than anybody. */
+function hasMore({ ofPublic }: Claim, { amount, limit, claim }: Wanted): boolean {
+  const taken = claim.ofPublic?.used[limit] ?? 0;
+  return taken === 0 || (ofPublic?.used[limit] ?? 0) > taken + amount;
 }

@@ -49,18 +49,22 @@ export class Part {
     return this.#fairShare?.whole ?? this;
   }
 
-  /** Whether they may have so much more. Those who have nothing get what is there. */
-  has(amount: number, limit: LimitIndex): boolean {
+  /**
+   * Whether they may have so much more. Those who have nothing get what is there.
+   *
+   * @param uncounted what others have taken of the whole that does not count against them
+   */
+  has(amount: number, limit: LimitIndex, uncounted = 0): boolean {
     const used = this.used[limit];
-    return used + amount <= this.quotas[limit] && (used === 0 || used + amount <= this.#fairQuota(limit));
+    return used + amount <= this.quotas[limit] && (used === 0 || used + amount <= this.#fairQuota(limit, uncounted));
   }
 
-  #fairQuota(limit: LimitIndex): number {
+  #fairQuota(limit: LimitIndex, uncounted = 0): number {
     if (this.#fairShare === undefined) return Infinity;
     const { whole, share, least, minWhole = 32 } = this.#fairShare;
     if (whole.quotas[limit] < minWhole) return Infinity;
     const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
-    const others = whole.used[limit] - this.used[limit];
+    const others = whole.used[limit] - this.used[limit] - uncounted;
     return Math.max(least[limit], share() * (size - others / (1 - strangersShare)));
   }
 }
