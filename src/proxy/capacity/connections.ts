@@ -166,9 +166,10 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#reservation = undefined;
     if (this.#left) return;
     const { strangers, publicKeys } = this.#all.eviction;
-    this.latestAt = performance.now();
     if (this.#claim.tier === 'anonymous') this.#moveTo(strangers);
-    else if (this.#claim.tier === 'public') this.#moveTo(publicKeys);
+    if (this.#claim.tier !== 'public') return;
+    this.latestAt = performance.now();
+    this.#moveTo(publicKeys);
   }
 
   #moveTo(list: LinkedList<Evictable> | undefined): void {
