@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import { Eviction, type Evictable } from '../../src/proxy/capacity/eviction.ts';
 import { indexes } from '../../src/proxy/capacity/parts.ts';
+import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
 import { inFlight, limitUsed, scrape } from '../support/metrics.ts';
@@ -107,6 +108,23 @@ test('a request that is refused for the share of its account closes no idle conn
   for (const client of idle) await client.send(visit(1, '{}')).untilText('{"ok":true}', 2);
 });
 
+test('the place of a request that gives way is given back although there is no room for its response', async () => {
+  const { sidecar } = await start({ inFlight: 64 });
+  for (let i = 1; i <= 16; i += 1) {
+    await send(sidecar, visit(0, '{', 2));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
+  }
+  await delay(150);
+  const { hold } = Reservation.prototype;
+  const noRoom = vi.spyOn(Reservation.prototype, 'hold').mockImplementation(function (this: Reservation, bytes) {
+    return bytes > 0 && hold.call(this, bytes);
+  });
+  onTestFinished(() => noRoom.mockRestore());
+  await send(sidecar, visit(0, '{', 2));
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
+  expect(await inFlight(sidecar)).toBe(16);
+});
+
 test('requests of a shop that holds slow bodies beyond its share close none of another shop whose body comes late', async () => {
   const { sidecar } = await start({ inFlight: 64 });
   for (let i = 1; i <= 16; i += 1) {
@@ -183,7 +201,7 @@ describe('a connection with a public key', () => {
     ['whose slow body began 99 ms ago', { arrived: 0, latestAt: now - 99 }, false],
     ['that awaits the upstream', {}, false],
     ['that is idle', { isIdle: true }, false],
-    ['that has taken nothing', { arrived: 0, taken: () => 0 }, false],
+    ['that has taken less than is needed', { arrived: 0, taken: () => 0.5 }, false],
   ] as const)('%s gives way to one of an account that has as much: %j, %s', (_name, more, yields) => {
     const { claim, use, add, replace } = setUp();
     use(2, claim('noisy'));
@@ -197,11 +215,14 @@ describe('a connection with a public key', () => {
     ['has two more', 3, 1, true],
     ['has one more', 2, 1, false],
     ['has one, for one that has none', 1, 0, true],
-  ])('whose account %s gives way with a body that arrives well', (_name, more, less, yields) => {
-    const { claim, use, add, replace } = setUp();
+  ])('whose account %s gives way with a body that arrives well, unless it is new', (_name, more, less, yields) => {
+    const { eviction, claim, use, add, replace } = setUp();
     use(more, claim('noisy'));
     use(less, claim('quiet'));
-    add(claim('noisy'), { arrived: 1_000_000 });
+    const arriving = add(claim('noisy'), { arrived: 1_000_000, latestAt: now - 99 });
+    expect(replace(claim('quiet'))).toBe(false);
+    eviction.publicKeys.remove(arriving);
+    add(claim('noisy'), { arrived: 1_000_000, latestAt: now - 100 });
     expect(replace(claim('quiet'))).toBe(yields);
   });
 
@@ -276,6 +297,17 @@ describe('a connection with a public key', () => {
       expect(replace(claim('busy'))).toBe(yields);
     },
   );
+
+  test('with a slow body gives way to none of an account that only its own slow bodies put beyond its share', () => {
+    const { eviction, claim, use, add, other, replace } = setUp();
+    use(9, claim('other'));
+    use(14, claim('busy'));
+    use(3, claim('noisy'));
+    const theirs = Array.from({ length: 3 }, () => add(claim('noisy'), { arrived: 0 }));
+    for (let i = 0; i < 3; i += 1) add(claim('busy'), { arrived: 0 });
+    for (let i = 0; i < 3; i += 1) expect(replace(claim('busy'))).toBe(true);
+    expect([...eviction.publicKeys]).toEqual([other, ...theirs]);
+  });
 
   test('is closed in this order: idle, with a slow body, the most of an account first, an own one that is newly idle, and the slowest of the others', () => {
     const { eviction, claim, use, add, other, replace } = setUp();

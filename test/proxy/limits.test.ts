@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { KeyDirectory, LookupResult, Principal } from '../../src/accounts/key-directory.ts';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
+import { indexes } from '../../src/proxy/capacity/parts.ts';
 import { WaitQueue, type Waiter } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
@@ -200,6 +201,35 @@ describe('a reservation', () => {
     expect(closeStranger).not.toHaveBeenCalled();
     expect(new Reservation(budgets, budgets.anonymous.live, evictor).hold(1)).toBe(false);
     expect(closeStranger).toHaveBeenCalledOnce();
+  });
+
+  test('replaces others with public keys for what a public key needs, but not for what gives way itself', () => {
+    const budgets = newBudgets();
+    const replacePublic = vi.fn<() => boolean>(() => true);
+    const claim = budgets.claim('live', 'acme', 'public');
+    const reservation = new Reservation(budgets, claim, { closeStranger: () => false, replacePublic });
+    while (budgets.buffered.take(500, budgets.claim('live', 'globex', 'public')) === undefined);
+    reservation.givesWay = true;
+    expect(reservation.hold(5_000)).toBe(false);
+    expect(replacePublic).not.toHaveBeenCalled();
+    reservation.givesWay = false;
+    expect(reservation.hold(5_000)).toBe(true);
+    expect(replacePublic).toHaveBeenCalledExactlyOnceWith(5_000, indexes.buffered, claim);
+  });
+
+  test('tells what it has taken by whom it is billed to', () => {
+    const budgets = newBudgets();
+    const { live } = budgets.anonymous;
+    const reservation = new Reservation(budgets, live);
+    expect([reservation.hold(10), reservation.takeAnonymousSlot('live')]).toEqual([true, true]);
+    const claim = budgets.claim('live', 'acme', 'public');
+    reservation.claim = claim;
+    const takenBy = (by: Claim): readonly number[] =>
+      Object.values(indexes).map((limit) => reservation.taken(limit, by));
+    expect([takenBy(live), takenBy(claim)]).toEqual([
+      [0, 1, 10],
+      [0, 0, 0],
+    ]);
   });
 
   test('of nothing is there for an account that holds more than others leave it now', () => {

@@ -49,8 +49,16 @@ function startResting() {
     client.rest(() => resumed.push(crowd), hasSmallPieces);
     return client;
   };
-  return { budgets, claims, open, rest, resumed };
+  return { all, budgets, claims, limits, open, rest, resumed };
 }
+
+test('a connection with a secret key that is one too many, because a limit was lowered, closes none without a key', () => {
+  const { all, budgets, claims, limits, open } = startResting();
+  const clients = Array.from({ length: 4 }, () => open('anonymous'));
+  budgets.resize({ ...limits, connections: 2 }, true);
+  expect(clients[0]?.identify(claims.live)).toBe('total');
+  expect([...all.eviction.strangers]).toEqual(clients.slice(1));
+});
 
 test('of clients that send small pieces, one is read again in a turn; those who wait keep none with a better key waiting', async () => {
   const { rest, resumed } = startResting();
