@@ -63,7 +63,7 @@ export class Routes {
         const begun = signedIn(request);
         const { hash } = begun;
         const owner = ownerOf(begun);
-        const queue = queueFor(endpoint, owner);
+        const queue = queueFor(endpoint, owner, begun.account !== undefined);
         const left = whenLeft(reply.raw);
         const maxWait = endpoint.urgent && begun.account === undefined ? urgentAfter : undefined;
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
@@ -124,11 +124,17 @@ function permit(endpoint: Endpoint, request: FastifyRequest): void {
 
 /**
  * The queue in which a request waits for others of its owner, so that one cannot keep the others from their revocations. What
- * reads much has one queue, everything else one for each operation. Undefined: it does not wait.
+ * reads much has one queue, everything else one for each operation. All that takes something away from one account has one: it locks
+ * the same account, and has few connections to the database. Undefined: it does not wait.
  */
-function queueFor({ takesTurns, rawBody, operation }: Endpoint, owner: string): string | undefined {
+function queueFor(
+  { takesTurns, rawBody, urgent, operation }: Endpoint,
+  owner: string,
+  ofAccount: boolean,
+): string | undefined {
   if (rawBody) return undefined;
-  return takesTurns ? owner : `${owner} ${operation}`;
+  if (takesTurns) return owner;
+  return `${owner} ${urgent && ofAccount ? 'urgent' : operation}`;
 }
 
 async function carryOut(

@@ -145,13 +145,14 @@ test('what takes something away does not wait for another one of its token that 
   ]);
   const ends: (() => void)[] = [];
   const run = (): Promise<object> => new Promise((resolve) => ends.push(() => resolve({})));
-  const app = appOf([{ method: 'POST', path: '/revoke', operation: 'revoke', role: 'operator', urgent: true, run }]);
+  const row = { method: 'POST', role: 'operator', urgent: true, run } as const;
+  const app = appOf(['revoke', 'disable'].map((operation) => ({ ...row, path: `/${operation}`, operation })));
   const origin = await app.listen({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => app.close());
-  const send = async (authorization: string): Promise<number> =>
-    (await fetch(`${origin}/api/v1/revoke`, { method: 'POST', headers: { authorization } })).status;
+  const send = async (authorization: string, operation = 'revoke'): Promise<number> =>
+    (await fetch(`${origin}/api/v1/${operation}`, { method: 'POST', headers: { authorization } })).status;
   // The token of an account has no other account.
-  const own = [send('acme-1'), send('acme-2')];
+  const own = [send('acme-1'), send('acme-2', 'disable')];
   await eventually('the first of them runs', () => ends.length === 1);
   const sent = [send('one'), send('one'), send('one')];
   await eventually('all others run, although none has ended', () => ends.length === 4);

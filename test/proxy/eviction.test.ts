@@ -189,9 +189,13 @@ describe('a connection with a public key', () => {
       eviction.publicKeys.add(connection);
       return connection;
     };
+    /** Takes what is left, with other shops. */
+    const fill = (): void => {
+      for (let i = 0; budgets.connections.take(1, claim(`filler ${i}`)) === undefined; i += 1);
+    };
     const other = add(claim('other'), {});
     const replace = (by: Claim, limit: 0 | 1 = connections): boolean => eviction.replacePublicBut(other, 1, limit, by);
-    return { budgets, eviction, claim, use, add, other, replace };
+    return { budgets, eviction, claim, use, fill, add, other, replace };
   }
 
   test.each([
@@ -216,9 +220,10 @@ describe('a connection with a public key', () => {
     ['has one more', 2, 1, false],
     ['has one, for one that has none', 1, 0, true],
   ])('whose account %s gives way with a body that arrives well, unless it is new', (_name, more, less, yields) => {
-    const { eviction, claim, use, add, replace } = setUp();
+    const { eviction, claim, use, fill, add, replace } = setUp();
     use(more, claim('noisy'));
     use(less, claim('quiet'));
+    fill();
     const arriving = add(claim('noisy'), { arrived: 1_000_000, latestAt: now - 99 });
     expect(replace(claim('quiet'))).toBe(false);
     eviction.publicKeys.remove(arriving);
@@ -226,12 +231,44 @@ describe('a connection with a public key', () => {
     expect(replace(claim('quiet'))).toBe(yields);
   });
 
+  test('that is idle is chosen by chance', () => {
+    const { eviction, claim, add, other, replace } = setUp();
+    const [first, second] = [add(claim('a'), { isIdle: true }), add(claim('a'), { isIdle: true })];
+    vi.spyOn(Math, 'random').mockReturnValueOnce(0.9).mockReturnValueOnce(0.1);
+    expect([replace(claim('a')), [...eviction.publicKeys]]).toEqual([true, [other, first]]);
+    expect(second.previous).toBeUndefined();
+  });
+
+  test('with a body that arrives well gives way to none that is only beyond the share of its account', () => {
+    const { claim, use, fill, add, replace } = setUp();
+    use(16, claim('noisy'));
+    use(9, claim('quiet'));
+    add(claim('noisy'), { arrived: 1_000_000 });
+    expect(replace(claim('quiet'))).toBe(false);
+    fill();
+    expect(replace(claim('quiet'))).toBe(true);
+  });
+
+  test('that is idle gives way to one of another account after those of that account, idle ones and many slow ones', () => {
+    const { eviction, claim, use, add, other, replace } = setUp();
+    use(16, claim('noisy'));
+    use(9, claim('quiet'));
+    const others = add(claim('noisy'), { isIdle: true });
+    const own = add(claim('quiet'), { isIdle: true });
+    const [first, second] = [add(claim('quiet'), { arrived: 0 }), add(claim('quiet'), { arrived: 0 })];
+    expect([replace(claim('quiet')), [...eviction.publicKeys]]).toEqual([true, [other, others, own, second]]);
+    expect([replace(claim('quiet')), [...eviction.publicKeys]]).toEqual([true, [other, others, second]]);
+    expect([replace(claim('quiet')), [...eviction.publicKeys]]).toEqual([true, [other, second]]);
+    expect(first.next).toBeUndefined();
+  });
+
   test.each([
     ['for 500 ms', now - 500, true],
     ['for 499 ms', now - 499, false],
   ])('that is idle %s gives way to one of an account that has less', (_name, latestAt, yields) => {
-    const { claim, use, add, replace } = setUp();
+    const { claim, use, fill, add, replace } = setUp();
     use(3, claim('noisy'));
+    fill();
     add(claim('noisy'), { isIdle: true, latestAt });
     expect(replace(claim('quiet'))).toBe(yields);
   });
@@ -309,11 +346,11 @@ describe('a connection with a public key', () => {
     expect([...eviction.publicKeys]).toEqual([other, ...theirs]);
   });
 
-  test('is closed in this order: idle, with a slow body, the most of an account first, an own one that is newly idle, and the slowest of the others', () => {
-    const { eviction, claim, use, add, other, replace } = setUp();
+  test('is closed in this order: with one of many slow bodies of an account, idle, with another slow body, an own one that is newly idle, and the slowest of the others', () => {
+    const { eviction, claim, use, fill, add, other, replace } = setUp();
     for (const account of ['a', 'b', 'c']) use(3, claim(account));
     const quiet = claim('quiet');
-    use(1, quiet);
+    fill();
     const names = new Map([
       [add(claim('c'), { arrived: 9_000 }), 'fast'],
       [add(claim('c'), { arrived: 8_000 }), 'less fast'],
@@ -326,7 +363,7 @@ describe('a connection with a public key', () => {
     const order: (string | undefined)[] = [];
     for (let left = new Set(eviction.publicKeys); replace(quiet); left = new Set(eviction.publicKeys))
       for (const each of left) if (![...eviction.publicKeys].includes(each)) order.push(names.get(each));
-    expect(order).toEqual(['idle', 'slow', 'only slow one of its account', 'newer', 'newly idle', 'less fast', 'fast']);
+    expect(order).toEqual(['slow', 'idle', 'only slow one of its account', 'newer', 'newly idle', 'less fast', 'fast']);
     expect([...eviction.publicKeys]).toEqual([other]);
   });
 });

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { ServerExchange } from '../../src/http1/exchange.ts';
 import { Incoming } from '../../src/http1/incoming.ts';
 import { Listener } from '../../src/http1/listener.ts';
 import { ServerConnection } from '../../src/http1/connection.ts';
@@ -51,6 +52,16 @@ function startResting() {
   };
   return { all, budgets, claims, limits, open, rest, resumed };
 }
+
+test('a connection whose request may have a secret key gives way to none, although the request before had a public one', () => {
+  const { all, claims, open } = startResting();
+  const client = open('livePublic');
+  expect([...all.eviction.publicKeys]).toEqual([client]);
+  client.begin({ http: new ServerExchange(client.http), giveWay: () => {} }, 'live', performance.now());
+  expect([...all.eviction.publicKeys]).toEqual([]);
+  client.identify(claims.live);
+  expect([...all.eviction.publicKeys]).toEqual([]);
+});
 
 test('a connection with a secret key that is one too many, because a limit was lowered, closes none without a key', () => {
   const { all, budgets, claims, limits, open } = startResting();

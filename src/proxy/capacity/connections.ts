@@ -152,7 +152,9 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
 
   /** A request begins, billed as one without a key at first. */
   begin(request: Request, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
-    const { budgets } = this.#all;
+    const { budgets, eviction } = this.#all;
+    // Its key may be a secret one, whatever the one before was.
+    if (this.#list === eviction.publicKeys) this.#moveTo(undefined);
     this.#request = request;
     this.latestAt = startedAt;
     this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this);
@@ -244,10 +246,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   evict(limit: LimitIndex = indexes.connections): void {
-    if (limit !== indexes.connections && this.#request !== undefined) {
-      this.#request.giveWay(limit === indexes.inFlight ? 'inFlight' : 'buffered');
-      return;
-    }
+    const name = limit === indexes.inFlight ? 'inFlight' : 'buffered';
+    if (limit !== indexes.connections && this.#request !== undefined) return this.#request.giveWay(name);
     this.onClose();
     this.endsFor('limit');
     this.#reservation?.end();

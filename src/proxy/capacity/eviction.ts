@@ -6,6 +6,9 @@ import type { LimitIndex } from './parts.ts';
 /** Bytes a millisecond: a body that arrives more slowly holds what it has taken for no good reason. */
 const slowPace = 4;
 
+/** The part of what all public keys may have that is much for the slow bodies of one account: an honest one has few. */
+const muchSlow = 1 / 16;
+
 /** Milliseconds in which the first bytes of a body arrive: most come with the head. */
 const newBody = 100;
 
@@ -69,7 +72,14 @@ export class Eviction {
     const slow = new Map<Claim, number>();
     for (const each of others)
       if (isSlow(each, now)) slow.set(each.claim, (slow.get(each.claim) ?? 0) + each.taken(limit));
-    const wanted = { amount, limit, claim, slow, ignoresSlow: mayIgnoreSlow(amount, limit, claim, slow) };
+    const wanted: Wanted = {
+      amount,
+      limit,
+      claim,
+      isFull: lacking.some((part) => part !== claim.ofPublic),
+      slow,
+      ignoresSlow: mayIgnoreSlow(amount, limit, claim, slow),
+    };
     let first: readonly [rank: number, connection: Evictable] | undefined;
     for (const each of others) {
       if (each.taken(limit) < amount || !short.every((part) => each.claim.parts.includes(part))) continue;
@@ -86,6 +96,8 @@ interface Wanted {
   readonly amount: number;
   readonly limit: LimitIndex;
   readonly claim: Claim;
+  /** Whether there is no room, not only none in the share of its account. */
+  readonly isFull: boolean;
   /** What the slow bodies of each account have taken of the limit. */
   readonly slow: ReadonlyMap<Claim, number>;
   /** As of `mayIgnoreSlow`. */
@@ -108,21 +120,27 @@ function isSlow({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): boo
 }
 
 /**
- * The order in which connections are closed: idle ones, slow bodies, those first whose account has most of them, own idle ones that may be about
- * to be used, and bodies that arrive well; undefined if it must not be. An account gives way to its own, and to one that has less. If bodies that
- * arrive well hold all, later ones of the account do not end them.
+ * The order in which connections are closed: slow bodies of an account that has many, those first whose account has most; idle ones by chance, own ones first; other
+ * slow bodies; own idle ones that may be about to be used; and, if there is no room, bodies that arrive well. Undefined if it must not be. An
+ * account gives way to its own, and to one that has less. If bodies that arrive well hold all, later ones of the account do not end them.
  */
 function rankOf(connection: Evictable, now: MonotonicMs, wanted: Wanted): number | undefined {
   const { claim, isIdle, latestAt, arrived } = connection;
   const isOwn = claim === wanted.claim;
   const time = now - latestAt;
   if (isIdle) {
-    if (isOwn) return time < newlyIdle ? 2 : 0;
-    return time >= newlyIdle && hasMore(claim, wanted) ? 0 : undefined;
+    // Of clients that call again and again, the one that has been idle longest is just about to.
+    const chance = Math.random() / 2;
+    if (isOwn) return (time < newlyIdle ? 2 : 0) + chance;
+    return time >= newlyIdle && hasMore(claim, wanted) ? 0.5 + chance : undefined;
   }
-  // Between 1 and 2.
-  if (isSlow(connection, now) && (isOwn || wanted.ignoresSlow)) return 1 + 1 / (1 + (wanted.slow.get(claim) ?? 0));
-  return !isOwn && time >= newBody && arrived < Infinity && hasMore(claim, wanted) ? 3 + arrived / time : undefined;
+  if (isSlow(connection, now) && (isOwn || wanted.ignoresSlow)) {
+    const taken = wanted.slow.get(claim) ?? 0;
+    const isMuch = taken >= muchSlow * (claim.ofPublic?.source.quotas[wanted.limit] ?? 0);
+    return isMuch ? -taken : 1 + 1 / (1 + taken);
+  }
+  const mayEnd = wanted.isFull && !isOwn && time >= newBody && arrived < Infinity && hasMore(claim, wanted);
+  return mayEnd ? 3 + arrived / time : undefined;
 }
 
 /** Whether the public keys of an account have more than those of the other one would have. Who has nothing has less than anybody. */
