@@ -17,7 +17,7 @@ export function commandsPage(): string {
     'Commands on a configuration take `--config FILE` (default: `$SIDECAR_CONFIG`, then `config/sidecar.yaml`). Most take `--json`: a list is an array, all else an object. Those that ' +
     'change accounts take `--actor NAME`, the name in the audit trail (default: `$SIDECAR_ACTOR`, or the user name). ' +
     'Commands on accounts change the configured store, whether or not a sidecar is running. ' +
-    'Of `sidecar.yaml` they need `accounts`, `audit`, `keys` and `kms`, and warn of mistakes in other members; an unknown one ends them.\n\n' +
+    'Of `sidecar.yaml` they need `accounts`, `audit`, `keys` and `kms`, and warn of mistakes in other members; one that is unknown there, or at the top level, ends them.\n\n' +
     "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 the configuration or the accounts' file must be corrected. A refusal ends with " +
     'its [code](accounts.md#errors): `keys revoke: key key_Y7pQ1nT0cVwZ4sLd is already revoked (key_revoked)`. Of commands on accounts, ' +
     `${[...misconfigured].map((code) => `\`${code}\``).join(', ')} and, with a file, \`store_unavailable\` exit with 78. ` +

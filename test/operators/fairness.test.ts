@@ -146,7 +146,10 @@ test('what takes something away does not wait for another one of its token that 
   const ends: (() => void)[] = [];
   const run = (): Promise<object> => new Promise((resolve) => ends.push(() => resolve({})));
   const row = { method: 'POST', role: 'operator', urgent: true, run } as const;
-  const app = appOf(['revoke', 'disable'].map((operation) => ({ ...row, path: `/${operation}`, operation })));
+  const app = appOf([
+    { ...row, path: '/revoke', operation: 'revoke' },
+    { ...row, path: '/disable', operation: 'disable' },
+  ]);
   const origin = await app.listen({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => app.close());
   const send = async (authorization: string, operation = 'revoke'): Promise<number> =>

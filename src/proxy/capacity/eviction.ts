@@ -72,14 +72,7 @@ export class Eviction {
     const slow = new Map<Claim, number>();
     for (const each of others)
       if (isSlow(each, now)) slow.set(each.claim, (slow.get(each.claim) ?? 0) + each.taken(limit));
-    const wanted: Wanted = {
-      amount,
-      limit,
-      claim,
-      isFull: lacking.some((part) => part !== claim.ofPublic),
-      slow,
-      ignoresSlow: mayIgnoreSlow(amount, limit, claim, slow),
-    };
+    const wanted = { amount, limit, claim, slow, ignoresSlow: mayIgnoreSlow(amount, limit, claim, slow) };
     let first: readonly [rank: number, connection: Evictable] | undefined;
     for (const each of others) {
       if (each.taken(limit) < amount || !short.every((part) => each.claim.parts.includes(part))) continue;
@@ -96,8 +89,6 @@ interface Wanted {
   readonly amount: number;
   readonly limit: LimitIndex;
   readonly claim: Claim;
-  /** Whether there is no room, not only none in the share of its account. */
-  readonly isFull: boolean;
   /** What the slow bodies of each account have taken of the limit. */
   readonly slow: ReadonlyMap<Claim, number>;
   /** As of `mayIgnoreSlow`. */
@@ -120,15 +111,15 @@ function isSlow({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): boo
 }
 
 /**
- * The order in which connections are closed: slow bodies of an account that has many, those first whose account has most; idle ones by chance, own ones first; other
- * slow bodies; own idle ones that may be about to be used; and, if there is no room, bodies that arrive well. Undefined if it must not be. An
- * account gives way to its own, and to one that has less. If bodies that arrive well hold all, later ones of the account do not end them.
+ * The order in which connections are closed: slow bodies of an account that has many, those first whose account has most; idle ones by chance, own
+ * ones first; other slow bodies; and own idle ones that may be about to be used. Undefined if it must not be: a body that arrives well was
+ * not sent in vain, and an idle connection gives way to its account, or to one that has less.
  */
 function rankOf(connection: Evictable, now: MonotonicMs, wanted: Wanted): number | undefined {
-  const { claim, isIdle, latestAt, arrived } = connection;
+  const { claim } = connection;
   const isOwn = claim === wanted.claim;
-  const time = now - latestAt;
-  if (isIdle) {
+  if (connection.isIdle) {
+    const time = now - connection.latestAt;
     // Of clients that call again and again, the one that has been idle longest is just about to.
     const chance = Math.random() / 2;
     if (isOwn) return (time < newlyIdle ? 2 : 0) + chance;
@@ -139,8 +130,7 @@ function rankOf(connection: Evictable, now: MonotonicMs, wanted: Wanted): number
     const isMuch = taken >= muchSlow * (claim.ofPublic?.source.quotas[wanted.limit] ?? 0);
     return isMuch ? -taken : 1 + 1 / (1 + taken);
   }
-  const mayEnd = wanted.isFull && !isOwn && time >= newBody && arrived < Infinity && hasMore(claim, wanted);
-  return mayEnd ? 3 + arrived / time : undefined;
+  return undefined;
 }
 
 /** Whether the public keys of an account have more than those of the other one would have. Who has nothing has less than anybody. */
