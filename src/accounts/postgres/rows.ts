@@ -66,7 +66,7 @@ const encryptionJson = `(
     'previous_until', ${milliseconds('e.previous_until')}, 'used_at', ${milliseconds('p.used_at')})), '[]')
   FROM envelope_sidecar.encryption e
   LEFT JOIN envelope_sidecar.previous_uses p
-    ON p.account_id = e.account_id AND p.environment = e.environment AND p.until = e.previous_until
+    ON p.account_id = e.account_id AND p.environment = e.environment AND p.until = date_trunc('milliseconds', e.previous_until)
   WHERE e.account_id = a.account_id)`;
 
 /** Whether a key `k` is valid by the database's clock. */

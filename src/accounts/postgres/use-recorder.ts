@@ -138,7 +138,7 @@ const writePrevious = `
   SELECT account_id, environment, given.until, least(given.used_at, now())
   FROM json_to_recordset($1) AS given (account_id text, environment text, until timestamptz, used_at timestamptz)
   JOIN envelope_sidecar.encryption USING (account_id, environment)
-  WHERE previous_until = given.until
+  WHERE date_trunc('milliseconds', previous_until) = given.until
   ORDER BY account_id, environment
   ON CONFLICT (account_id, environment) DO UPDATE SET until = excluded.until, used_at = excluded.used_at
   WHERE stored.until <> excluded.until
