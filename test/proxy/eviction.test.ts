@@ -100,7 +100,7 @@ test('a request that is refused for the share of its account closes no idle conn
     await send(sidecar, never(0));
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
   }
-  for (let i = 1; i <= 6; i += 1) {
+  for (let i = 1; i <= 9; i += 1) {
     await send(sidecar, never(2));
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(16 + i));
   }
@@ -186,9 +186,14 @@ describe('a connection with a public key', () => {
       eviction.publicKeys.add(connection);
       return connection;
     };
+    /** Takes what is left, with other shops. */
+    const fill = (): void => {
+      for (let i = 0; budgets.connections.take(1, claim(`filler ${i}`)) === undefined; i += 1);
+    };
     const other = add(claim('other'), {});
-    const replace = (by: Claim, limit: 0 | 1 = connections): boolean => eviction.replacePublicBut(other, 1, limit, by);
-    return { budgets, eviction, claim, use, add, other, replace };
+    const makeRoom = (by: Claim, limit: 0 | 1 = connections): boolean => eviction.makePublicRoom(other, 1, limit, by);
+    const left = (): readonly Evictable[] => [...eviction.publicKeys].filter((each) => each !== other);
+    return { budgets, eviction, claim, use, fill, add, left, makeRoom };
   }
 
   test.each([
@@ -197,141 +202,95 @@ describe('a connection with a public key', () => {
     ['whose slow body began 100 ms ago', { arrived: 0, latestAt: now - 100 }, true],
     ['whose slow body began 99 ms ago', { arrived: 0, latestAt: now - 99 }, false],
     ['that awaits the upstream', {}, false],
-    ['that is idle', { isIdle: true }, false],
+    ['that has been idle for 500 ms', { isIdle: true, latestAt: now - 500 }, true],
+    ['that has been idle for 499 ms', { isIdle: true, latestAt: now - 499 }, false],
     ['that has taken less than is needed', { arrived: 0, taken: () => 0.5 }, false],
-  ] as const)('%s gives way to one of an account that has as much: %j, %s', (_name, more, yields) => {
-    const { claim, use, add, replace } = setUp();
+  ] as const)('%s gives way to one of another account if there is no room: %j, %s', (_name, more, yields) => {
+    const { claim, use, fill, add, makeRoom } = setUp();
     use(2, claim('noisy'));
-    use(2, claim('quiet'));
+    fill();
     add(claim('noisy'), more);
-    expect(replace(claim('quiet'))).toBe(yields);
-    expect(replace(claim('quiet'))).toBe(false);
-  });
-
-  test.each([
-    ['has two more', 3, 1, true],
-    ['has one more', 2, 1, false],
-    ['has one, for one that has none', 1, 0, true],
-  ])(
-    'that is idle gives way to one of another account if its own %s; with a body that arrives well it never does',
-    (_name, more, less, yields) => {
-      const { claim, use, add, replace } = setUp();
-      use(more, claim('noisy'));
-      use(less, claim('quiet'));
-      add(claim('noisy'), { arrived: 1_000_000 });
-      expect(replace(claim('quiet'))).toBe(false);
-      add(claim('noisy'), { isIdle: true });
-      expect(replace(claim('quiet'))).toBe(yields);
-    },
-  );
-
-  test('that is idle is chosen by chance', () => {
-    const { eviction, claim, add, other, replace } = setUp();
-    const [first, second] = [add(claim('a'), { isIdle: true }), add(claim('a'), { isIdle: true })];
-    vi.spyOn(Math, 'random').mockReturnValueOnce(0.9).mockReturnValueOnce(0.1);
-    expect([replace(claim('a')), [...eviction.publicKeys]]).toEqual([true, [other, first]]);
-    expect(second.previous).toBeUndefined();
-  });
-
-  test('that is idle gives way to one of another account after those of that account, idle ones and many slow ones', () => {
-    const { eviction, claim, use, add, other, replace } = setUp();
-    use(16, claim('noisy'));
-    use(9, claim('quiet'));
-    const others = add(claim('noisy'), { isIdle: true });
-    const own = add(claim('quiet'), { isIdle: true });
-    const [first, second] = [add(claim('quiet'), { arrived: 0 }), add(claim('quiet'), { arrived: 0 })];
-    expect([replace(claim('quiet')), [...eviction.publicKeys]]).toEqual([true, [other, others, own, second]]);
-    expect([replace(claim('quiet')), [...eviction.publicKeys]]).toEqual([true, [other, others, second]]);
-    expect([replace(claim('quiet')), [...eviction.publicKeys]]).toEqual([true, [other, second]]);
-    expect(first.next).toBeUndefined();
-  });
-
-  test.each([
-    ['for 500 ms', now - 500, true],
-    ['for 499 ms', now - 499, false],
-  ])('that is idle %s gives way to one of an account that has less', (_name, latestAt, yields) => {
-    const { claim, use, add, replace } = setUp();
-    use(3, claim('noisy'));
-    add(claim('noisy'), { isIdle: true, latestAt });
-    expect(replace(claim('quiet'))).toBe(yields);
+    expect(makeRoom(claim('quiet'))).toBe(yields);
+    expect(makeRoom(claim('quiet'))).toBe(false);
   });
 
   test.each([
     ['idle', { isIdle: true, latestAt: now }, true],
     ['slow', { arrived: 1 }, true],
     ['neither', { arrived: 1_000_000 }, false],
-  ])('gives way to one of the same account if it is %s', (_name, more, yields) => {
-    const { claim, add, replace } = setUp();
+  ])('gives way to one of the same account, that has its share, if it is %s', (_name, more, yields) => {
+    const { claim, use, add, makeRoom } = setUp();
+    use(16, claim('noisy'));
     add(claim('noisy'), more);
-    expect(replace(claim('noisy'))).toBe(yields);
+    expect(makeRoom(claim('noisy'))).toBe(yields);
+  });
+
+  test.each([
+    ['a slow body', { arrived: 0 }, 13, true],
+    ['a slow body', { arrived: 0 }, 14, false],
+    ['an idle connection', { isIdle: true }, 13, true],
+    ['an idle connection', { isIdle: true }, 14, false],
+    ['an idle connection that may be about to be used', { isIdle: true, latestAt: now }, 13, false],
+  ])('%s does not count against the share of others, which is 14 without: %j, %i, %s', (_name, more, busy, hasRoom) => {
+    const { budgets, claim, use, add, left, makeRoom } = setUp();
+    use(9, claim('other'));
+    use(busy, claim('busy'));
+    use(3, claim('noisy'));
+    expect(budgets.connections.shortage(1, claim('busy'))).toBe('account');
+    for (let i = 0; i < 3; i += 1) add(claim('noisy'), more);
+    // Those of the account itself do.
+    const own = add(claim('busy'), { arrived: 0, taken: () => 0.5 });
+    const before = left();
+    expect([makeRoom(claim('busy')), left()]).toEqual([hasRoom, before]);
+    expect(own.previous).toBeDefined();
+  });
+
+  test('of another environment counts against the share, and gives way to none', () => {
+    const { budgets, claim, add, makeRoom } = setUp();
+    const own = claim('noisy', 'test');
+    while (budgets.inFlight.take(1, own) === undefined);
+    expect(budgets.inFlight.take(1, claim('next', 'test'))).toBeUndefined();
+    for (let i = 0; i < 20; i += 1) add(claim('quiet'), { arrived: 0 });
+    expect(makeRoom(own, slots)).toBe(false);
+    add(own, { arrived: 0 });
+    expect(makeRoom(own, slots)).toBe(true);
   });
 
   test('is not closed if the other one would have no room all the same', () => {
-    const { budgets, claim, use, add, replace } = setUp();
+    const { budgets, claim, use, add, left, makeRoom } = setUp();
     // The quota of its account.
     use(16, claim('quiet'));
-    add(claim('noisy'), { arrived: 0 });
-    expect(replace(claim('quiet'))).toBe(false);
+    const slow = add(claim('noisy'), { arrived: 0 });
+    expect([makeRoom(claim('quiet')), left()]).toEqual([false, [slow]]);
     // The half of test.
     for (let i = 0; i < 20; i += 1) budgets.inFlight.take(1, budgets.claim('test', 'secret', 'secret'));
     for (const shop of ['one', 'two', 'three', 'four'])
       for (let i = 0; i < 9; i += 1) budgets.inFlight.take(1, claim(shop, 'test'));
     expect(budgets.inFlight.take(1, claim('next', 'test'))).toBeDefined();
-    expect(replace(claim('next', 'test'), slots)).toBe(false);
+    expect([makeRoom(claim('next', 'test'), slots), left()]).toEqual([false, [slow]]);
     add(claim('one', 'test'), { arrived: 0 });
-    expect(replace(claim('next', 'test'), slots)).toBe(true);
-  });
-
-  test('is not closed for one of another environment that is beyond the share of its account', () => {
-    const { budgets, claim, add, replace } = setUp();
-    const own = claim('noisy', 'test');
-    while (budgets.inFlight.take(1, own) === undefined);
-    expect(budgets.inFlight.take(1, claim('next', 'test'))).toBeUndefined();
-    for (let i = 0; i < 20; i += 1) add(claim('quiet'), { arrived: 0 });
-    expect(replace(own, slots)).toBe(false);
-    // Without the slow body of its environment, its share would be ten, too.
-    add(claim('next', 'test'), { arrived: 0 });
-    expect(replace(own, slots)).toBe(false);
-    add(own, { arrived: 0 });
-    expect(replace(own, slots)).toBe(true);
+    expect([makeRoom(claim('next', 'test'), slots), left()]).toEqual([true, [slow]]);
   });
 
   test('is not closed for itself', () => {
-    const { eviction, claim, add } = setUp();
+    const { eviction, claim, use, add } = setUp();
+    use(16, claim('a'));
     const own = add(claim('a'), { arrived: 100 });
-    expect(eviction.replacePublicBut(own, 1, connections, claim('a'))).toBe(false);
+    expect(eviction.makePublicRoom(own, 1, connections, claim('a'))).toBe(false);
   });
 
-  test.each([
-    [13, true],
-    [14, false],
-  ])(
-    'with a slow body gives way to one of an account that has %i, because its share would be 14 without slow bodies: %s',
-    (own, yields) => {
-      const { budgets, claim, use, add, replace } = setUp();
-      use(9, claim('other'));
-      use(own, claim('busy'));
-      use(3, claim('noisy'));
-      expect(budgets.connections.shortage(1, claim('busy'))).toBe('account');
-      for (let i = 0; i < 3; i += 1) add(claim('noisy'), { arrived: 0 });
-      expect(replace(claim('busy'))).toBe(yields);
-    },
-  );
-
-  test('with a slow body gives way to none of an account that only its own slow bodies put beyond its share', () => {
-    const { eviction, claim, use, add, other, replace } = setUp();
-    use(9, claim('other'));
-    use(14, claim('busy'));
-    use(3, claim('noisy'));
-    const theirs = Array.from({ length: 3 }, () => add(claim('noisy'), { arrived: 0 }));
-    for (let i = 0; i < 3; i += 1) add(claim('busy'), { arrived: 0 });
-    for (let i = 0; i < 3; i += 1) expect(replace(claim('busy'))).toBe(true);
-    expect([...eviction.publicKeys]).toEqual([other, ...theirs]);
+  test('that is idle is chosen by chance', () => {
+    const { claim, use, add, left, makeRoom } = setUp();
+    use(16, claim('a'));
+    const [first] = [add(claim('a'), { isIdle: true }), add(claim('a'), { isIdle: true })];
+    vi.spyOn(Math, 'random').mockReturnValueOnce(0.9).mockReturnValueOnce(0.1);
+    expect([makeRoom(claim('a')), left()]).toEqual([true, [first]]);
   });
 
-  test('is closed in this order: with one of many slow bodies of an account, idle, with another slow body, and an own one that is newly idle', () => {
-    const { eviction, claim, use, add, other, replace } = setUp();
+  test('is closed in this order: with one of many slow bodies of an account, own idle ones and others, with another slow body, and an own one that is newly idle', () => {
+    const { claim, use, fill, add, left, makeRoom } = setUp();
     for (const account of ['a', 'b', 'c']) use(3, claim(account));
+    fill();
     const quiet = claim('quiet');
     const names = new Map([
       [add(quiet, { isIdle: true, latestAt: now }), 'newly idle'],
@@ -339,11 +298,11 @@ describe('a connection with a public key', () => {
       [add(claim('b'), { arrived: 10 }), 'slow'],
       [add(claim('b'), { arrived: 0 }), 'newer'],
       [add(claim('c'), { isIdle: true }), 'idle'],
+      [add(quiet, { isIdle: true }), 'own idle'],
     ]);
     const order: (string | undefined)[] = [];
-    for (let left = new Set(eviction.publicKeys); replace(quiet); left = new Set(eviction.publicKeys))
-      for (const each of left) if (![...eviction.publicKeys].includes(each)) order.push(names.get(each));
-    expect(order).toEqual(['slow', 'idle', 'only slow one of its account', 'newer', 'newly idle']);
-    expect([...eviction.publicKeys]).toEqual([other]);
+    for (let before = left(); makeRoom(quiet); before = left())
+      order.push(names.get(before.find((each) => !left().includes(each)) as Evictable));
+    expect(order).toEqual(['slow', 'own idle', 'idle', 'only slow one of its account', 'newer', 'newly idle']);
   });
 });

@@ -192,7 +192,7 @@ describe('a reservation', () => {
   test('closes strangers for strangers, and not for what an account holds', () => {
     const budgets = newBudgets();
     const closeStranger = vi.fn<() => boolean>(() => false);
-    const evictor = { closeStranger, replacePublic: () => false };
+    const evictor = { closeStranger, makePublicRoom: () => false };
     expect(budgets.buffered.take(1_000, budgets.anonymous.none)).toBeUndefined();
     expect(budgets.buffered.take(4_000, budgets.claim('live', 'globex', 'secret'))).toBeUndefined();
     const ofAccount = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'), evictor);
@@ -205,16 +205,16 @@ describe('a reservation', () => {
 
   test('replaces others with public keys for what a public key needs, but not for what gives way itself', () => {
     const budgets = newBudgets();
-    const replacePublic = vi.fn<() => boolean>(() => true);
+    const makePublicRoom = vi.fn<() => boolean>(() => true);
     const claim = budgets.claim('live', 'acme', 'public');
-    const reservation = new Reservation(budgets, claim, { closeStranger: () => false, replacePublic });
+    const reservation = new Reservation(budgets, claim, { closeStranger: () => false, makePublicRoom });
     while (budgets.buffered.take(500, budgets.claim('live', 'globex', 'public')) === undefined);
     reservation.givesWay = true;
     expect(reservation.hold(5_000)).toBe(false);
-    expect(replacePublic).not.toHaveBeenCalled();
+    expect(makePublicRoom).not.toHaveBeenCalled();
     reservation.givesWay = false;
     expect(reservation.hold(5_000)).toBe(true);
-    expect(replacePublic).toHaveBeenCalledExactlyOnceWith(5_000, indexes.buffered, claim);
+    expect(makePublicRoom).toHaveBeenCalledExactlyOnceWith(5_000, indexes.buffered, claim);
   });
 
   test('tells what it has taken by whom it is billed to', () => {

@@ -33,8 +33,8 @@ export interface Claim {
 export interface Evictor {
   /** Closes one of a stranger. @returns false if there is none */
   closeStranger(): boolean;
-  /** @see Eviction.replacePublicBut */
-  replacePublic(amount: number, limit: LimitIndex, claim: Claim): boolean;
+  /** @see Eviction.makePublicRoom */
+  makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
 
 /** What all public keys together get of what others leave. */
@@ -93,7 +93,7 @@ class Budget {
   #findRoom(amount: number, claim: Claim, evictor: Evictor | undefined): Part | undefined {
     let short = this.#shortPart(amount, claim);
     if (short === undefined || evictor === undefined) return short;
-    if (claim.tier === 'public') return evictor.replacePublic(amount, this.#limit, claim) ? undefined : short;
+    if (claim.tier === 'public') return evictor.makePublicRoom(amount, this.#limit, claim) ? undefined : short;
     // Those without a valid key use no share of public keys, of the test environment or of an account.
     for (let i = 0; i < maxEvictions && (short?.shortage === 'total' || short?.shortage === 'anonymous'); i += 1) {
       if (!evictor.closeStranger()) break;

@@ -108,8 +108,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return this.#all.eviction.closeCostliestBut(this);
   }
 
-  replacePublic(amount: number, limit: LimitIndex, claim: Claim): boolean {
-    return this.#all.eviction.replacePublicBut(this, amount, limit, claim);
+  makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean {
+    return this.#all.eviction.makePublicRoom(this, amount, limit, claim);
   }
 
   onRequest(exchange: ServerExchange): void {

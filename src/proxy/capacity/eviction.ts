@@ -58,83 +58,63 @@ export class Eviction {
   }
 
   /**
-   * Closes a connection with a public key that gives back what another one needs. All public keys together then hold no more than before: the
-   * other one may have it whatever its account's share is.
+   * Makes room for what a connection with a public key needs. What others hold in idle connections and by slow bodies, as a stranger does who
+   * has the public keys of many shops, does not count against its account's share, and gives way if there is no room at all. Beyond its
+   * share, only the account's own does. A body that arrives well never does: it was not sent in vain.
    *
-   * @param claim of the other one
-   * @returns false if there is none that may be closed for it
+   * @param claim of the connection
+   * @returns false if there is no room; then nothing is closed
    */
-  replacePublicBut(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
+  makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
+    const { ofPublic } = claim;
+    if (ofPublic === undefined) return false;
     const now = performance.now();
-    const lacking = claim.parts.filter((part) => !part.has(amount, limit));
-    const short = lacking.map((part) => (part === claim.ofPublic ? part.source : part));
-    const others = [...this.publicKeys].filter((each) => each !== exempt && each.taken(limit) > 0);
+    const others = [...this.publicKeys].flatMap((each) => {
+      const state = each === exempt || each.taken(limit) === 0 ? undefined : stateOf(each, now);
+      return state === undefined ? [] : [{ each, state, isOwn: each.claim === claim }];
+    });
+    let uncounted = 0;
     const slow = new Map<Claim, number>();
-    for (const each of others)
-      if (isSlow(each, now)) slow.set(each.claim, (slow.get(each.claim) ?? 0) + each.taken(limit));
-    const wanted = { amount, limit, claim, slow, ignoresSlow: mayIgnoreSlow(amount, limit, claim, slow) };
+    for (const { each, state, isOwn } of others) {
+      const taken = each.taken(limit);
+      if (state === 'slow') slow.set(each.claim, (slow.get(each.claim) ?? 0) + taken);
+      if (!isOwn && state !== 'newly idle' && each.claim.parts.includes(ofPublic.source)) uncounted += taken;
+    }
+    const isInShare = ofPublic.has(amount, limit, uncounted);
+    const short = claim.parts.filter((part) => part !== ofPublic && !part.has(amount, limit));
+    if (isInShare && short.length === 0) return true;
     let first: readonly [rank: number, connection: Evictable] | undefined;
-    for (const each of others) {
+    for (const { each, state, isOwn } of others) {
       if (each.taken(limit) < amount || !short.every((part) => each.claim.parts.includes(part))) continue;
-      const rank = rankOf(each, now, wanted);
-      if (rank !== undefined && (first === undefined || rank < first[0])) first = [rank, each];
+      if (!isOwn && (!isInShare || state === 'newly idle')) continue;
+      const rank = rankOf(state, isOwn, slow.get(each.claim) ?? 0, muchSlow * ofPublic.source.quotas[limit]);
+      if (first === undefined || rank < first[0]) first = [rank, each];
     }
     first?.[1].evict(limit);
     return first !== undefined;
   }
 }
 
-/** What a connection is to be closed for. */
-interface Wanted {
-  readonly amount: number;
-  readonly limit: LimitIndex;
-  readonly claim: Claim;
-  /** What the slow bodies of each account have taken of the limit. */
-  readonly slow: ReadonlyMap<Claim, number>;
-  /** As of `mayIgnoreSlow`. */
-  readonly ignoresSlow: boolean;
-}
+type State = 'idle' | 'newly idle' | 'slow';
 
-/** Whether an account would be within its share without the slow bodies of others, as those of a stranger are who has the public keys of many shops. */
-function mayIgnoreSlow(amount: number, limit: LimitIndex, claim: Claim, slow: ReadonlyMap<Claim, number>): boolean {
-  const { ofPublic } = claim;
-  if (ofPublic === undefined) return false;
-  let ofOthers = 0;
-  for (const [other, taken] of slow) if (other !== claim && other.parts.includes(ofPublic.source)) ofOthers += taken;
-  return ofPublic.has(amount, limit, ofOthers);
-}
-
-/** Whether a body has been arriving slowly for a while. */
-function isSlow({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): boolean {
+/** Undefined if it has a request that awaits nothing of its client, or whose body arrives well. */
+function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): State | undefined {
   const time = now - latestAt;
-  return !isIdle && time >= newBody && arrived / time < slowPace;
+  if (isIdle) return time < newlyIdle ? 'newly idle' : 'idle';
+  return time >= newBody && arrived / time < slowPace ? 'slow' : undefined;
 }
 
 /**
- * The order in which connections are closed: slow bodies of an account that has many, those first whose account has most; idle ones by chance, own
- * ones first; other slow bodies; and own idle ones that may be about to be used. Undefined if it must not be: a body that arrives well was
- * not sent in vain, and an idle connection gives way to its account, or to one that has less.
+ * The order in which connections are closed: with slow bodies of an account that has many, those first whose account has most; idle ones, own ones
+ * first; with other slow bodies; and own idle ones that may be about to be used.
+ *
+ * @param slow what the slow bodies of its account have taken
+ * @param much what is much of that
  */
-function rankOf(connection: Evictable, now: MonotonicMs, wanted: Wanted): number | undefined {
-  const { claim } = connection;
-  const isOwn = claim === wanted.claim;
-  if (connection.isIdle) {
-    const time = now - connection.latestAt;
-    // Of clients that call again and again, the one that has been idle longest is just about to.
-    const chance = Math.random() / 2;
-    if (isOwn) return (time < newlyIdle ? 2 : 0) + chance;
-    return time >= newlyIdle && hasMore(claim, wanted) ? 0.5 + chance : undefined;
-  }
-  if (isSlow(connection, now) && (isOwn || wanted.ignoresSlow)) {
-    const taken = wanted.slow.get(claim) ?? 0;
-    const isMuch = taken >= muchSlow * (claim.ofPublic?.source.quotas[wanted.limit] ?? 0);
-    return isMuch ? -taken : 1 + 1 / (1 + taken);
-  }
-  return undefined;
-}
-
-/** Whether the public keys of an account have more than those of the other one would have. Who has nothing has less than anybody. */
-function hasMore({ ofPublic }: Claim, { amount, limit, claim }: Wanted): boolean {
-  const taken = claim.ofPublic?.used[limit] ?? 0;
-  return taken === 0 || (ofPublic?.used[limit] ?? 0) > taken + amount;
+function rankOf(state: State, isOwn: boolean, slow: number, much: number): number {
+  if (state === 'slow') return slow >= much ? -slow : 1 + 1 / (1 + slow);
+  // Of clients that call again and again, the one that has been idle longest is just about to.
+  const chance = Math.random() / 2;
+  if (state === 'newly idle') return 2 + chance;
+  return (isOwn ? 0 : 0.5) + chance;
 }
