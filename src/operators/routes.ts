@@ -124,17 +124,17 @@ function permit(endpoint: Endpoint, request: FastifyRequest): void {
 
 /**
  * The queue in which a request waits for others of its owner, so that one cannot keep the others from their revocations. What
- * reads much has one queue, everything else one for each operation. All that takes something away from one account has one: it locks
+ * reads much has one queue, everything else one for each operation. All that only takes something away from one account has one: it locks
  * the same account, and has few connections to the database. Undefined: it does not wait.
  */
 function queueFor(
-  { takesTurns, rawBody, urgent, operation }: Endpoint,
+  { takesTurns, rawBody, urgent, makesSecret, operation }: Endpoint,
   owner: string,
   ofAccount: boolean,
 ): string | undefined {
   if (rawBody) return undefined;
   if (takesTurns) return owner;
-  return `${owner} ${urgent && ofAccount ? 'urgent' : operation}`;
+  return `${owner} ${urgent && ofAccount && !makesSecret ? 'urgent' : operation}`;
 }
 
 async function carryOut(

@@ -53,7 +53,7 @@ describeWithPostgres('searches of one token', () => {
   });
 });
 
-type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent'> & {
+type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent' | 'makesSecret'> & {
   readonly input?: Endpoint['input'];
   readonly run: () => Promise<object>;
 };
@@ -149,6 +149,7 @@ test('what takes something away does not wait for another one of its token that 
   const app = appOf([
     { ...row, path: '/revoke', operation: 'revoke' },
     { ...row, path: '/disable', operation: 'disable' },
+    { ...row, path: '/enable', operation: 'enable', makesSecret: true },
   ]);
   const origin = await app.listen({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => app.close());
@@ -157,11 +158,12 @@ test('what takes something away does not wait for another one of its token that 
   // The token of an account has no other account.
   const own = [send('acme-1'), send('acme-2', 'disable')];
   await eventually('the first of them runs', () => ends.length === 1);
-  const sent = [send('one'), send('one'), send('one')];
-  await eventually('all others run, although none has ended', () => ends.length === 4);
+  // What makes a secret takes longer: nothing waits for it but another one.
+  const sent = [send('one'), send('one'), send('one'), send('acme-1', 'enable')];
+  await eventually('all others run, although none has ended', () => ends.length === 5);
   for (const end of ends) end();
-  expect(await Promise.all(sent)).toEqual([200, 200, 200]);
-  await eventually('the second of the account runs', () => ends.length === 5);
+  expect(await Promise.all(sent)).toEqual([200, 200, 200, 200]);
+  await eventually('the second of the account runs', () => ends.length === 6);
   ends.at(-1)?.();
   expect(await Promise.all(own)).toEqual([200, 200]);
 });

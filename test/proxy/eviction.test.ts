@@ -204,7 +204,6 @@ describe('a connection with a public key', () => {
     ['that awaits the upstream', {}, false],
     ['that has been idle for 500 ms', { isIdle: true, latestAt: now - 500 }, true],
     ['that has been idle for 499 ms', { isIdle: true, latestAt: now - 499 }, false],
-    ['that has taken less than is needed', { arrived: 0, taken: () => 0.5 }, false],
   ] as const)('%s gives way to one of another account if there is no room: %j, %s', (_name, more, yields) => {
     const { claim, use, fill, add, makeRoom } = setUp();
     use(2, claim('noisy'));
@@ -270,6 +269,28 @@ describe('a connection with a public key', () => {
     expect([makeRoom(claim('next', 'test'), slots), left()]).toEqual([false, [slow]]);
     add(claim('one', 'test'), { arrived: 0 });
     expect([makeRoom(claim('next', 'test'), slots), left()]).toEqual([true, [slow]]);
+  });
+
+  test.each([
+    [2, 2],
+    [2.5, 3],
+    [3.5, 0],
+  ])('gives way with others if they have taken enough together: for %d, %i of three', (amount, closed) => {
+    const { eviction, claim, fill, add, left } = setUp();
+    fill();
+    for (let i = 0; i < 3; i += 1) add(claim('noisy'), { arrived: 0 });
+    const one = add(claim('quiet'), {});
+    expect(eviction.makePublicRoom(one, amount, connections, claim('quiet'))).toBe(closed > 0);
+    expect(left()).toHaveLength(4 - closed);
+  });
+
+  test('gives way to no amount for which more than 32 would be closed', () => {
+    const { eviction, claim, fill, add } = setUp();
+    fill();
+    for (let i = 0; i < 40; i += 1) add(claim('noisy'), { arrived: 0, taken: () => 0.25 });
+    const one = add(claim('quiet'), {});
+    const makeRoom = (amount: number): boolean => eviction.makePublicRoom(one, amount, connections, claim('quiet'));
+    expect([makeRoom(8.25), makeRoom(8)]).toEqual([false, true]);
   });
 
   test('is not closed for itself', () => {

@@ -26,9 +26,10 @@ const maxRestForAccounts = 100;
 
 /**
  * The longest rest of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a second
- * to write, and its tokens may ask for changes again and again, for which others' reads and changes would wait.
+ * to write, and its tokens may ask for changes again and again, for which others' reads and changes would wait. Its revocations may wait for it, too.
  */
 const maxRestOfAccount = 5_000;
+const maxUrgentRest = 1_000;
 
 /** An operation for the thread, which sends one reply. */
 export interface OperationRequest extends OperationCall {
@@ -148,7 +149,8 @@ class OperationsThread {
       return await result;
     } finally {
       this.running = undefined;
-      if (ofAccount) this.#rest(account, Math.min(restFactor * (monotonic() - began), maxRestOfAccount));
+      const maxRest = this.#isUrgent ? maxUrgentRest : maxRestOfAccount;
+      if (ofAccount) this.#rest(account, Math.min(restFactor * (monotonic() - began), maxRest));
       const other = this.#leavesRoomFor?.running;
       if (other === undefined || (other.ofAccount && !ofAccount)) this.#startNext();
       else {

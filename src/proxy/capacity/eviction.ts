@@ -9,6 +9,9 @@ const slowPace = 4;
 /** The part of what all public keys may have that is much for the slow bodies of one account: an honest one has few. */
 const muchSlow = 1 / 16;
 
+/** How many connections may be closed for one amount of bytes. */
+const maxClosed = 32;
+
 /** Milliseconds in which the first bytes of a body arrive: most come with the head. */
 const newBody = 100;
 
@@ -83,15 +86,23 @@ export class Eviction {
     const isInShare = ofPublic.has(amount, limit, uncounted);
     const short = claim.parts.filter((part) => part !== ofPublic && !part.has(amount, limit));
     if (isInShare && short.length === 0) return true;
-    let first: readonly [rank: number, connection: Evictable] | undefined;
-    for (const { each, state, isOwn } of others) {
-      if (each.taken(limit) < amount || !short.every((part) => each.claim.parts.includes(part))) continue;
-      if (!isOwn && (!isInShare || state === 'newly idle')) continue;
-      const rank = rankOf(state, isOwn, slow.get(each.claim) ?? 0, muchSlow * ofPublic.source.quotas[limit]);
-      if (first === undefined || rank < first[0]) first = [rank, each];
-    }
-    first?.[1].evict(limit);
-    return first !== undefined;
+    const much = muchSlow * ofPublic.source.quotas[limit];
+    const ranked = others
+      .filter(({ each, state, isOwn }) => {
+        const mayEnd = isOwn || (isInShare && state !== 'newly idle');
+        return mayEnd && short.every((part) => each.claim.parts.includes(part));
+      })
+      .map(({ each, state, isOwn }) => ({ each, rank: rankOf(state, isOwn, slow.get(each.claim) ?? 0, much) }))
+      .toSorted((a, b) => a.rank - b.rank);
+    let found = 0;
+    const chosen = ranked.slice(0, maxClosed).filter(({ each }) => {
+      const isNeeded = found < amount;
+      if (isNeeded) found += each.taken(limit);
+      return isNeeded;
+    });
+    if (found < amount) return false;
+    for (const { each } of chosen) each.evict(limit);
+    return true;
   }
 }
 
