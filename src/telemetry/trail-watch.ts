@@ -56,7 +56,9 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
     expectHash(expected, seenHash, last.position);
     Object.assign(before, { last, isSigned });
     if (added === undefined) return;
-    expectHash(added, (await look(added.position)).seenHash, last.position);
+    const again = await look(added.position);
+    // Of another store, if the accounts have moved meanwhile.
+    if (before === seen) expectHash(added, again.seenHash, last.position);
     if (added === before.added) before.added = undefined;
   };
   /** Looks at the trail. If the store does not respond, the next look is due. */

@@ -496,6 +496,14 @@ describe('those who take all they can get leave some to others:', () => {
     ]);
   });
 
+  test('the public keys of one account in test leave some to those of live, however much secret keys have taken', () => {
+    const { budgets, noisy, takeAll } = claims();
+    takeAll('inFlight', noisy.live);
+    takeAll('inFlight', budgets.claim('live', 'other', 'secret'));
+    expect(takeAll('inFlight', budgets.claim('test', 'shop', 'public'))).toEqual([2, 'account']);
+    expect(takeAll('inFlight', budgets.claim('live', 'quiet', 'public'))).toEqual([1, 'account']);
+  });
+
   test('an account has 20 of the 32 of test, and the next one of the rest', () => {
     const { budgets, noisy, takeAll } = claims();
     expect(takeAll('inFlight', noisy.test)).toEqual([20, 'account']);

@@ -10,6 +10,7 @@ import type { AppendedEvent, AuditEvent, ChangeResult, Store, TrailState } from 
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { watchTrail } from '../../src/telemetry/trail-watch.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { eventually } from '../support/eventually.ts';
 import { Folder } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 
@@ -193,6 +194,21 @@ describe('after the accounts have moved to another store', () => {
     await watch.look();
     expect([await told(), log]).toEqual([sample(3, 1), []]);
   });
+});
+
+test('an event that was added behind another one is not expected in a store to which the accounts move during the look', async () => {
+  const answers = [Promise.withResolvers<TrailState>(), Promise.withResolvers<TrailState>()];
+  const { watch, audit, log } = watching(async () => answers.shift()?.promise as Promise<TrailState>);
+  const [first, second] = [...answers];
+  for (const position of [2, 4])
+    audit({ ...event, position, hash: `hash ${position}`, prev: `hash ${position - 1}`, origin: 'host' });
+  const looking = watch.look();
+  first?.resolve({ last: { position: 4, hash: 'hash 4' }, isSigned: false, seenHash: 'hash 2' });
+  await eventually('the second look', () => answers.length === 0);
+  watch.begin();
+  second?.resolve({ last: { position: 1, hash: 'of another store' }, isSigned: false, seenHash: undefined });
+  await looking;
+  expect(log.filter(({ level }) => level === 'error')).toEqual([]);
 });
 
 describeWithPostgres('a trail in PostgreSQL', () => {

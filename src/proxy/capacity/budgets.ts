@@ -25,8 +25,8 @@ export interface Claim {
   readonly parts: readonly Part[];
   /** What requests that wait must have besides: they leave room for the incomplete heads of those whose key is not known yet. */
   readonly waiting?: Claim;
-  /** What the public keys of its account have taken, if it is one of them. */
-  readonly ofPublic?: Part;
+  /** The shares of its account's public keys, if it is one of them: of what all get, and of what those of test get. */
+  readonly shares?: readonly Part[];
 }
 
 /** Closes connections of those who have no secret key, to make room. */
@@ -238,14 +238,13 @@ export class Budgets {
     if (claims === undefined) {
       const isTest = environment === 'test';
       const account = new Part('account', this.#quotas.account);
-      const whole = isTest ? this.#testPublic : this.#public;
       // The public keys of an account must not keep out its secret ones.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
-      const ofPublic = new Part(
-        'account',
-        this.#quotas.accountPublic,
-        this.#fairShare(whole, accountPublicShare, minPublicWhole),
-      );
+      // Those of test must not keep out those of live, which secret keys may leave less than test's half.
+      const shares = [this.#public, ...(isTest ? [this.#testPublic] : [])].map((whole) => {
+        const fairShare = this.#fairShare(whole, accountPublicShare, minPublicWhole);
+        return new Part('account', this.#quotas.accountPublic, fairShare);
+      });
       const share = (): number => this.#accountShare;
       const own =
         this.#accounts[isTest ? 'live' : 'test'].get(accountId)?.own ??
@@ -262,8 +261,8 @@ export class Budgets {
           crowd: `${environment}Public`,
           // A stranger can have the public keys of many shops: all who have sent much wait together. Those held up wait with their account's.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
-          parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ofPublic],
-          ofPublic,
+          parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ...shares],
+          shares,
         },
         secret: {
           tier: 'secret',

@@ -1,7 +1,7 @@
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { MonotonicMs } from '../../times.ts';
 import type { Claim } from './budgets.ts';
-import type { LimitIndex } from './parts.ts';
+import type { LimitIndex, Part } from './parts.ts';
 
 /** Bytes a millisecond: a body that arrives more slowly holds what it has taken for no good reason. */
 const slowPace = 4;
@@ -69,24 +69,23 @@ export class Eviction {
    * @returns false if there is no room; then nothing is closed
    */
   makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
-    const { ofPublic } = claim;
-    if (ofPublic === undefined) return false;
+    const { shares = [] } = claim;
     const now = performance.now();
     const others = [...this.publicKeys].flatMap((each) => {
       const state = each === exempt || each.taken(limit) === 0 ? undefined : stateOf(each, now);
       return state === undefined ? [] : [{ each, state, isOwn: each.claim === claim }];
     });
-    let uncounted = 0;
     const slow = new Map<Claim, number>();
-    for (const { each, state, isOwn } of others) {
-      const taken = each.taken(limit);
-      if (state === 'slow') slow.set(each.claim, (slow.get(each.claim) ?? 0) + taken);
-      if (!isOwn && state !== 'newly idle' && each.claim.parts.includes(ofPublic.source)) uncounted += taken;
-    }
-    const isInShare = ofPublic.has(amount, limit, uncounted);
-    const short = claim.parts.filter((part) => part !== ofPublic && !part.has(amount, limit));
+    for (const { each, state } of others)
+      if (state === 'slow') slow.set(each.claim, (slow.get(each.claim) ?? 0) + each.taken(limit));
+    const uncountedOf = ({ source }: Part): number =>
+      others
+        .filter(({ each, state, isOwn }) => !isOwn && state !== 'newly idle' && each.claim.parts.includes(source))
+        .reduce((sum, { each }) => sum + each.taken(limit), 0);
+    const isInShare = shares.every((share) => share.has(amount, limit, uncountedOf(share)));
+    const short = claim.parts.filter((part) => !shares.includes(part) && !part.has(amount, limit));
     if (isInShare && short.length === 0) return true;
-    const much = muchSlow * ofPublic.source.quotas[limit];
+    const much = muchSlow * (shares.at(-1)?.source.quotas[limit] ?? 0);
     const ranked = others
       .filter(({ each, state, isOwn }) => {
         const mayEnd = isOwn || (isInShare && state !== 'newly idle');
