@@ -12,11 +12,11 @@ interface Seen {
   last: Link;
   /** Whether the last event is signed; undefined: not known yet. */
   isSigned: boolean | undefined;
-  /** An event of its own behind others that were not seen yet. */
-  added: Link | undefined;
+  /** The first and the last of its own events behind others that were not seen yet. */
+  added: readonly Link[];
 }
 
-const unseen = (): Seen => ({ last: beginning, isSigned: undefined, added: undefined });
+const unseen = (): Seen => ({ last: beginning, isSigned: undefined, added: [] });
 
 /**
  * Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
@@ -55,11 +55,12 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
     if (expected.hash !== before.last.hash) return;
     expectHash(expected, seenHash, last.position);
     Object.assign(before, { last, isSigned });
-    if (added === undefined) return;
-    const again = await look(added.position);
-    // Of another store, if the accounts have moved meanwhile.
-    if (before === seen) expectHash(added, again.seenHash, last.position);
-    if (added === before.added) before.added = undefined;
+    for (const link of added) {
+      const again = await look(link.position);
+      // Of another store, if the accounts have moved meanwhile.
+      if (before === seen) expectHash(link, again.seenHash, last.position);
+    }
+    before.added = before.added.filter((link) => !added.includes(link));
   };
   /** Looks at the trail. If the store does not respond, the next look is due. */
   const lookAgain = (): Promise<void> =>
@@ -83,7 +84,7 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
         audit(event);
         const { position, hash, prev } = event;
         if (own.last.position === 0 || prev === own.last.hash) own.last = { position, hash };
-        else if (own.added === undefined || prev === own.added.hash) own.added = { position, hash };
+        else own.added = [...own.added.filter((link, i) => i === 0 && link.hash !== prev), { position, hash }];
       };
     },
     look: lookAgain,

@@ -108,6 +108,7 @@ function trailWithout(...changed: readonly number[]) {
 test.each([
   ['the last of those that it has added behind another', [4, 5], 5],
   ['one in whose place it has added another', [4, 4], 4],
+  ['the last of those that it has added behind several', [4, 7, 9], 9],
 ])('a sidecar notices the loss of %s, before a look', async (_, positions, lost) => {
   const { watch, audit, log } = watching(trailWithout(lost));
   const own = (position: number, hash: string): AppendedEvent => ({
@@ -118,7 +119,7 @@ test.each([
     origin: 'host',
   });
   audit(own(2, 'hash 2'));
-  positions.forEach((position, i) => audit(own(position, i === 0 || position === 5 ? `hash ${position}` : 'another')));
+  positions.forEach((position, i) => audit(own(position, i === 0 || position > 4 ? `hash ${position}` : 'another')));
   await watch.look();
   await watch.look();
   expect(log.filter(({ level }) => level === 'error')).toMatchObject([
