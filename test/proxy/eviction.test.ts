@@ -39,6 +39,15 @@ async function send({ port }: TestSidecar, bytes: string): Promise<Connection> {
   return (await openConnection(port)).send(bytes);
 }
 
+/** Sends requests that stay in flight, one after another. */
+async function takePlaces(sidecar: TestSidecar, count: number, bytes: string): Promise<void> {
+  const before = await inFlight(sidecar);
+  for (let i = 1; i <= count; i += 1) {
+    await send(sidecar, bytes);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(before + i));
+  }
+}
+
 /** How many connections with public keys each shop has, one after another, until there is no room: see test/proxy/shares.test.ts. */
 const most = [16, 9, 2, 1, 1, 1, 1, 1];
 
@@ -96,24 +105,15 @@ test('a request that is refused for the share of its account closes no idle conn
   }
   // Now they are not about to be used again.
   await delay(600);
-  for (let i = 1; i <= 16; i += 1) {
-    await send(sidecar, never(0));
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
-  }
-  for (let i = 1; i <= 9; i += 1) {
-    await send(sidecar, never(2));
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(16 + i));
-  }
+  await takePlaces(sidecar, 16, never(0));
+  await takePlaces(sidecar, 9, never(2));
   expect(await (await send(sidecar, never(2))).untilEnded()).toContain('"code":"overloaded"');
   for (const client of idle) await client.send(visit(1, '{}')).untilText('{"ok":true}', 2);
 });
 
 test('the place of a request that gives way is given back although there is no room for its response', async () => {
   const { sidecar } = await start({ inFlight: 64 });
-  for (let i = 1; i <= 16; i += 1) {
-    await send(sidecar, visit(0, '{', 2));
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
-  }
+  await takePlaces(sidecar, 16, visit(0, '{', 2));
   await delay(150);
   const noRoom = vi.spyOn(Reservation.prototype, 'hold').mockReturnValue(false);
   onTestFinished(() => noRoom.mockRestore());
@@ -124,10 +124,7 @@ test('the place of a request that gives way is given back although there is no r
 
 test('requests of a shop that holds slow bodies beyond its share close none of another shop whose body comes late', async () => {
   const { sidecar } = await start({ inFlight: 64 });
-  for (let i = 1; i <= 16; i += 1) {
-    await send(sidecar, visit(0, '{', 2));
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(i));
-  }
+  await takePlaces(sidecar, 16, visit(0, '{', 2));
   const late = await Promise.all([1, 2, 3].map(async () => send(sidecar, visit(1, '', 2))));
   await delay(300);
   for (let i = 0; i < 8; i += 1) await send(sidecar, visit(0, '{', 2));

@@ -63,9 +63,7 @@ class Budget {
     return this.#total.used[this.#limit];
   }
 
-  /**
-   * Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim.
-   */
+  /** Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim. */
   take(amount: number, claim: Claim, evictor?: Evictor): Shortage | undefined {
     const short = this.#findRoom(amount, claim, evictor);
     if (short === undefined) this.#add(amount, claim);

@@ -72,16 +72,17 @@ export class Eviction {
     const { shares = [] } = claim;
     const now = performance.now();
     const others = [...this.publicKeys].flatMap((each) => {
-      const state = each === exempt || each.taken(limit) === 0 ? undefined : stateOf(each, now);
-      return state === undefined ? [] : [{ each, state, isOwn: each.claim === claim }];
+      const taken = each === exempt ? 0 : each.taken(limit);
+      const state = taken === 0 ? undefined : stateOf(each, now);
+      return state === undefined ? [] : [{ each, taken, state, isOwn: each.claim === claim }];
     });
     const slow = new Map<Claim, number>();
-    for (const { each, state } of others)
-      if (state === 'slow') slow.set(each.claim, (slow.get(each.claim) ?? 0) + each.taken(limit));
+    for (const { each, taken, state } of others)
+      if (state === 'slow') slow.set(each.claim, (slow.get(each.claim) ?? 0) + taken);
     const uncountedOf = ({ source }: Part): number =>
       others
         .filter(({ each, state, isOwn }) => !isOwn && state !== 'newly idle' && each.claim.parts.includes(source))
-        .reduce((sum, { each }) => sum + each.taken(limit), 0);
+        .reduce((sum, { taken }) => sum + taken, 0);
     const isInShare = shares.every((share) => share.has(amount, limit, uncountedOf(share)));
     const short = claim.parts.filter((part) => !shares.includes(part) && !part.has(amount, limit));
     if (isInShare && short.length === 0) return true;
@@ -91,16 +92,19 @@ export class Eviction {
         const mayEnd = isOwn || (isInShare && state !== 'newly idle');
         return mayEnd && short.every((part) => each.claim.parts.includes(part));
       })
-      .map(({ each, state, isOwn }) => ({ each, rank: rankOf(state, isOwn, slow.get(each.claim) ?? 0, much) }))
+      .map(({ each, taken, state, isOwn }) => {
+        return { each, taken, rank: rankOf(state, isOwn, slow.get(each.claim) ?? 0, much) };
+      })
       .toSorted((a, b) => a.rank - b.rank);
+    const chosen: Evictable[] = [];
     let found = 0;
-    const chosen = ranked.slice(0, maxClosed).filter(({ each }) => {
-      const isNeeded = found < amount;
-      if (isNeeded) found += each.taken(limit);
-      return isNeeded;
-    });
+    for (const { each, taken } of ranked.slice(0, maxClosed)) {
+      if (found >= amount) break;
+      chosen.push(each);
+      found += taken;
+    }
     if (found < amount) return false;
-    for (const { each } of chosen) each.evict(limit);
+    for (const each of chosen) each.evict(limit);
     return true;
   }
 }
