@@ -10,7 +10,7 @@ const batch = 100;
 /**
  * Memory in use with an increasing number of connections, each used once and then left idle.
  *
- * @param memory of the server now, in bytes
+ * @param memory returns the memory that the server uses now, in bytes
  */
 export async function memoryWithConnections(port: number, memory: () => number): Promise<Map<number, number>> {
   const [request] = requestsOf(knownMerchants.slice(0, 1), '/api/s2s/responses/156', 350);

@@ -1,5 +1,5 @@
--- What wrk sends and reports. The file named after `--` holds whole requests, each behind its length in a line of its own; they are
--- sent in turn. The result is one line of JSON.
+-- What wrk sends and reports. The file named after `--` holds whole requests, each after a line with its length; they are sent in turn. The
+-- result is one line of JSON.
 local requests = {}
 local last = 0
 

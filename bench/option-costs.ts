@@ -13,8 +13,8 @@ import type { Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 
 /**
- * Compares the sidecar with a KMS, and with traces of some requests and of all, with one without. The collector is a server that accepts
- * everything.
+ * Compares the sidecar with a KMS, with traces of some requests, and with traces of all requests, to the sidecar without these. The
+ * collector is a server that accepts everything.
  */
 export async function optionCosts(stage: Stage, workload: Workload, sidecar: Peer, pace: CostPace): Promise<CpuCosts> {
   const collector = createServer((req, res) => req.resume().on('end', () => res.end()));

@@ -11,9 +11,9 @@ import { project, sidecarCommand } from './sidecar.ts';
 import { withStage, type Stage } from './stage.ts';
 import { workloads } from './workloads.ts';
 
-/** Prints where the CPU time of an enveloped exchange goes. The sidecar runs from `src/`, so that each function tells its folder. */
+/** Prints where the CPU time of an enveloped exchange goes. The sidecar runs from `src/`, so that the folder of each function is known. */
 
-/** Whose code a sample is in; the first that fits counts. A line of `perf report` is "12.34%  DSO  [.] SYMBOL". */
+/** Whose code a sample is in; the first match counts. A line of `perf report` is "12.34%  DSO  [.] SYMBOL". */
 const parts: readonly (readonly [part: string, form: RegExp])[] = [
   ['kernel: TCP on loopback', /\[k\] /],
   ['ciphers and hashes: OpenSSL and its binding', /\[\.\] .*(?:aesni|crypto|EVP_|ossl_|sha256|Cipher)/i],

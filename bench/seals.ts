@@ -8,12 +8,12 @@ import type { Stage } from './stage.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { withSidecar } from './with-sidecar.ts';
 
-/** What seals through the operators' API cost merchants. */
+/** What sealing through the operators' API costs merchants. */
 export interface SealCost {
-  /** A second. */
+  /** Per second. */
   readonly requests: number;
   readonly seals: number;
-  /** Of merchants, with the same number of requests to the upstream instead of seals, and with seals. */
+  /** Merchants' figures: with the same number of requests to the upstream instead of seals, and with seals. */
   readonly rounds: readonly { readonly without: Beside; readonly with: Beside }[];
 }
 
@@ -22,17 +22,17 @@ interface Beside extends Latency {
   readonly busy: number;
 }
 
-/** Webhooks a second. */
+/** Webhooks per second. */
 const seals = 1_000;
 
-/** The listener leaves a token ten connections. */
+/** The listener keeps ten connections for a token. */
 const coreConnections = 8;
 
 const token = 'token-of-the-core-in-the-benchmark';
 
 /**
- * Measures merchants' latency with seals and without, in turns at the same sidecar. Without them the client of the core sends as many
- * requests of the same size to the upstream, because it shares a core with the merchants' one.
+ * Measures merchants' latency with and without seals, in turns at the same sidecar. Without seals, the client of the payment core sends as
+ * many requests of the same size to the upstream instead, because it shares a CPU core with the merchants' client.
  */
 export async function sealCost(
   stage: Stage,
@@ -73,7 +73,7 @@ export async function sealCost(
     if (warmUp > 0) await beside.with(warmUp);
     const measured: { without: Beside; with: Beside }[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      // Each round begins with the other one, so that none always follows.
+      // Rounds alternate in what comes first, so that neither always comes second.
       const first = round % 2 === 0 ? await beside.without(seconds) : undefined;
       const withSeals = await beside.with(seconds);
       measured.push({ without: first ?? (await beside.without(seconds)), with: withSeals });

@@ -17,7 +17,7 @@ export interface Advisory {
 
 /** scripts/advisories.json */
 export interface Advisories {
-  /** The day of the data, as 2026-11-23; null if there is none yet. */
+  /** The day of the data, such as 2026-11-23; null if there is none yet. */
   readonly date: string | null;
   /** Why an advisory does not concern the sidecar, by its id. */
   readonly accepted: Readonly<Record<string, string>>;

@@ -18,8 +18,8 @@ interface BuiltSidecar {
 }
 
 /**
- * Starts the built sidecar once, as the image does, and ends it, so that Node leaves what V8 has compiled in a folder. A
- * start that finds it there takes half the time. Node looks into it only on the same kind of processor, as the same user.
+ * Starts the built sidecar once, as the image does, and ends it, so that Node leaves what V8 has compiled in a folder. A start that finds
+ * it there takes half the time. Node uses the folder only on the same kind of processor, as the same user.
  *
  * @param sidecar its `main.js`, and Node's flags
  */

@@ -10,7 +10,7 @@ import { lockedPackages, nameOf } from './run-time-packages.ts';
 
 const file = fileURLToPath(new URL('advisories.json', import.meta.url));
 
-/** Data that are older, in days, are called old. */
+/** Data older than this is called old. Days. */
 const maxAge = 30;
 
 const [folder] = process.argv.slice(2);

@@ -41,7 +41,7 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
   ]);
 }
 
-/** Of the account that encrypts in the shipped configuration. */
+/** The credentials of the account that encrypts in the shipped configuration. */
 function demoCredentials(): DemoCredentials {
   const { accounts } = parse(readFileSync(`${root}config/accounts.yaml`, 'utf8')) as DemoAccounts;
   const credentials = accounts.find(({ encryption }) => encryption !== undefined)?.encryption?.test;

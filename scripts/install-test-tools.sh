@@ -39,7 +39,7 @@ libraries=(
   libgoogle-gson-java libokhttp-java
   ruby-faraday
   libmono-system-json4.0-cil libmono-system-net-http4.0-cil
-  # A KMS plug-in before an HSM, and another one in Go: test/kms.
+  # A KMS plug-in in front of an HSM, and another one in Go: test/kms.
   python3-grpcio python3-grpc-tools python3-pykcs11 golang-google-grpc-dev
 )
 for library in "${libraries[@]}"; do

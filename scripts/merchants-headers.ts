@@ -1,7 +1,7 @@
 import { requestIdForm } from '../src/proxy/admit/head.ts';
 import { fingerprintForm } from '../src/proxy/admit/sealing.ts';
 
-/** A header that merchants send or read; their page and their OpenAPI document are made of these rows. */
+/** A header that merchants send or read; their page and their OpenAPI document are made from these rows. */
 interface HeaderRow {
   readonly name: string;
   readonly from: 'you' | 'API';

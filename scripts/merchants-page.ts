@@ -17,7 +17,7 @@ interface Sources {
   readonly sidecar: JsonSchema;
 }
 
-/** The merchants' page with its tables as the code has them. @throws if the page lacks the place of one */
+/** The merchants' page with tables made from the code. @throws if the page has no place for one of them */
 export function withTables(page: string, { demo, sidecar }: Sources): string {
   const tables = {
     headers: headersTable(),
@@ -63,7 +63,7 @@ function vectorsTable(demo: DemoCredentials): string {
   return tableOf(['With the credentials of the demo', ''], rows);
 }
 
-/** The string of the envelope of a text. */
+/** The string in the envelope of a text. */
 export function sealedText(credentials: DemoCredentials, encoding: Encoding, text: string): string {
   const { data } = JSON.parse(codecWith(credentials, encoding).seal(Buffer.from(text))) as { data: string };
   return data;

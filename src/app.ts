@@ -56,10 +56,10 @@ export interface AppDependencies {
   readonly env: Env;
   /** The token of commands on the admin listener; without one every such command is refused. */
   readonly drainToken?: string;
-  /** Loads the configuration again; resolves when it was applied or reported. */
+  /** Loads the configuration again; resolves once it has been applied or its problems have been reported. */
   readonly reload?: () => Promise<void>;
   readonly registry?: Registry;
-  /** Of the files that the configuration comes from. */
+  /** The digests of the files that the configuration was loaded from. */
   readonly digests: FileDigests;
 }
 
@@ -209,7 +209,7 @@ export class App {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes every part after the parts that use it. @param onServed called when no request is left that a revocation ends */
+  /** Drains, then closes every part after the parts that use it. @param onServed called when no request is left for a revocation to end */
   async stop(onServed: () => void = () => {}): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     await this.#operators?.close();
@@ -266,7 +266,7 @@ export class App {
     });
   }
 
-  /** What requests are served by: the same if only accounts have changed, because each stream keeps its own to its end. */
+  /** What requests are served with. It stays the same if only accounts have changed: each stream keeps its own until it ends. */
   #snapshot(): GatewaySnapshot {
     const { accounts: _accounts, ...settings } = this.#config;
     if (this.#served !== undefined && isDeepStrictEqual(settings, this.#served.settings)) return this.#served.snapshot;
@@ -289,7 +289,7 @@ export class App {
     });
   }
 
-  /** Closes a replaced part after the last request, of a merchant or an operator, that uses it. */
+  /** Closes a replaced part once the last request that uses it, of a merchant or an operator, has ended. */
   async #closeWhenUnused(part: Upstream | KeyDirectory, all: { close(): unknown; isBusy?: boolean }): Promise<void> {
     await waitUntil(() => !this.#proxy.uses(part) && !all.isBusy, Infinity);
     await all.close();

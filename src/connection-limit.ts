@@ -3,13 +3,13 @@ import type { Socket } from 'node:net';
 
 type Connections = Map<string, Socket>;
 
-/** A limit of a listener's connections: beyond it, the oldest that is not kept is closed for a new one. */
+/** Limits a listener's connections: beyond the limit, the oldest connection that is not kept is closed for each new one. */
 export class ConnectionLimit {
   /** The connections that are not kept, oldest first, by the addresses of both ends. */
   readonly #evictable: Connections = new Map();
-  /** Those that are kept for an owner, by the owner. */
+  /** The connections that are kept for an owner, by owner. */
   readonly #kept = new Map<string, Connections>();
-  /** Maximum number kept for one owner, and minimum room for those that are not kept. */
+  /** Maximum number of connections kept for one owner, and minimum room for connections that are not kept. */
   readonly #share: number;
   #size = 0;
 
@@ -28,11 +28,10 @@ export class ConnectionLimit {
   }
 
   /**
-   * From now on a connection is not closed for a new one, as long as its owner has no more than a tenth of all: nobody may keep
-   * out the others.
+   * Keeps a connection from being closed for a new one, unless its owner already has a tenth of the limit: nobody may keep the others out.
    *
-   * @param socket of a request that came on it
-   * @param owner  undefined: it is kept whatever others there are
+   * @param socket the socket of a request on the connection
+   * @param owner  undefined: the connection is kept whatever others there are
    */
   keep(socket: Socket, owner?: string): void {
     const ends = formatEndpoints(socket);
@@ -50,18 +49,21 @@ export class ConnectionLimit {
     this.#evictable.delete(ends);
   }
 
-  /** Closes the oldest one that is not kept; if few are not, the oldest of the owner with most, so that a new one has time to be kept. */
+  /**
+   * Closes the oldest connection that is not kept or, if few are not, the oldest of the owner with most, so that a new one has time to be
+   * kept.
+   */
   #evict(): void {
     const [most] = [...this.#kept.values()].toSorted((a, b) => b.size - a.size);
     const from = most === undefined || most.size === 0 || this.#evictable.size > this.#share ? this.#evictable : most;
     const [oldest] = from;
-    // At once, because the next one may arrive before it is closed.
+    // Removed from the map at once: the next connection may arrive before this one has closed.
     from.delete(oldest?.[0] ?? '');
     oldest?.[1].destroy();
   }
 }
 
-/** The addresses of both ends of a connection. They identify it over TLS, where a request has another socket than its connection. */
+/** The addresses of both ends of a connection. They identify it even with TLS, where a request's socket is not the connection's. */
 export function formatEndpoints({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }

@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 
-/** An algorithm of the sidecar: what docs/cryptography.md says of it. */
+/** An algorithm that the sidecar uses, as docs/cryptography.md describes it. */
 interface Use {
   /** The name by which OpenSSL and Node know it. */
   readonly algorithm: string;
-  /** As standards write it. */
+  /** The name as standards write it. */
   readonly name: string;
-  /** Of the key, or of the digest. */
+  /** Length of the key or of the digest. */
   readonly bits: number;
   readonly purpose: string;
   /** Where it is used. */
@@ -19,7 +19,9 @@ interface Use {
 const approved = 'approved; by the OpenSSL that Node is built with, which is not the validated module';
 const symmetric = 'quantum search (Grover) halves the strength to 128 bits';
 
-/** Every algorithm that the sidecar uses. No other file names one, except those that try what merchants' programs may have used by mistake. */
+/**
+ * Every algorithm that the sidecar uses. No other file names one, except those that try what merchants' programs may have used by mistake.
+ */
 export const cryptography = {
   envelope: {
     algorithm: 'aes-256-cbc',
@@ -87,12 +89,12 @@ export const cryptography = {
   },
 } as const satisfies Record<string, Use>;
 
-/** SHA-256 in lower-case hex: the form in which keys and tokens are stored and found, and of the trail's hashes. */
+/** SHA-256 in lower-case hex: the form in which keys and tokens are stored and looked up, and that of the trail's hashes. */
 export function sha256Hex(data: string | Buffer): string {
   return hash(cryptography.digest.algorithm, data, 'hex');
 }
 
-/** What other software does for the sidecar. */
+/** Cryptography that other software does for the sidecar. */
 export const delegated = [
   ['TLS 1.2 and 1.3', "listeners, upstreams and the database; Node's defaults, OpenSSL", 'RFC 8446, RFC 5246'],
   ['random numbers', "keys, IVs, nonces, tokens; OpenSSL's generator, seeded by the kernel", 'NIST SP 800-90A'],

@@ -8,11 +8,11 @@ interface RefusalRow {
   readonly status: number;
   /** RFC 9457 `title`: the same for every occurrence. */
   readonly title: string;
-  /** RFC 9457 `detail`: how the caller can correct it. Never contains data of a request. */
+  /** RFC 9457 `detail`: how the caller can correct the request. Never contains data of a request. */
   readonly detail: string;
-  /** Whether it is sealed for an encrypting account on an enveloped route. Not if the account's credentials may be at fault. */
+  /** Whether the response is sealed for an encrypting account on an enveloped route. Not if the account's credentials may be at fault. */
   readonly sealed?: true;
-  /** Whether it closes the connection: further bytes are unwanted, or may belong to the refused request. */
+  /** Whether the connection is closed: further bytes are unwanted, or may belong to the refused request. */
   readonly closes?: true;
   /** Seconds for `Retry-After`, on temporary refusals. */
   readonly retryAfter?: number;
@@ -176,10 +176,10 @@ export const refusals = {
   },
 } as const satisfies Record<string, RefusalRow>;
 
-/** A code, as the response, the metrics and the log have it. */
+/** The code of a refusal, as in the response, the metrics and the log. */
 export type RefusalCode = keyof typeof refusals;
 
-/** Why a key is invalid, and why an envelope was not opened. docs/operators/monitor.md has them all. */
+/** Why a key is invalid, and why an envelope was not opened. docs/operators/monitor.md lists them all. */
 export const refusalReasons = {
   invalid_api_key: ['unknown', 'revoked', 'expired'],
   decryption_failed: ['encoding', 'length', 'padding', 'not_json', 'fingerprint'],
@@ -187,7 +187,7 @@ export const refusalReasons = {
 
 export type RefusalReason = (typeof refusalReasons)[keyof typeof refusalReasons][number];
 
-/** What a refusal says besides its row. */
+/** What a refusal says in addition to its row. */
 export interface RefusalDetails {
   /** For `Allow`, with `method_not_allowed`. */
   readonly allow?: string;

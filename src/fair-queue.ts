@@ -1,6 +1,6 @@
 /** Queues of work that take turns, however much waits in each. */
 export class TurnAbout {
-  /** First whose turn it is. */
+  /** In the order of their turns. */
   #queues: readonly Pick<TurnAbout, 'shift'>[];
 
   constructor(...queues: readonly Pick<TurnAbout, 'shift'>[]) {
@@ -19,9 +19,12 @@ export class TurnAbout {
   }
 }
 
-/** Work that waits, by its owners, who take turns: however much one has, the others wait for one piece of it at a time. */
+/** Waiting work, by owner. Owners take turns: however much work one of them has, the others wait for one piece of it at a time. */
 export class FairQueue<Owner> {
-  /** First whose turn it is, except for the owner of the last turn: those who came during that turn go first. */
+  /**
+   * In the order of turns, except for the owner of the last turn, who is moved to the end at the next one: owners who came meanwhile go
+   * first.
+   */
   readonly #waiting = new Map<Owner, Set<() => void>>();
   readonly #isReady: (owner: Owner) => boolean;
   #last: { readonly owner: Owner } | undefined;
@@ -63,7 +66,7 @@ export class FairQueue<Owner> {
   }
 }
 
-/** Runs one piece of work at a time. Owners of those that wait take turns. */
+/** Runs one piece of work at a time. Owners of waiting work take turns. */
 export class OneAtATime {
   readonly #waiting = new FairQueue<string>();
   #isBusy = false;

@@ -3,19 +3,21 @@ import type { IncomingMessage, Server } from 'node:http';
 import { isIPv4, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 
 /**
- * Node's `node:http`. An `import` would evaluate all its exports, of which `WebSocket` loads another HTTP client: 16 MB of
- * unused memory.
+ * Node's `node:http`. An `import` would evaluate all its exports, including `WebSocket`, which loads another HTTP client: 16 MB of unused
+ * memory.
  */
 export const http = process.getBuiltinModule('node:http');
 
 const bearer = /^bearer +(\S+)$/i;
 
-/** The token of an `Authorization` header (RFC 6750 §2.1), the scheme in any case (RFC 9110 §11.1), one or more spaces. */
+/** The token of an `Authorization` header (RFC 6750 §2.1): the scheme in any case (RFC 9110 §11.1), then one or more spaces. */
 export function bearerToken(authorization: string): string | undefined {
   return bearer.exec(authorization)?.[1];
 }
 
-/** Whether a host, without a port, is this machine: `localhost`, or a loopback address as the configuration, a URL or a socket has it. */
+/**
+ * Whether a host, without a port, is this machine: `localhost`, or a loopback address as written in the configuration, a URL or a socket.
+ */
 export function isLoopback(host: string): boolean {
   const name = host
     .toLowerCase()
@@ -25,8 +27,8 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * How many connections wait in the kernel to be accepted. A connection flood overflows Node's default backlog of 511; the kernel
- * then drops handshakes of others, which are repeated after 1, 3, 7 … seconds. Linux allows 4,096.
+ * How many connections may wait in the kernel to be accepted. A connection flood overflows Node's default backlog of 511; the kernel then
+ * drops handshakes of other clients, which retry after 1, 3, 7 … seconds. Linux allows 4,096.
  */
 const backlog = 4_096;
 
@@ -36,9 +38,9 @@ export interface ListenAddress {
 }
 
 /**
- * Opens a server on an address; port 0 takes a free one. Resolves to the address it has bound.
+ * Opens a server on an address; port 0 takes a free port. Resolves to the bound address.
  *
- * @param reusePort whether other servers may have the same address (SO_REUSEPORT)
+ * @param reusePort whether other servers may bind the same address (SO_REUSEPORT)
  * @throws the server's error if the address cannot be bound
  */
 export async function listen(
@@ -50,13 +52,10 @@ export async function listen(
   return server.address() as AddressInfo;
 }
 
-/** How long further bytes of a client are discarded, so that a reset does not overtake its response (RFC 9112 §9.6). */
+/** How long a client's further bytes are discarded, so that a reset does not overtake the response (RFC 9112 §9.6). Milliseconds. */
 export const lingerTime = 2_000;
 
-/**
- * Sends a problem document on a connection on which Node's parser gave up, and closes it: there is no response object to write
- * to.
- */
+/** Sends a problem document on a connection on which Node's parser has given up, and closes it: there is no response object to write to. */
 export function endUnparsed(
   socket: Socket,
   problem: { readonly status: number; readonly title: string; readonly body: string; readonly requestId: string },
@@ -80,7 +79,7 @@ export function endUnparsed(
     .end(response);
 }
 
-/** Node's parser calls `onIncoming` at the end of each head; the result is that of llhttp's `on_headers_complete`. */
+/** Node's parser calls `onIncoming` at the end of each head and takes its result for that of llhttp's `on_headers_complete`. */
 interface Parser {
   onIncoming: (req: IncomingMessage, shouldKeepAlive: boolean) => number;
 }

@@ -1,6 +1,6 @@
 /**
- * A copy of a text, to be kept longer than the head of a request that it is a part of: V8's substrings keep the whole head
- * alive, and concatenations all their parts.
+ * A copy of a string that is part of a request's head, to be kept longer than the head: V8's substrings keep the whole head alive, and its
+ * concatenations keep all their parts.
  *
  * @param text each character is a byte
  */

@@ -2,10 +2,10 @@ import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 
 /**
- * The absolute path of a file that is shipped with the code, for instance `config/sidecar.schema.json`. It is found from the
- * package's manifest, because compiled code is in other folders than its sources.
+ * The absolute path of a file that is shipped with the code, for instance `config/sidecar.schema.json`. It is found from the package's
+ * manifest, because compiled code is in different folders from its sources.
  *
- * @param path from the folder of `package.json`
+ * @param path relative to the folder of `package.json`
  */
 export function packageFile(path: string): string {
   const manifest = findPackageJSON(import.meta.url);

@@ -1,11 +1,11 @@
-/** Bytes that are worked on in a turn of the event loop: less than a millisecond, for each step of opening an envelope. */
+/** How many bytes are processed in one turn of the event loop: less than a millisecond of work in each step of opening an envelope. */
 export const sliceLength = 65_536;
 
 /**
- * Calls `work` for each slice of `length` bytes until it returns false: for the first one now, for each other one in a turn of
- * the event loop of its own, so that others are served in between.
+ * Splits `length` bytes into slices and calls `work` for each until it returns false: for the first slice now, for each further one in its
+ * own turn of the event loop, so that others are served in between.
  *
- * @param work with the position of the first byte of a slice and the one after its last; must not throw
+ * @param work called with the position of a slice's first byte and the one after its last byte; must not throw
  * @returns whether all slices were worked on; a promise only if there are several
  */
 export function inSlices(

@@ -13,7 +13,7 @@ export class Thread<Request, Reply> {
   /**
    * Starts the thread.
    *
-   * @param name of its script, without extension, in the folder of `caller`; it calls `replyWith`
+   * @param name the name of its script, without extension, in the folder of `caller`; the script calls `replyWith`
    * @param caller URL of the module that starts the thread
    * @throws the system's error if it refuses another thread; `DataCloneError` if the data cannot be sent
    */
@@ -44,7 +44,7 @@ export class Thread<Request, Reply> {
     }
   }
 
-  /** Ends the thread at once. @param why for the request in progress */
+  /** Ends the thread at once. @param why the message with which the request in progress rejects */
   async end(why = 'ended'): Promise<void> {
     this.#fail(new ThreadEnded(why));
     await this.#worker.terminate();
@@ -64,8 +64,8 @@ export function replyWith(reply: (request: never) => unknown): void {
 }
 
 /**
- * Plain data in which every buffer is as long as its content. A message carries the whole memory behind a buffer, and that of a small
- * one is a pool that other buffers, and secrets, were read into.
+ * Plain data in which every buffer is as long as its content. A message carries the whole memory that a buffer is part of. For a small
+ * buffer that is a pool into which other buffers, and secrets, have been read.
  */
 function withOwnBuffers(data: unknown): unknown {
   if (data instanceof Uint8Array) return Uint8Array.from(data);

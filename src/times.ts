@@ -1,4 +1,4 @@
-/** Milliseconds since 1970, as the wall clock has them. It may be put forward or back. */
+/** Milliseconds since 1970 by the wall clock, which may be set forward or back. */
 export type EpochMs = number & { readonly scale?: 'epoch' };
 
 /** Milliseconds on the scale of `performance.now()`, which never jumps: for deadlines and durations. */

@@ -6,31 +6,31 @@ type Tls = typeof import('node:tls');
 type Https = typeof import('node:https');
 
 /**
- * Node's `node:tls`, loaded at the first call: loading it parses the certificates of all public CAs, which takes longer than the
- * rest of a start, and takes 5 MB.
+ * Node's `node:tls`, loaded at the first call: loading it parses the certificates of all public CAs, which takes longer than the rest of a
+ * start, and 5 MB.
  */
 export const tls = (): Tls => process.getBuiltinModule('node:tls');
 
 /** Node's `node:https`, which loads `node:tls`. */
 export const https = (): Https => process.getBuiltinModule('node:https');
 
-/** The certificate of a listener, and the CA that it demands of its clients; PEM texts. */
+/** The certificate and the key of a listener, and the CAs that its clients' certificates must come from, in PEM. */
 export interface ListenerTls {
   readonly cert: string;
   readonly key: string;
   readonly clientCa?: string | undefined;
 }
 
-/** The certificate of a listener, and its requirement for client certificates. */
+/** The TLS options of a listener: its certificate, and whether its clients need one. */
 export function listenerOptions(tls: ListenerTls): TlsOptions {
   const demands = tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
   return { ...secureContext(tls), ...demands };
 }
 
 /**
- * The settings of a listener after a change of its configuration; `before` itself if there is nothing to replace: another context would end
- * the resumption of all TLS sessions. Whether certificates are demanded does not change. Without `ca` Node would accept clients of any
- * public CA: one that was removed stays until the restart that the log asks for.
+ * The TLS settings of a listener after a change of its configuration; `before` itself if there is nothing to replace, because a new context
+ * would end the resumption of all TLS sessions. Whether client certificates are required does not change: without `ca`, Node would accept
+ * clients of any public CA, so a `clientCa` that was removed stays in force until the restart that the log asks for.
  */
 export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.clientCa }: ListenerTls): ListenerTls {
   const renewed = { cert, key, clientCa: before.clientCa && clientCa };
@@ -39,16 +39,16 @@ export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.c
 }
 
 /**
- * The part of these options that can be replaced while the listener runs. Key exchange by RSA has no forward secrecy, and takes the private key
- * only when the client's second message arrives, which no turn delays.
+ * The part of a listener's options that can be replaced while it runs. RSA key exchange is excluded: it has no forward secrecy, and it uses
+ * the private key only when the client's second message arrives, which waits for no turn.
  */
 export function secureContext({ cert, key, clientCa }: ListenerTls): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', ca: clientCa, ciphers: `${tls().DEFAULT_CIPHERS}:!kRSA` };
 }
 
 /**
- * Why a handshake of a listener failed. `certificate_*`: that of the client; `unsupported`: no version, cipher or protocol in common;
- * `refused_by_client`: the client does not accept the certificate of the listener, for instance; `not_tls`: plain HTTP, for instance.
+ * Why a handshake of a listener failed. `certificate_*`: the client's certificate; `unsupported`: no version, cipher or protocol in common;
+ * `refused_by_client`: for instance, the client does not accept the listener's certificate; `not_tls`: for instance, plain HTTP.
  */
 export const handshakeFaults = [
   'certificate_missing',
@@ -64,10 +64,10 @@ export const handshakeFaults = [
 
 export type HandshakeFault = (typeof handshakeFaults)[number];
 
-/** @param address of the client; undefined if it is not known any more */
+/** @param address the client's address; undefined if it is no longer known */
 export type OnHandshakeFailure = (fault: HandshakeFault, address: string | undefined) => void;
 
-/** The codes of OpenSSL's errors. Those with `ALERT` are the client's. */
+/** The codes of OpenSSL's errors. Those with `ALERT` come from the client. */
 const faultsByCode: readonly (readonly [RegExp, HandshakeFault])[] = [
   [/^ERR_TLS_HANDSHAKE_TIMEOUT$/, 'timeout'],
   [/_PEER_DID_NOT_RETURN_A_CERTIFICATE$/, 'certificate_missing'],
@@ -76,10 +76,13 @@ const faultsByCode: readonly (readonly [RegExp, HandshakeFault])[] = [
   [/_UNSUPPORTED_PROTOCOL$|_VERSION_TOO_LOW$|_NO_SHARED_|_NO_SUITABLE_|_NO_APPLICATION_PROTOCOL$/, 'unsupported'],
 ];
 
-/** Calls back for each handshake that fails by the client. Connections that send nothing, such as a load balancer's probes, do not count. */
+/**
+ * Calls `failed` for each handshake that fails because of the client. Connections that send nothing, such as a load balancer's probes, are
+ * not counted.
+ */
 export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFailure): void {
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
-    // Node has no public name for the connection under a socket whose own address is gone. Without it, only the address is lost.
+    // Node has no public API for the connection below a TLS socket whose own address is gone. Without `_parent`, only the address is lost.
     const { _parent: connection } = socket as { readonly _parent?: Socket };
     if (connection?.bytesRead === 0) return;
     const fault = classifyFailure(error, socket);
@@ -87,7 +90,7 @@ export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFai
   });
 }
 
-/** Undefined if the sidecar itself has closed the connection, or Node reports its end once more. */
+/** Undefined if the sidecar itself has closed the connection, or if Node reports its end a second time. */
 function classifyFailure(error: NodeJS.ErrnoException, socket: TLSSocket): HandshakeFault | undefined {
   const { code = '', syscall } = error;
   if (code === 'ECONNRESET' && syscall === undefined) {

@@ -18,11 +18,11 @@ export type Rotation = (typeof rotations)[number];
 /** In which environments an account encrypts. */
 type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
 
-/** Valid keys that end. */
+/** Valid keys that expire. */
 export interface ExpiringKeys {
-  /** Keys that end within `expiryNotice`. */
+  /** Keys that expire within `expiryNotice`. */
   readonly count: number;
-  /** The earliest end; Infinity if no key ends. */
+  /** The earliest expiry; Infinity if no key expires. */
   readonly next: EpochMs;
 }
 
@@ -34,7 +34,7 @@ export interface AccountStats {
   readonly credentials: readonly { environment: EnvironmentName; rotation: Rotation; count: number }[];
 }
 
-/** Counts by their labels; a missing one is 0. */
+/** Counts by their labels; a missing count is 0. */
 export interface Counts {
   readonly accounts: Map<EncryptionLabel, number>;
   readonly apiKeys: Map<`${KeyPrefix} ${Rotation}`, number>;
@@ -65,10 +65,8 @@ export function addLabels({ accounts, apiKeys, expiring, credentials }: Counts):
 }
 
 /**
- * Counts accounts, keys and credentials.
- *
- * @param now expired and revoked keys do not count, old ones are due for rotation. Credentials of
- *   unknown age count as current.
+ * Counts accounts, keys and credentials. Expired and revoked keys do not count, and old ones are due for rotation. Credentials of unknown
+ * age count as current.
  */
 export function countAccounts(accounts: Iterable<Account>, now: EpochMs): AccountStats {
   const counts: Counts = { accounts: new Map(), apiKeys: new Map(), expiring: new Map(), credentials: new Map() };

@@ -5,7 +5,7 @@ import type { EpochMs } from '../times.ts';
 /** How one account encrypts in one environment. Undefined if it does not encrypt and no grace is running. */
 export type Encryption<Codec = EnvelopeCodec> = EncryptionOn<Codec> | EncryptionEnding<Codec>;
 
-/** It is enabled. */
+/** Encryption is enabled. */
 export interface EncryptionOn<Codec = EnvelopeCodec> {
   readonly type: 'on';
   /** Seals and opens with the current credentials. */
@@ -16,7 +16,7 @@ export interface EncryptionOn<Codec = EnvelopeCodec> {
   readonly grace: Grace<Codec> | undefined;
 }
 
-/** It was disabled with a grace: plaintext is accepted, and so are envelopes of the previous credentials. */
+/** Encryption was disabled with a grace: plaintext is accepted, and so are envelopes sealed with the previous credentials. */
 interface EncryptionEnding<Codec> {
   readonly type: 'ending';
   readonly previous: Codec;
@@ -38,6 +38,6 @@ export interface Account<Codec = EnvelopeCodec> {
   readonly active: boolean;
   readonly keys: readonly ApiKey[];
   readonly encryption: Readonly<Partial<Record<EnvironmentName, Encryption<Codec>>>>;
-  /** Why its credentials cannot be unwrapped. Its requests are then refused: it must not be treated as one that does not encrypt. */
+  /** Why the credentials cannot be unwrapped. Requests are then refused: the account must not be treated as one that does not encrypt. */
   readonly unwrapError?: string;
 }

@@ -25,10 +25,10 @@ export type AccountsErrorCode =
   | 'master_key_wrong'
   | 'master_key_not_configured'
   | 'audit_key_missing'
-  // What wraps the master key does not answer, or says no.
+  // The KMS that wraps the master key does not answer, or refuses.
   | 'kms_unavailable'
   | 'kms_refused'
-  // The store is temporarily or permanently unable. Nothing was changed.
+  // The store cannot do it, temporarily or permanently. Nothing was changed.
   | 'store_changed'
   | 'store_invalid'
   | 'store_locked'

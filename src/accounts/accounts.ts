@@ -24,12 +24,12 @@ export interface Accounts {
   trailState(seen: number): Promise<TrailState>;
   /** The latest counts of accounts, keys and credentials; undefined before the first. */
   stats(): AccountStats | undefined;
-  /** Whether an operation is in progress that `close` would end. */
+  /** Whether an operation is in progress that `close` would cut short. */
   readonly isBusy: boolean;
   close(): Promise<void>;
 }
 
-/** An account, but for its keys, of which there may be thousands. */
+/** An account without its keys, of which there may be thousands. */
 export type AccountWithoutKeys = Omit<Account, 'keys'>;
 
 /** The connection of a running sidecar to its database. */
@@ -37,16 +37,21 @@ export interface AccountsDatabase {
   readonly state: DirectoryState;
   /** Connects; resolves when the first attempt has succeeded or failed. The caller may continue in both cases. */
   open(): Promise<void>;
-  /** Unwraps the credentials of some accounts, chosen at random. @throws AccountsError the database cannot be queried */
+  /** Unwraps the credentials of some accounts, chosen at random. @throws AccountsError if the database cannot be queried */
   sampleCredentials(): Promise<CredentialsSample>;
-  /** The requests with these keys in the last 30 days. @param owner whose queries take turns with those of others @throws AccountsError */
+  /**
+   * The requests with these keys in the last 30 days.
+   *
+   * @param owner its queries take turns with those of other owners
+   * @throws AccountsError
+   */
   dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses>;
 }
 
-/** The days of which a database keeps the requests. */
+/** The number of days for which a database keeps counts of requests. */
 export const daysOfUse = 30;
 
-/** Requests by key and day, oldest first, through all sidecars. Keys without requests are missing. */
+/** Numbers of requests by key and day, oldest day first, through all sidecars. Keys without requests are missing. */
 export type DailyUses = ReadonlyMap<string, readonly number[]>;
 
 /** The result of unwrapping the credentials of some accounts. */
@@ -59,7 +64,7 @@ export interface CredentialsSample {
   readonly noneUnwraps: boolean;
 }
 
-/** The sample of a file: all its credentials were unwrapped when it was read. If none could be, the file is invalid. */
+/** The sample of a file. All its credentials were tried when it was read: if none could be unwrapped, the file is invalid. */
 export function takeSample(accounts: readonly Account[]): CredentialsSample {
   const tried = accounts.filter(
     ({ encryption, unwrapError }) => unwrapError !== undefined || Object.keys(encryption).length > 0,

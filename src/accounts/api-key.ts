@@ -25,7 +25,7 @@ export interface ApiKey {
   readonly revokedAt: EpochMs | undefined;
 }
 
-/** What remains of an API key after it was read: the key itself is not kept. */
+/** What remains of an API key after it has been read: the key itself is not kept. */
 export interface PresentedKey {
   readonly prefix: KeyPrefix;
   /** Lower-case hex SHA-256 of the whole key. */
@@ -34,7 +34,7 @@ export interface PresentedKey {
 
 export const keyStates = ['valid', 'expired', 'revoked'] as const;
 
-/** Whether a key may be used. */
+/** Whether a key may be used and, if not, why. */
 export function getState({ expiresAt = Infinity, revokedAt }: ApiKey, now: EpochMs): (typeof keyStates)[number] {
   if (revokedAt !== undefined) return 'revoked';
   return now < expiresAt ? 'valid' : 'expired';

@@ -10,8 +10,8 @@ import type { IdempotencyKey, StoredAccount, StoredCredentials, StoredEncryption
 import type { Vault } from './vault.ts';
 import type { EpochMs } from '../times.ts';
 
-// The rules of every change, for all stores (those of API keys are in key-changes.ts): functions from the current account to the new one. All times are epoch
-// milliseconds. A refused change throws an AccountsError.
+// The rules of every change, for all stores, as functions from the current account to the new one. The rules for API keys are in
+// key-changes.ts. All times are epoch milliseconds. A refused change throws an AccountsError.
 
 /** The account, if one was found by this id. @throws `account_unknown` */
 export function requireAccount(account: StoredAccount | undefined, id: string): StoredAccount {
@@ -45,7 +45,7 @@ export function refuseInUse({ id, active, keys }: StoredAccount, now: EpochMs): 
 }
 
 export interface EnableOptions {
-  /** Undefined: unchanged, or hex. */
+  /** Undefined: unchanged, or hex if none was set. */
   readonly encoding: Encoding | undefined;
   /** How long the previous credentials, or plaintext, are also accepted, in milliseconds; undefined: not at all. */
   readonly grace: number | undefined;
@@ -54,12 +54,11 @@ export interface EnableOptions {
 }
 
 /**
- * Switches encryption on with new credentials. They are not compared with those of the other environment: two generated
- * keys are never equal, and existing ones may be wrapped with a master key that was lost.
+ * Switches encryption on with new credentials. They are not compared with those of the other environment: two generated keys are never
+ * equal, and existing ones may be wrapped with a master key that was lost.
  *
- * @throws `encryption_enabled` if it is on without `replace`, `grace_running` if a grace is requested during another
- *   one (there is room for one set of previous credentials), `master_key_wrong` if a grace is requested for credentials
- *   that do not open
+ * @throws `encryption_enabled` if encryption is on and `replace` is false, `grace_running` if a grace is requested during another one
+ *   (there is room for one set of previous credentials), `master_key_wrong` if a grace is requested for credentials that do not open
  */
 export function enableEncryption(
   account: StoredAccount,
@@ -129,8 +128,8 @@ export function changeGrace(
 /**
  * Switches encryption off. The credentials are deleted, after the grace if there is one.
  *
- * @param grace how long envelopes are still accepted, in milliseconds; undefined: they stop at once
- * @throws `encryption_disabled` if it is off, `grace_running` if a grace is requested during another one
+ * @param grace how long envelopes are still accepted, in milliseconds; undefined: they are refused at once
+ * @throws `encryption_disabled` if encryption is off, `grace_running` if a grace is requested during another one
  */
 export function disableEncryption(
   account: StoredAccount,
@@ -178,7 +177,7 @@ function refuseSecondGrace(before: StoredEncryption | undefined, now: EpochMs): 
 }
 
 /**
- * A test key that leaked would otherwise read live traffic through the test environment.
+ * Refuses an AES key that test and live share: a leaked test key could otherwise be used to read live traffic through the test environment.
  *
  * @throws `credentials_equal`
  */

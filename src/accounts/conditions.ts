@@ -7,10 +7,10 @@ const day = 86_400_000;
 /** The age from which rotation is advised: six months of 30 days, in milliseconds. */
 export const rotationAge = 180 * day;
 
-/** How long before its end an API key counts as expiring, in milliseconds. */
+/** How long before its expiry an API key counts as expiring, in milliseconds. */
 export const expiryNotice = 30 * day;
 
-/** How long a key that is not used may be idle before it counts as unused, in milliseconds. */
+/** How long a key may be idle before it counts as unused, in milliseconds. */
 export const idleTime = 30 * day;
 
 /** The filters of a list of accounts. */
@@ -28,7 +28,7 @@ export function isDue(createdAt: EpochMs, now: EpochMs): boolean {
   return now - createdAt >= rotationAge;
 }
 
-/** Whether a key ends soon. */
+/** Whether a key expires soon. */
 export function isExpiring({ expiresAt = Infinity }: ApiKey, now: EpochMs): boolean {
   return expiresAt <= now + expiryNotice;
 }
@@ -66,7 +66,7 @@ function listEncryptions({ encryption }: StoredAccount): readonly StoredEncrypti
   return environmentNames.map((name) => encryption[name]).filter((each) => each !== undefined);
 }
 
-/** Whether an account is part of a selection; undefined: of all. */
+/** Whether an account is part of a selection. Undefined: the selection has all accounts. */
 export function isSelected(account: StoredAccount, selection: Selection | undefined): boolean {
   if (selection === undefined) return true;
   const { search = '', anyOf, now } = selection;

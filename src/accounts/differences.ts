@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Account, Encryption } from './account.ts';
 import { environmentNames, type ApiKey, type EnvironmentName } from './api-key.ts';
 
-/** One difference between two versions of an account. Without secrets: it is logged. */
+/** One difference between two versions of an account. It has no secrets, because it is logged. */
 export interface Difference {
   readonly account: string;
   readonly change:
@@ -27,7 +27,7 @@ export interface Difference {
   readonly environment?: EnvironmentName;
 }
 
-/** The differences between two versions of an account that affect requests. The last use of a key is not one. */
+/** The differences between two versions of an account that affect requests. The last use of a key does not count. */
 export function differences(before: Account | undefined, after: Account | undefined): readonly Difference[] {
   if (after === undefined) return before === undefined ? [] : [{ account: before.id, change: 'account_removed' }];
   if (before === undefined) return [{ account: after.id, change: 'account_added' }];

@@ -32,7 +32,7 @@ export const dueView = z
   .describe('An API key or credentials that should be replaced.');
 export type DueView = z.output<typeof dueView>;
 
-/** Which of them are wanted. */
+/** Which keys and credentials are wanted. */
 export interface DueFilter {
   readonly environment?: EnvironmentName | undefined;
   readonly kind?: DueKind | undefined;
@@ -72,8 +72,8 @@ export function listDue(account: StoredAccount, viewing: Viewing, { environment,
 export type DuePlace = readonly (string | number)[];
 
 /**
- * What expires first comes first, because its requests are refused from then on; then what is only old, the oldest first. The rest makes
- * every place different.
+ * Keys that expire soon come first, the earliest first, because their requests are then refused. Keys and credentials that are only old
+ * follow, the oldest first. The other parts make every place unique.
  */
 export function locate({ account, environment, kind, id, warnings, created_at, expires_at }: DueView): DuePlace {
   const expires = warnings.includes('expiring');
@@ -81,7 +81,7 @@ export function locate({ account, environment, kind, id, warnings, created_at, e
   return [expires ? 0 : 1, time, account, environment, kind, id ?? ''];
 }
 
-/** As a comparator of `sort`. */
+/** A comparator for `sort`. */
 export function compareUrgency(a: DuePlace, b: DuePlace): number {
   const at = a.findIndex((part, i) => part !== b[i]);
   const [one, other] = [a[at], b[at]];
@@ -89,13 +89,13 @@ export function compareUrgency(a: DuePlace, b: DuePlace): number {
   return one < other ? -1 : 1;
 }
 
-/** Keeps the most urgent of any number, in bounded memory. */
+/** Keeps the most urgent of any number of views, in bounded memory. */
 export class MostUrgent {
   readonly #most: number;
   readonly #after: DuePlace | undefined;
   readonly #kept: { readonly place: DuePlace; readonly view: DueView }[] = [];
 
-  /** @param after only what comes behind this place */
+  /** @param after keeps only what comes after this place */
   constructor(most: number, after: DuePlace | undefined) {
     this.#most = most;
     this.#after = after;
@@ -123,7 +123,7 @@ export class MostUrgent {
   }
 }
 
-/** A place as the `next` of a page. */
+/** Writes a place as the `next` of a page. */
 export function writePlace(place: DuePlace): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }

@@ -4,9 +4,9 @@ import { AccountsError } from './accounts-error.ts';
 import { auditActions, endList, type EventFilter, type RecordedEvent } from './store.ts';
 
 /**
- * The events of a trail, as of a store.
+ * The wanted events of a trail, as in `Store.events`.
  *
- * @param lines in the order of the events; others than of wanted events are left out
+ * @param lines in the order of the events; lines of unwanted events may be missing
  * @param unreadable gets an error for each line that is not an event
  */
 export async function* selectEvents(
@@ -23,7 +23,7 @@ export async function* selectEvents(
   }
 }
 
-/** Texts that the line of a wanted event contains, as JSON has them: lines without them need not be parsed. */
+/** Strings that the line of every wanted event contains, as JSON writes them: lines without them need not be parsed. */
 export function wantedTexts({ account, actor, action, environment }: EventFilter): readonly string[] {
   const texts = [account, actor, action, environment].filter((text) => text !== undefined);
   return texts.map((text) => JSON.stringify(text).slice(1, -1));
@@ -41,7 +41,7 @@ function isWanted(event: RecordedEvent, filter: EventFilter): boolean {
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 const members = 'at actor action account details position older origin request_id prev sig'.split(' ');
 
-/** Undefined if the line is not an event. Without zod, which a running sidecar does not load. */
+/** Undefined if the line is not an event. Does not use zod, which a running sidecar does not load. */
 function parseEvent(line: Buffer, position: number): RecordedEvent | undefined {
   const event = readMembers(line.toString());
   const { at, actor, account, details, origin, request_id: requestId } = event;

@@ -6,7 +6,7 @@ import { sha256Hex } from '../cryptography.ts';
 
 /** How a store writes its trail. */
 export interface TrailOptions {
-  /** Where events come from that do not say it themselves; undefined: not known. */
+  /** The origin of events that do not name their own; undefined: not known. */
   readonly origin?: string | undefined;
   /** Ed25519 private keys: the first signs, the others signed before it. Empty: events are not signed. */
   readonly auditKeys?: readonly KeyObject[] | undefined;
@@ -19,10 +19,10 @@ export interface TrailEnd extends Link {
 }
 
 /**
- * Chains events to the end of a trail, behind an event of their own if the key that signs is another one from here on.
+ * Chains events to the end of a trail. If another key signs from here on, an event that says so precedes them.
  *
  * @returns lines to be appended, without newline, and their events
- * @throws AccountsError `audit_key_missing` if the trail is signed and none of the keys has signed its last event
+ * @throws AccountsError `audit_key_missing` if the trail is signed and none of the keys signed its last event
  */
 export function chainEvents(
   end: TrailEnd,
@@ -47,7 +47,7 @@ export function chainEvents(
   });
 }
 
-/** An event about the trail itself, with the time, the actor and the origin of another one. */
+/** An event about the trail itself, with the time, the actor and the origin of another event. */
 export function trailEvent(cause: AuditEvent, action: AuditAction, details: AuditEvent['details']): AuditEvent {
   return { ...cause, action, account: undefined, details, older: undefined };
 }

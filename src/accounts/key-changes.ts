@@ -7,7 +7,7 @@ import type { StoredAccount, StoredKey } from './store.ts';
 import type { EpochMs } from '../times.ts';
 import { sha256Hex } from '../cryptography.ts';
 
-// The rules of changes of API keys, in the form of changes.ts.
+// The rules for changes of API keys, in the same form as in changes.ts.
 
 /** One key of an account. @throws `key_unknown` */
 export function requireKey(account: StoredAccount, keyId: string): StoredKey {
@@ -24,7 +24,7 @@ interface IssueRequest {
 }
 
 /**
- * Maximum number of keys of an account: valid ones, and those that ended within the last 30 days. Otherwise a token of one account could fill
+ * Maximum number of keys of an account that are valid or ended within the last 30 days. Without a limit, a token of one account could fill
  * the store.
  */
 const maxKeys = 1_000;
@@ -40,8 +40,8 @@ interface WantedKey {
 /**
  * When a new key expires.
  *
- * @param lifetime undefined: as long as is allowed
- * @param maxAge the longest lifetime; undefined: there is none
+ * @param lifetime undefined: the longest allowed
+ * @param maxAge the longest lifetime; undefined: there is no limit
  * @throws `lifetime_not_allowed`
  */
 export function computeExpiry(
@@ -89,8 +89,8 @@ export function issueKey(
 }
 
 /**
- * Issues a successor of the same name, kind and lifetime, unless that is no longer allowed; the old key lives for `overlap` milliseconds more, but not
- * longer than before. A key has one successor.
+ * Issues a successor with the same name, kind and lifetime, or with the longest allowed lifetime if that is shorter. The old key stays
+ * valid for `overlap` more milliseconds, but not longer than before. A key has only one successor.
  *
  * @throws `key_unknown`, `key_revoked`, `key_expired`, `key_rotated`, `too_many_keys`
  */

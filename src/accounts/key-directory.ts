@@ -4,7 +4,7 @@ import type { EpochMs, MonotonicMs } from '../times.ts';
 
 /** An API key together with the account it belongs to. */
 export interface Principal {
-  /** Its other keys do not matter to a request. */
+  /** The account's other keys do not matter to a request. */
   readonly account: Omit<Account, 'keys'>;
   readonly key: ApiKey;
 }
@@ -24,7 +24,7 @@ export interface KeyDirectory {
   /** Whether `find` returns at once. Does not query the database, and does not count as a use. */
   holds(hash: string): boolean;
 
-  /** Whether requests with keys of this account are decided by this version of it, not by an earlier one. */
+  /** Whether requests with keys of this account are decided by this version of the account, not by an earlier one. */
   serves(account: Account): boolean;
 
   /** Records every admitted request. */
@@ -36,7 +36,7 @@ export interface DirectoryState {
   readonly connected: boolean;
   /** When the database last responded; undefined: never. */
   readonly heardAt: MonotonicMs | undefined;
-  /** How much longer cached keys work, in milliseconds. Undefined while the database can be reached, or if it never could. */
+  /** How much longer cached keys work, in milliseconds. Undefined while the database can be reached, or if it never could be. */
   readonly usableFor: number | undefined;
   /** Cached keys that exist. */
   readonly known: number;
@@ -44,7 +44,7 @@ export interface DirectoryState {
   readonly unknown: number;
 }
 
-/** Records uses in memory, and stores periodically those that the store keeps. Times are epoch milliseconds. */
+/** Records uses in memory, and periodically stores those that the store keeps. Times are epoch milliseconds. */
 export interface Uses {
   key(id: string, at: number): void;
   /** Records the use of what a grace accepts. @param until the end of the grace */

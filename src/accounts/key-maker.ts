@@ -12,8 +12,8 @@ const randomLength = 32;
 const checksumLength = 6;
 
 /**
- * Makes an API key: prefix, 32 random base62 characters, and a checksum of 6 more, by which secret scanners and the
- * command line tell a mistyped key from an unknown one. Admission ignores it, because keys from elsewhere have none.
+ * Makes an API key: prefix, 32 random base62 characters, and a checksum of 6 more, by which secret scanners and the command line tell a
+ * mistyped key from an unknown one. Admission ignores the checksum, because keys from elsewhere have none.
  */
 export function makeApiKey(environment: EnvironmentName, kind: KeyKind): string {
   const body = `${kind === 'public' ? 'pk' : 'sk'}_${environment}_${randomText(randomLength)}`;

@@ -3,41 +3,41 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { AccountsError } from './accounts-error.ts';
 import type { MasterKey } from './master-key.ts';
 
-/** Whether what holds the wrapping key works, and which key it wraps with now. */
+/** Whether the holder of the wrapping key works, and which key it wraps with now. */
 export interface KeyringStatus {
   readonly healthy: boolean;
   readonly keyId: string;
 }
 
 /**
- * Where the key is that wraps master keys. Master keys are unwrapped before a configuration is applied, and before a command decides
- * on a change: nothing that serves a request waits for it.
+ * The holder of the key that wraps master keys. Master keys are unwrapped before a configuration is applied, and before a command decides
+ * on a change: nothing that serves a request waits for a keyring.
  *
- * Its methods throw AccountsError: `kms_unavailable` if it may work later, `kms_refused` if it will not.
+ * Its methods throw AccountsError: `kms_unavailable` if a later attempt may succeed, `kms_refused` if none will.
  */
 export interface Keyring {
-  /** The line that stores a master key, and that `unwrap` has opened once. @throws AccountsError also `master_key_wrong` */
+  /** Returns the line that stores a master key, after `unwrap` has opened it once. @throws AccountsError also `master_key_wrong` */
   wrap(key: KeyObject): Promise<string>;
-  /** The key that `wrap` has made a line of. @throws AccountsError also `master_key_wrong` */
+  /** Unwraps the line that `wrap` has made of a key. @throws AccountsError also `master_key_wrong` */
   unwrap(key: MasterKey): Promise<MasterKey>;
   status(): Promise<KeyringStatus>;
 }
 
-/** Lines are master keys in the clear, which reading them has unwrapped. */
+/** For master keys in the clear, which are already unwrapped when their lines have been read. */
 export const localKeyring: Keyring = {
   wrap: async (key) => key.export().toString('base64'),
   unwrap: async (key) => key,
   status: async () => ({ healthy: true, keyId: '' }),
 };
 
-/** How often a start asks a keyring that is not there. Milliseconds. */
+/** How often a start tries again if the keyring is unavailable. Milliseconds. */
 const retryInterval = 1_000;
 
 /**
  * The keys of a configuration, each unwrapped or with the problem of its line.
  *
- * @param start how a start asks: for `wait` milliseconds, with one warning, and what the keyring cannot do ends it
- * @throws AccountsError of a start: `kms_unavailable` after `wait`, `kms_refused` at once
+ * @param start for the start of a sidecar: it tries for `wait` milliseconds, warns once, and fails if the keyring does
+ * @throws AccountsError only with `start`: `kms_unavailable` after `wait`, `kms_refused` at once
  */
 export async function unwrapKeys(
   keyring: Keyring,
@@ -60,7 +60,7 @@ export async function unwrapKeys(
     if (start === undefined || failure === undefined) return unwrapped;
     if (failure.code !== 'kms_unavailable' || isOver.aborted) throw failure;
     if (tries === 1) start.warn(failure);
-    // The end of the wait cuts it short.
+    // The end of the wait cuts the delay short.
     await delay(retryInterval, undefined, { signal: isOver }).catch(() => {});
   }
 }

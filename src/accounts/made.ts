@@ -1,6 +1,6 @@
 import type { AuditEvent, StoredAccount } from './store.ts';
 
-/** The view of a change that was made before: its secret was shown then. */
+/** The view of a repeated request. The change was made before, and its secret was shown then. */
 export function repeated<View extends object>(view: View): View {
   return 'secret_shown' in view ? { ...view, secret_shown: false } : view;
 }
@@ -14,7 +14,7 @@ export function pickSource({ actor, origin, requestId }: Source): Source {
 
 /** A change that was decided on. */
 export interface ChangeOutcome<View, Secret> {
-  /** The new version; undefined if nothing changes, or if it is removed. */
+  /** The new version of the account; undefined if nothing changes, or if the account is removed. */
   readonly account: StoredAccount | undefined;
   readonly removed?: true;
   /** The result for the caller, also if the request is repeated. */

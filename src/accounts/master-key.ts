@@ -9,7 +9,7 @@ import { cryptography } from '../cryptography.ts';
 export interface MasterKey {
   /** Undefined until a keyring has unwrapped the line that it was read from. */
   readonly key?: KeyObject | undefined;
-  /** Its key check value, which tells keys apart and reveals nothing of them. */
+  /** Its key check value, which tells keys apart and reveals nothing about them. */
   readonly kcv: string;
   /** The only environment whose credentials it seals. Undefined: both. */
   readonly environment?: EnvironmentName | undefined;
@@ -23,8 +23,8 @@ export interface MasterKey {
 export const masterKeyLength = 32;
 
 /**
- * Reads master keys, one per line, each of 32 bytes in base64 or hex, or wrapped by a KMS. The first one wraps and each
- * unwraps, so that the key can be changed while sidecars run. Undefined if the text is invalid.
+ * Reads master keys, one per line, each of 32 bytes in base64 or hex, or wrapped by a KMS. The first key wraps and every key unwraps, so
+ * that the key can be changed while sidecars run. Undefined if the text is invalid.
  */
 export function parseMasterKeys(text: string): readonly MasterKey[] | undefined {
   const keys = text
@@ -34,7 +34,7 @@ export function parseMasterKeys(text: string): readonly MasterKey[] | undefined 
   return keys.every((key) => key !== undefined) ? keys : undefined;
 }
 
-/** The key of 32 bytes, which are overwritten: Node uses their memory again without clearing it. */
+/** Reads a key in the clear. Its bytes are overwritten, because Node reuses their memory without clearing it. */
 function parseClearKey(line: string): MasterKey | undefined {
   const bytes = /^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line);
   if (bytes?.length !== masterKeyLength) return undefined;
@@ -48,13 +48,13 @@ function parseWrappedLine(line: string): MasterKey | undefined {
   return wrapped && { kcv: wrapped.kcv, wrapped };
 }
 
-/** The keys of an environment, the one that seals first; undefined if all are for the other one. */
+/** The keys of an environment, starting with the one that seals; undefined if all keys are for the other environment. */
 export function keysFor(environment: EnvironmentName, all: readonly MasterKey[]): readonly MasterKey[] | undefined {
   const own = all.filter((each) => (each.environment ?? environment) === environment);
   return own.length === 0 && all.length > 0 ? undefined : own;
 }
 
-/** The number of a key's line. */
+/** The number of a key's line, from 1. */
 export function getPlace(key: MasterKey, all: readonly MasterKey[]): number {
   return all.filter(({ environment }) => environment === key.environment).indexOf(key) + 1;
 }
@@ -73,7 +73,7 @@ export function openedKey({ key }: MasterKey): KeyObject {
 export function createMasterKey(key: KeyObject): MasterKey & { readonly key: KeyObject } {
   const encrypted = (block: Buffer): Buffer =>
     createCipheriv(cryptography.checkValue.algorithm, key, null).setAutoPadding(false).update(block);
-  // Of one whole block of zeros, the CMAC is the encrypted first subkey (NIST SP 800-38B §6.1).
+  // The CMAC of one whole block of zeros is the encrypted first subkey (NIST SP 800-38B §6.1).
   return { key, kcv: encrypted(doubled(encrypted(Buffer.alloc(16)))).toString('hex', 0, 5) };
 }
 

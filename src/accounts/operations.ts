@@ -23,12 +23,12 @@ import type { EpochMs } from '../times.ts';
 /** The dependencies of operations. */
 export interface OperationsOptions {
   readonly store: Store;
-  /** A function: asked before the first decision that needs credentials, because a KMS may have to unwrap the master key. */
+  /** A function is called before a decision that needs credentials, because a KMS may have to unwrap the master key. */
   readonly vault: Vault | (() => Promise<Vault>);
   readonly clock: () => EpochMs;
   /** Called after each change. */
   readonly audit: (event: AppendedEvent) => void;
-  /** Maximum lifetime of a new key, in milliseconds. Undefined: any. */
+  /** Maximum lifetime of a new key, in milliseconds. Undefined: no limit. */
   readonly maxKeyAge?: number | undefined;
 }
 
@@ -49,7 +49,7 @@ export interface ChangeRequest {
   readonly origin?: string | undefined;
   readonly requestId?: string | undefined;
   readonly idempotencyKey?: IdempotencyKey | undefined;
-  /** Called before the change is decided, and before it is written. @throws if it must not be made any more */
+  /** Called before the change is decided, and before it is written. @throws if the change must not be made any more */
   readonly check?: (() => void) | undefined;
   /** Whether the actor may let an account that encrypts send plaintext in live for a time. Default: yes. */
   readonly mayAcceptPlaintextInLive?: boolean;
@@ -58,7 +58,7 @@ export interface ChangeRequest {
 export interface KeyOptions {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
-  /** Lifetime in milliseconds; undefined: as long as is allowed. */
+  /** Lifetime in milliseconds; undefined: the longest allowed. */
   readonly lifetime: number | undefined;
   readonly name?: string | undefined;
 }
@@ -191,12 +191,12 @@ export class Operations extends Queries {
         };
         return { account, view, secret: credentials, details };
       },
-      // Those that are replaced may have leaked. Tokens of accounts, of which there may be any number, would have others' changes begin anew.
+      // The old credentials may have leaked. An account may have any number of tokens, which would make others' changes start again.
       { urgent: options.replace && request.ofAccount !== true },
     );
   }
 
-  /** @param grace how long envelopes are still accepted, in milliseconds; undefined: they stop at once */
+  /** @param grace how long envelopes are still accepted, in milliseconds; undefined: they are refused at once */
   async disableEncryption(
     id: string,
     environment: EnvironmentName,
@@ -228,9 +228,9 @@ export class Operations extends Queries {
   }
 
   /**
-   * Wraps credentials with another master key, in the environments that it is for. It must already be configured there,
-   * or sidecars without it could not unwrap them. Credentials that are wrapped with it stay unchanged, so that the
-   * operation can be repeated. Returns the number of changed accounts.
+   * Wraps credentials with another master key, in the environments that this key is for. It must already be configured there: otherwise,
+   * sidecars without it could not unwrap the credentials. Credentials already wrapped with it stay unchanged, so that the operation can be
+   * repeated. Returns the number of changed accounts.
    *
    * @throws AccountsError `master_key_not_configured`
    */
@@ -260,7 +260,7 @@ export class Operations extends Queries {
     return count;
   }
 
-  /** Adds an event to the trail that changes no account. */
+  /** Adds an event to the trail without changing an account. */
   async record(action: AuditAction, details: AuditEvent['details'], request: ChangeRequest): Promise<void> {
     const { now } = this.viewing();
     const event: AuditEvent = { ...pickSource(request), at: now, action, account: undefined, details };

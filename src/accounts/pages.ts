@@ -10,10 +10,10 @@ export interface Page<Item, Position> {
   readonly unreadable: readonly string[];
 }
 
-/** The size of a page in bytes of JSON beyond which it ends: several may be held at once, each in several copies. */
+/** The size at which a page ends, in bytes of JSON: several pages may be held at once, each in several copies. */
 const maxBytes = 1 << 20;
 
-/** Maximum number of problems of a page. */
+/** Maximum number of problems that a page lists. */
 const maxProblems = 100;
 
 /** The problems of a page: the first ones, then how many more there are. */
@@ -32,10 +32,10 @@ export class Problems {
 }
 
 /**
- * Reads a page of items that belong to accounts; `next` is the id of its last account. The items of one account are not split: a full
- * page grows until the next account begins.
+ * Reads a page of items that belong to accounts; `next` is the id of its last account. The items of one account are not split: a full page
+ * grows until the next account begins.
  *
- * @param size the most items; a page of large ones has fewer
+ * @param size the number of items at which a page is full; a page of large items is full earlier
  * @param account the member that has the id of an item's account
  */
 export async function accountsPage<Member extends string, Item extends Readonly<Record<Member, string>>>(

@@ -25,7 +25,7 @@ interface Scope {
   readonly after?: string | undefined;
   /** The id of the only account that may be queried. */
   readonly only?: string | undefined;
-  /** As of a store's list. */
+  /** As in `Store.list`. */
   readonly unreadable?: Unreadable | undefined;
 }
 
@@ -80,7 +80,7 @@ export class Queries {
     return viewKey(account.id, key, this.viewing());
   }
 
-  /** The key with this id, and who revoked it, as far as the audit trail says. */
+  /** The key with this id, and who revoked it, if the audit trail says so. */
   async showKey(id: string, keyId: string): Promise<ShownKeyView> {
     const key = requireKey(requireAccount(await this.store.read(id, { key: keyId }), id), keyId);
     return { ...viewKey(id, key, this.viewing()), revoked_by: await this.#revokedBy(id, key) };
@@ -100,7 +100,7 @@ export class Queries {
     return accountsPage(size, (unreadable) => this.list({ ...query, unreadable }), 'id');
   }
 
-  /** As `due`, in pages: each reads all accounts, so that memory stays bounded. @param after `next` of the page before */
+  /** As `due`, in pages. Each page reads all accounts, so that memory stays bounded. `place` is where the previous page ended. */
   async duePage(
     size: number,
     { place, ...query }: Scope & DueFilter & { readonly place?: DuePlace },
@@ -151,7 +151,7 @@ export class Queries {
   /** As `keys`, in pages. @param after starts after the key with this id */
   async keysPage(id: string, size: number, after: string | undefined): Promise<Page<KeyView, string>> {
     const viewing = this.viewing();
-    // With the key before the page, and one behind it.
+    // Also reads the key before the page and the one after it.
     const start = after === undefined ? 0 : 1;
     const account = requireAccount(await this.store.readKeys(id, start + size + 1, after), id);
     if (after !== undefined) requireKey(account, after);
@@ -165,7 +165,7 @@ export class Queries {
     return encryption[environment];
   }
 
-  /** The audit trail, as a store's events. */
+  /** The audit trail, as in `Store.events`. */
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEventView> {
     for await (const event of this.store.events(filter, unreadable)) yield viewEvent(event);
   }

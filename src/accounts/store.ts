@@ -7,37 +7,35 @@ import type { ApiKey, EnvironmentName } from './api-key.ts';
 import type { EpochMs } from '../times.ts';
 
 /**
- * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes. It has no rules, which are in
- * changes.ts as functions from the stored account to the new one, and no master key: credentials are wrapped and
- * unwrapped outside (vault.ts).
+ * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes. The rules are in changes.ts, as functions from the
+ * stored account to the new one. A store has no master key: credentials are wrapped and unwrapped outside it (vault.ts).
  *
- * Every method rejects with an `AccountsError`: `store_unavailable`, `store_read_only`, `disk_full`, `store_locked`,
- * `store_changed`, `store_invalid`, and a change also with `audit_key_missing`. If it rejects, nothing was changed.
+ * Every method may reject with an `AccountsError`: `store_unavailable`, `store_read_only`, `disk_full`, `store_locked`, `store_changed` or
+ * `store_invalid`; a change also with `audit_key_missing`. If a method rejects, nothing was changed.
  */
 export interface Store {
   /** Whether `lastUsedAt` is kept. If not, only the log and the metrics show use. */
   readonly recordsUse: boolean;
-  /** The number of accounts that a change of many concerns at most, so that it does not hold up a revocation. */
+  /** Maximum number of accounts that are changed together, so that a large change does not hold up a revocation. */
   readonly changedAtOnce: number;
 
   /**
-   * The account with this id; undefined if there is none. Of more keys than `maxKeysRead`, a database reads that many: valid ones
-   * first, then the newest. The others stay as they are in a change. `list` does so only with a selection.
+   * The account with this id; undefined if there is none. If it has more than `maxKeysRead` keys, a database reads only that many: valid
+   * ones first, then the newest. A change leaves the others as they are. `list` limits keys in this way only with a selection.
    */
   read(id: string, hints?: Hints): Promise<StoredAccount | undefined>;
 
-  /** The account with up to `limit` keys, oldest first, from the one with the id `from` on; without keys if that is unknown. */
+  /** The account with up to `limit` of its keys, oldest first, from the one with the id `from` on; without keys if that id is unknown. */
   readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
   findByKey(hash: string): Promise<StoredAccount | undefined>;
 
   /**
-   * The accounts in the order of their ids (as bytes), from the first one after `after`. Memory stays bounded in a
-   * database, however many there are; an iteration may stop early. Changes during the iteration may be seen or not.
+   * The accounts in the order of their ids (as bytes), from the first one after `after`. Memory stays bounded in a database, however many
+   * accounts there are; an iteration may stop early. Changes during the iteration may be seen or not.
    *
-   * @param unreadable gets a `store_invalid` for each account in a database that cannot be read, in place of the account;
-   *   by default `endList`
+   * @param unreadable if an account in a database cannot be read, gets a `store_invalid` in its place; by default `endList`
    * @param selection undefined: all accounts
    */
   list(after?: string, unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount>;
@@ -45,15 +43,15 @@ export interface Store {
   /**
    * Changes the accounts with these ids atomically: all or none, without another change between reading and writing.
    *
-   * `decide` gets the existing ones by id and returns whole accounts to be written. It may only return accounts with
-   * these ids. An error that it throws aborts the change and is rethrown. It is pure except for randomness, and is
-   * called again if the attempt conflicts with another change, also one by hand. Only its last result counts.
+   * `decide` gets the existing accounts by id and returns whole accounts to be written. It may only return accounts with these ids. An
+   * error that it throws aborts the change and is rethrown. It is pure except for randomness, and is called again if the attempt conflicts
+   * with another change, even one made by hand. Only its last result counts.
    *
-   * A change that was made with the same idempotency key is not made again: its receipt is returned, and `decide` is not
-   * called. Receipt and change are kept together or not at all.
+   * A change that was made with the same idempotency key is not made again: its receipt is returned, and `decide` is not called. The
+   * receipt and the change are stored together or not at all.
    *
-   * Rejects with `key_exists` if a key's id or hash already belongs to another account, and with
-   * `idempotency_key_reused` if the idempotency key was used for another request.
+   * Rejects with `key_exists` if a key's id or hash already belongs to another account, and with `idempotency_key_reused` if the
+   * idempotency key was used for another request.
    */
   change<T>(
     ids: readonly string[],
@@ -63,19 +61,20 @@ export interface Store {
   ): Promise<ChangeResult<T>>;
 
   /**
-   * Replaces every account with the result of `rewrite`, which may be called several times for it, and none if one cannot be rewritten. In a
-   * database a few at a time: an interrupted change is run again. Yields what is stored, each with an event that has the number as `accounts`.
+   * Replaces every account with the result of `rewrite`, which may be called several times for one account; replaces none if one cannot be
+   * rewritten. A database replaces a few at a time, so an interrupted change is run again. Yields each part once it is stored, with an
+   * event that has the number of changed accounts as `accounts`.
    */
   changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
 
   /**
-   * The audit trail, newest first; with `after` in the order of writing. Memory stays bounded.
+   * The audit trail, newest first; with `after`, in the order of writing. Memory stays bounded.
    *
-   * @param unreadable as of `list`, for each event that cannot be read
+   * @param unreadable as in `list`, for each event that cannot be read
    */
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent>;
 
-  /** The lines of the trail behind a position, byte for byte; after them, those of the version before that are not chained. */
+  /** The lines of the trail after a position, byte for byte; then those of the previous version that are not chained. */
   trail(after?: number): AsyncIterable<Line>;
 
   /** Releases connections and files. The store must not be used afterwards. */
@@ -85,11 +84,11 @@ export interface Store {
 /** Maximum number of keys of an account that a database reads at once, so that memory stays bounded. */
 export const maxKeysRead = 2_000;
 
-/** What a database need know of a change, or of the query before or after it. */
+/** What a database needs to know about a change, or about a query before or after it. */
 export interface Hints {
-  /** Whether something is taken away, as from a key that leaked: it waits for no work that is not urgent. */
+  /** Whether something is taken away, for example from a leaked key: the work then waits for no other work that is not urgent. */
   readonly urgent?: boolean | undefined;
-  /** The id of the key that it is about, which is read however many keys there are. */
+  /** The id of the key that the change is about. It is read however many keys the account has. */
   readonly key?: string | undefined;
 }
 
@@ -97,15 +96,15 @@ export interface Hints {
 export interface EventFilter {
   /** Only events of this account. */
   readonly account?: string | undefined;
-  /** Only events of this actor: whole, such as `token:otto`, or the name behind the colon. */
+  /** Only events of this actor: the whole actor, such as `token:otto`, or only the name after the colon. */
   readonly actor?: string | undefined;
   readonly action?: AuditAction | undefined;
   /** Only events in this environment. */
   readonly environment?: EnvironmentName | undefined;
-  /** Only events from the first time on and before the second one. */
+  /** Only events from `since` on and before `until`. */
   readonly since?: EpochMs | undefined;
   readonly until?: EpochMs | undefined;
-  /** Only events before the first position and behind the second one. */
+  /** Only events at positions before `before` and after `after`. */
   readonly before?: number | undefined;
   readonly after?: number | undefined;
 }
@@ -113,7 +112,7 @@ export interface EventFilter {
 /** Called for an account, or an event, that is left out because it cannot be read. */
 export type Unreadable = (error: AccountsError) => void;
 
-/** Ends a list at the first one that cannot be read. */
+/** Ends a list at the first item that cannot be read. */
 export const endList: Unreadable = (error) => {
   throw error;
 };
@@ -123,7 +122,7 @@ export type Condition = 'inactive' | 'encrypting' | 'due' | 'expiring' | 'unused
 
 /** Selects the accounts to which every member applies. */
 export interface Selection {
-  /** The id or the name contains this text, in any letter case. */
+  /** The id or the name contains this text, ignoring case. */
   readonly search?: string | undefined;
   /** One of these conditions applies. */
   readonly anyOf?: readonly Condition[] | undefined;
@@ -146,13 +145,13 @@ export interface Decision<T> {
   readonly result: T;
   /** The response to a repeated request: JSON without secrets. Read only with an idempotency key. */
   readonly receipt?: string | undefined;
-  /** Called immediately before it is written, after every wait. @throws if it must not be made any more */
+  /** Called immediately before the change is written, after every wait. @throws if the change must not be made any more */
   readonly check?: (() => void) | undefined;
 }
 
 /** Identifies a request that must be carried out only once. */
 export interface IdempotencyKey {
-  /** Chosen by the client, 1 to 255 printable ASCII characters; with an account and a space before it for a token of one account. */
+  /** Chosen by the client, 1 to 255 printable ASCII characters. For a token of one account, preceded by the account and a space. */
   readonly key: string;
   /** Digest of the request, to refuse the same key with another request. Lower-case hex. */
   readonly request: string;
@@ -165,7 +164,7 @@ export type ChangeResult<T> =
 
 export type RewriteAccount = (account: StoredAccount) => StoredAccount;
 
-/** A part of a change of all accounts, and the number of those that changed. */
+/** One part of a change of all accounts: how many accounts it changed, and its events. */
 export interface RewriteResult {
   readonly accounts: number;
   readonly appended: readonly AppendedEvent[];
@@ -185,18 +184,15 @@ export interface StoredAccount {
 }
 
 export interface StoredKey extends ApiKey {
-  /** What its owner calls it, with the characters of an account's name. */
+  /** What its owner calls it. The same characters are allowed as in an account's name. */
   readonly name?: string | undefined;
   /** The last four characters of the key. Undefined for a key that was made before they were kept, or elsewhere. */
   readonly lastFour?: string | undefined;
-  /** Within a few minutes. Undefined: never, or the store does not record it. A store ignores it when it writes. */
+  /** When the key was last used, within a few minutes. Undefined: never, or the store does not record it. A store does not write it. */
   readonly lastUsedAt: EpochMs | undefined;
 }
 
-/**
- * How an account encrypts in one environment, or did. Enabled without credentials cannot be expressed, because it would
- * fail open.
- */
+/** How an account encrypts, or did, in one environment. Enabled without credentials cannot be expressed, because it would fail open. */
 export type StoredEncryption = EnabledEncryption | DisabledEncryption;
 
 interface EnabledEncryption extends EncryptionBase {
@@ -206,13 +202,16 @@ interface EnabledEncryption extends EncryptionBase {
 
 interface DisabledEncryption extends EncryptionBase {
   readonly enabled: false;
-  /** A file written by hand may keep them. */
+  /** A file written by hand may still have them. */
   readonly credentials: StoredCredentials | undefined;
 }
 
 interface EncryptionBase {
   readonly encoding: Encoding;
-  /** What a grace accepts besides the current credentials, or, if disabled, plaintext. Stays until the next change, even after the grace. */
+  /**
+   * What a grace accepts besides the current credentials or, if encryption is disabled, besides plaintext. Kept until the next change, even
+   * after the grace.
+   */
   readonly previous: StoredPrevious | undefined;
 }
 
@@ -230,7 +229,7 @@ export interface StoredPrevious {
   readonly credentials: StoredCredentials | undefined;
   /** End of the grace. */
   readonly until: EpochMs;
-  /** When a response was last sealed with them, or sent in plain. As `lastUsedAt` of a key. */
+  /** When a response was last sealed with them, or sent in plaintext. As `lastUsedAt` of a key. */
   readonly lastUsedAt: EpochMs | undefined;
 }
 
@@ -267,19 +266,19 @@ export interface AuditEvent {
   readonly action: AuditAction;
   /** Undefined if it concerns all accounts. */
   readonly account: string | undefined;
-  /** Ids, the environment, ends of overlap and grace. Names in snake_case. */
+  /** Such as ids, the environment, and when an overlap or a grace ends. Names in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
-  /** Where it came from: a client's address, or the sidecar's host. Undefined: what the store was opened with. */
+  /** Where the event came from: a client's address, or the sidecar's host. Undefined: the origin that the store was opened with. */
   readonly origin?: string | undefined;
   /** The id of the request to the operators' API. */
   readonly requestId?: string | undefined;
-  /** The position of an event of the version before in its table. */
+  /** For an event of the previous version: its position in that version's table. */
   readonly older?: number | undefined;
 }
 
-/** An event of the trail. Events may have any order of time, because clocks are set back and differ between machines. */
+/** An event of the trail. The times of events may be in any order, because clocks are set back and differ between machines. */
 export interface RecordedEvent extends AuditEvent {
-  /** From 1, ascending in the order of writing, with gaps. */
+  /** From 1, increasing in the order of writing. */
   readonly position: number;
 }
 

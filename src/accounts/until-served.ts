@@ -7,7 +7,7 @@ import type { RemoteOperations } from './operations-rpc.ts';
 import type { Vault } from './vault.ts';
 
 /**
- * The interval between comparisons of the directory with the account, and the number of comparisons after which the
+ * The interval between comparisons of the directory with the account, in milliseconds, and the number of comparisons after which the
  * account is read again.
  */
 const interval = 20;

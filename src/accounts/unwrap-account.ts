@@ -7,8 +7,8 @@ import type { StoredAccount, StoredCredentials } from './store.ts';
 import type { Vault } from './vault.ts';
 
 /**
- * Converts a stored account for serving requests: with its credentials unwrapped, and without disabled ones unless a
- * grace accepts them. What another environment's master key has sealed is left out: this sidecar does not serve it.
+ * Converts a stored account for serving requests: its credentials are unwrapped, and disabled ones are left out unless a grace accepts
+ * them. An environment whose master key this sidecar is not meant to have is left out, because the sidecar does not serve it.
  *
  * @throws AccountsError `master_key_missing`, `master_key_wrong`, `store_invalid`
  */
@@ -54,7 +54,7 @@ export function unwrapIfPossible(stored: StoredAccount, vault: Vault): Account {
   }
 }
 
-/** The credentials of two stored texts. Throws as `unwrapAccount` does. */
+/** The credentials that two stored strings hold. Throws as `unwrapAccount` does. */
 export function unwrapCredentials(
   { key, iv, format }: StoredCredentials,
   account: string,

@@ -1,7 +1,9 @@
 import { duration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import { isWellFormed } from './api-key.ts';
 
-/** The ids of accounts and API keys, which are sent in headers and logged. Not `.` and `..`, which paths read as folders. */
+/**
+ * The ids of accounts and API keys, which are sent in headers and logged. `.` and `..` are not allowed, because they are folders in paths.
+ */
 export const identifier: ValueType<string> = {
   name: 'id',
   expected: '1 to 64 letters, digits, ".", "_" or "-"',
@@ -10,18 +12,18 @@ export const identifier: ValueType<string> = {
 };
 
 /**
- * Not lone surrogates, which databases refuse, nor characters that break a line or reorder the text around them, so that a name in
- * a log or a table is not taken for something else.
+ * Without lone surrogates, which databases refuse, and without characters that break a line or reorder the text around them, so that a name
+ * in a log or a table is not mistaken for something else.
  */
 const nameCharacters = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]{1,200}$/u;
 
 /**
- * Nor, in a new name, what is not seen or not known: marks of the direction, joiners, private use. Two names that look the same would
- * be two.
+ * A new name also has no invisible or unknown characters: direction marks, joiners, private use. With them, two different names could look
+ * the same.
  */
 const newNameCharacters = /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u;
 
-/** The name of an account or of a key as it is stored, or a text that names are searched for. */
+/** The name of an account or a key as it is stored, or a string to search names for. */
 export const accountName: ValueType<string> = {
   name: 'text',
   expected: '1 to 200 characters without control characters',
@@ -33,7 +35,7 @@ export const accountName: ValueType<string> = {
   },
 };
 
-/** The name that an account or a key gets. */
+/** A new name for an account or a key. */
 export const newName: ValueType<string> = {
   ...accountName,
   expected: '1 to 200 characters without control, format or private-use characters',
@@ -62,7 +64,7 @@ export const lastFour: ValueType<string> = {
   read: (text) => text,
 };
 
-/** The place of an event in the audit trail. */
+/** The position of an event in the audit trail. */
 export const position: ValueType<number> = {
   name: 'place',
   expected: 'a position',

@@ -4,10 +4,7 @@ import type { EnvironmentName } from './api-key.ts';
 import { keysFor, masterKeyMissing, openedKey, type MasterKey } from './master-key.ts';
 import { cryptography } from '../cryptography.ts';
 
-/**
- * The place of a wrapped text, which can be unwrapped only there. Previous credentials keep the place they had as
- * current ones.
- */
+/** The place of a wrapped string, which can be unwrapped only there. Previous credentials keep the place they had as current ones. */
 export interface Place {
   readonly account: string;
   readonly environment: EnvironmentName;
@@ -19,22 +16,22 @@ const { algorithm } = cryptography.vault;
 const nonceLength = 12;
 const tagLength = 16;
 
-/** Whether a stored text is wrapped with a master key. */
+/** Whether a stored string is wrapped with a master key. */
 export function isWrapped(text: string): boolean {
   return text.startsWith(marker);
 }
 
 /**
- * Wraps key material before it is stored and unwraps it afterwards: `sealed:v1:` and the base64url of nonce, ciphertext
- * and tag of AES-256-GCM. The place is authenticated, so that a wrapped text cannot be unwrapped elsewhere. Nonces are
- * random, which is safe for 2³² texts per master key (NIST SP 800-38D §8.3).
+ * Wraps key material before it is stored and unwraps it afterwards. A wrapped string is `sealed:v1:` and the base64url of nonce, ciphertext
+ * and tag of AES-256-GCM. The place is authenticated, so that the string cannot be unwrapped elsewhere. Nonces are random, which is safe
+ * for 2³² strings per master key (NIST SP 800-38D §8.3).
  */
 export class Vault {
   readonly #keys: Readonly<Record<EnvironmentName, readonly MasterKey[] | undefined>> | AccountsError;
 
   /**
-   * @param masterKeys none: texts stay in the clear, which only a file store allows; an error: they cannot be read, which
-   *   is thrown once one of them is needed
+   * @param masterKeys if empty, strings stay in the clear, which only a file store allows; if an error, the keys cannot be read, and the
+   *   error is thrown once one of them is needed
    */
   constructor(masterKeys: readonly MasterKey[] | AccountsError) {
     this.#keys =
@@ -43,7 +40,7 @@ export class Vault {
         : { test: keysFor('test', masterKeys), live: keysFor('live', masterKeys) };
   }
 
-  /** The keys of an environment, the one that wraps first. */
+  /** The keys of an environment, starting with the one that wraps. */
   #getKeys(environment: EnvironmentName): readonly KeyObject[] {
     if (this.#keys instanceof AccountsError) throw this.#keys;
     const keys = this.#keys[environment];
@@ -51,7 +48,7 @@ export class Vault {
     return keys.map(openedKey);
   }
 
-  /** Whether this vault is meant to open what is stored for an environment: its keys may be for the other one only. */
+  /** Whether this vault is meant to open what is stored for an environment: its keys may be only for the other environment. */
   isFor(environment: EnvironmentName): boolean {
     return this.#keys instanceof AccountsError || this.#keys[environment] !== undefined;
   }
@@ -61,7 +58,7 @@ export class Vault {
     return this.#keys instanceof AccountsError ? [] : (this.#keys[environment] ?? []).map(({ kcv }) => kcv);
   }
 
-  /** Whether the master key that `other` wraps with is one of these, and whether it is the first of them. */
+  /** Whether the master key that `other` wraps with is one of this vault's keys, and whether it is the first of them. */
   holds(other: Vault, environment: EnvironmentName): 'first' | 'other' | 'none' {
     if (!this.isFor(environment)) return 'none';
     const [key] = other.#getKeys(environment);
@@ -70,7 +67,7 @@ export class Vault {
     return place === 0 ? 'first' : 'other';
   }
 
-  /** Whether one of the master keys opens a wrapped text. */
+  /** Whether one of the master keys opens a wrapped string. */
   opens(text: string, place: Place): boolean {
     const bytes = Buffer.from(text.slice(marker.length), 'base64url');
     return (
@@ -79,14 +76,14 @@ export class Vault {
     );
   }
 
-  /** Whether a text is stored as `wrap` would store it now: with the first master key, or in the clear if there is none. */
+  /** Whether a string is stored as `wrap` would store it now: with the first master key, or in the clear if there is none. */
   isCurrent(text: string, place: Place): boolean {
     const [key] = this.#getKeys(place.environment);
     if (key === undefined || !isWrapped(text)) return key === undefined && !isWrapped(text);
     return unwrapWith(key, Buffer.from(text.slice(marker.length), 'base64url'), place) !== undefined;
   }
 
-  /** The text to store: wrapped or, without a master key, unchanged. */
+  /** The string to store: wrapped or, without a master key, unchanged. */
   wrap(text: string, place: Place): string {
     const [key] = this.#getKeys(place.environment);
     if (key === undefined) return text;
@@ -97,7 +94,7 @@ export class Vault {
   }
 
   /**
-   * The unwrapped text. A text that is not wrapped is returned unchanged.
+   * The unwrapped string. A string that is not wrapped is returned unchanged.
    *
    * @throws AccountsError `master_key_missing`, `master_key_wrong`
    */
@@ -136,7 +133,7 @@ function unwrapWith(key: KeyObject, bytes: Buffer, place: Place): string | undef
   }
 }
 
-/** No part can contain a zero byte, so every place has a different name. */
+/** No part can contain a zero byte, so every place is encoded differently. */
 function encodePlace({ account, environment, member }: Place): Buffer {
   return Buffer.from(['envelope-sidecar', 'v1', account, environment, member].join('\0'));
 }

@@ -9,7 +9,7 @@ export interface WrappedKey {
   readonly key_id: string;
   /** In base64, as are the values of the annotations. */
   readonly ciphertext: string;
-  /** The KMS's own, returned to it unchanged. */
+  /** Values of the KMS's own, returned to it unchanged. */
   readonly annotations: Readonly<Record<string, string>>;
   /** The key check value of the master key. */
   readonly kcv: string;
@@ -19,7 +19,7 @@ export interface WrappedKey {
 const isBase64 = (value: unknown): boolean => typeof value === 'string' && decodeBase64(value) !== undefined;
 const isText = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value);
 
-// By hand, because a running sidecar holds this module in memory, and no parser of configurations.
+// Checked by hand, because a running sidecar holds this module in memory, but no parser of configurations.
 const members: Readonly<Record<keyof WrappedKey, (value: unknown) => boolean>> = {
   key_id: isText(/./),
   ciphertext: (value) => value !== '' && isBase64(value),
@@ -28,7 +28,7 @@ const members: Readonly<Record<keyof WrappedKey, (value: unknown) => boolean>> =
   created_at: isText(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/),
 };
 
-/** Undefined if the line is none of a wrapped key. */
+/** Undefined if the line is not that of a wrapped key. */
 export function parseWrappedKey(line: string): WrappedKey | undefined {
   const bytes = Buffer.from(line.slice(marker.length), 'base64url');
   // Node's decoder skips unknown characters.

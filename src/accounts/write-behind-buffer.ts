@@ -6,7 +6,7 @@ export class WriteBehindBuffer<T> {
   readonly #merge: (earlier: T, later: T) => T;
   #entries = new Map<string, T>();
 
-  /** @param merge makes one of two values for the same id; by default the later one counts */
+  /** @param merge makes one value of two for the same id; by default the later one is kept */
   constructor(merge = (_earlier: T, later: T): T => later) {
     this.#merge = merge;
   }
@@ -18,7 +18,7 @@ export class WriteBehindBuffer<T> {
   }
 
   /**
-   * Passes the values to `write`, some at a time. If it rejects, those that were not written are kept for the next attempt, and it is
+   * Passes the values to `write` in batches. If `write` rejects, the values not yet written are kept for the next attempt, and the error is
    * rethrown.
    */
   async write(write: (entries: ReadonlyMap<string, T>) => Promise<void>, atOnce = maxEntries): Promise<void> {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { cryptography } from '../cryptography.ts';
 
-/** A new token. `drain` sends it to prove that it runs on the same machine as the same user. */
+/** A new token. `drain` sends it to prove that it runs on the same machine, as the same user. */
 export function createDrainToken(): string {
   return randomBytes(32).toString('base64url');
 }
@@ -23,8 +23,8 @@ export function drainTokenFile(configFile: string, env: Readonly<Record<string, 
 }
 
 /**
- * Writes the token, readable only by its owner, and replaces one of an earlier process. The file is always created
- * anew, so that in a folder that others may write to, neither their link nor their file is used.
+ * Writes the token, readable only by its owner, and replaces that of an earlier process. The file is always deleted and created again, so
+ * that in a folder that others may write to, neither a link nor a file of theirs is used.
  *
  * @throws the file system's error
  */
@@ -36,7 +36,7 @@ export async function writeDrainToken(file: string, token: string): Promise<void
   await writeFile(file, token, { flag: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600 });
 }
 
-/** Removes the token of a process that ends, unless another one has written its own. @throws the file system's error */
+/** Removes the token of a process that ends, unless another process has written its own. @throws the file system's error */
 export async function removeDrainToken(file: string, token: string): Promise<void> {
   if ((await readDrainToken(file)) === token) await unlink(file);
 }

@@ -11,7 +11,7 @@ interface DrainDependencies {
   readonly readiness: Readiness;
   /** The merchants' listener. */
   readonly listener: { readonly size: number; close(): void; closeAll(): void };
-  /** Its requests. `drain` makes each connection close with its next response; `stop` aborts those in progress. */
+  /** The listener's requests. `drain` makes each connection close with its next response; `stop` aborts requests in progress. */
   readonly proxy: { readonly active: { readonly size: number }; drain(): void; stop(): void };
   readonly monotonic: () => MonotonicMs;
 }

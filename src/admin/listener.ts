@@ -10,25 +10,30 @@ import { describeStatus, type RunningState } from './status.ts';
 interface AdminDependencies {
   readonly registry: Registry;
   /**
-   * `ready`: configuration loaded, merchants' listener open, not draining. Does not depend on the upstream, which is the same
-   * for all pods.
+   * `ready` means: configuration loaded, merchants' listener open, not draining. It does not depend on the upstream, which is the same for
+   * all pods.
    */
   readonly state: () => RunningState;
   /** Begins the drain, if it has not begun; resolves when nothing is in flight or its time is over. */
   readonly drain: () => Promise<void>;
-  /** Loads the configuration again; resolves when it was applied or reported. Undefined: it cannot be. */
+  /**
+   * Loads the configuration again; resolves once it has been applied or its problems have been reported. Undefined: it cannot be reloaded.
+   */
   readonly reload: (() => Promise<void>) | undefined;
   /** The token of a command. Undefined: every command is refused. */
   readonly drainToken: string | undefined;
 }
 
-/** Maximum number of connections. Beyond that the oldest is closed for a new one, so that probes succeed, but not a drain's. */
+/**
+ * Maximum number of connections. Beyond that, the oldest is closed for a new one, so that probes succeed; connections with a command are
+ * kept.
+ */
 const maxConnections = 64;
 
 /** Milliseconds that a client may take to read its response. */
 const readingTime = 10_000;
 
-/** The admin listener: health, metrics and commands of the same machine. Nothing secret. */
+/** The admin listener: health, metrics, and commands from the same machine. Nothing secret. */
 export function createAdminListener(dependencies: AdminDependencies): Server {
   const metrics = new SharedMetrics(dependencies.registry);
   const limits = { maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 };
@@ -70,7 +75,7 @@ async function respond(
       text(res, 403, `${refusal}\n`);
       return;
     }
-    // It may wait for as long as a drain takes, while anybody in the cluster may open connections.
+    // The command may take as long as a drain, and meanwhile anybody in the cluster may open connections.
     connections.keep(req.socket);
     if (path === '/drain') await drain();
     if (path === '/reload') await reload?.();
@@ -88,8 +93,8 @@ function isCommand(path: string | undefined): path is (typeof commands)[number] 
 }
 
 /**
- * Why a command is refused. The admin port is open to the cluster for scraping, but only a process in the pod with the
- * same user may take it out of service. Port-forwards, mesh proxies and browsers reach loopback too, but have no token.
+ * Why a command is refused. The admin port is open to the cluster for scraping, but only a process in the pod with the same user may take
+ * the sidecar out of service. Port-forwards, mesh proxies and browsers reach loopback too, but have no token.
  */
 function findRefusal(
   command: string,

@@ -2,14 +2,14 @@ import type { CredentialsSample } from '../accounts/accounts.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SetFailingCredentials } from '../telemetry/sidecar-metrics.ts';
 
-/** Milliseconds until the next sample of a database: while the sidecar cannot be ready, and from then on. */
+/** Milliseconds until the next sample of a database: while the sidecar cannot be ready, and afterwards. */
 const interval = 2_000;
 const laterInterval = 600_000;
 
 /**
- * Whether the sidecar is ready for traffic: not before its store was reached once. A rollout stops at the first pod if the store
- * is the wrong one or lacks tables, or if the master key unwraps none of a sample of the stored credentials. Later outages do
- * not end readiness.
+ * Whether the sidecar is ready for traffic: not before its store has been reached once. A rollout stops at the first pod if the store is
+ * the wrong one or lacks tables, or if the master key unwraps none of a sample of the stored credentials. Later outages do not end
+ * readiness.
  */
 export class Readiness {
   readonly #log: Logger;
@@ -18,7 +18,7 @@ export class Readiness {
   #draining = false;
   #storeReached = false;
   #noneUnwraps = false;
-  /** What was logged last of a database that cannot be used, and of a sample. */
+  /** What was last logged about a database that cannot be used, and about a sample. */
   #reason = '';
   #judgement = '';
   /** Undefined: the accounts are in a file. */
@@ -46,7 +46,7 @@ export class Readiness {
   }
 
   /**
-   * Tests a database and the master key, again and again: another sidecar may seal credentials with a key that this one lacks.
+   * Tests a database and the master key, repeatedly: another sidecar may seal credentials with a key that this one lacks.
    *
    * @param take rejects if the database cannot be used
    */

@@ -1,7 +1,7 @@
 import { createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 
-// A trail is a chain of lines of JSON: each has the hash of the line before it, and a signature if there is a key. What is
-// hashed and signed are the bytes of a line, never JSON that was parsed and written again.
+// A trail is a chain of lines of JSON: each has the hash of the line before it, and a signature if there is a key. Hashes and signatures
+// are of the bytes of a line, never of JSON that was parsed and written again.
 
 /** A place in a trail. Whoever keeps one elsewhere can tell whether the trail up to it is still the same. */
 export interface Link {
@@ -23,11 +23,11 @@ export interface Ties {
   readonly sig: string | undefined;
 }
 
-/** Base64 of 64 bytes has four last digits: with others, a signature would have several texts. */
+/** In base64 of 64 bytes, only four digits can be the last: if others were allowed, one signature could be written in several ways. */
 const ties =
   /^\{"position":([1-9][0-9]{0,14})(?=,).*,"prev":"([0-9a-f]{64})"(?:,"sig":"([A-Za-z0-9+/]{85}[AQgw]==)")?\}$/s;
 
-/** The ties of a line; undefined if it is not one of a chain. */
+/** The `position`, `prev` and `sig` of a line; undefined if the line is not part of a chain. */
 export function readTies(line: Buffer): Ties | undefined {
   const [, position, prev, sig] = ties.exec(line.toString('latin1')) ?? [];
   return prev === undefined ? undefined : { position: Number(position), prev, sig };

@@ -4,7 +4,7 @@ import { cryptography, sha256Hex } from '../cryptography.ts';
 import { readMembers } from '../input/json.ts';
 import type { Line } from './lines.ts';
 
-/** What is wrong with an event: the first part of a message about it, and the rest. */
+/** The faults that an event may have, each with its usual message: "event 3 is changed: it is not as it was written". */
 const messages = {
   changed: 'is not as it was written',
   missing: 'was removed',
@@ -15,7 +15,7 @@ const messages = {
 const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
 type Fault = keyof typeof messages;
 
-/** The first event that is concerned. */
+/** What is wrong, at the first event concerned. */
 interface Problem {
   readonly position: number;
   readonly fault: Fault;
@@ -25,20 +25,20 @@ interface Problem {
 export interface VerifyOptions {
   /** Ed25519 public keys, one of which must have signed the last event. Empty: events may be unsigned. */
   readonly keys: readonly KeyObject[];
-  /** Kept elsewhere. Each proves all events up to it. */
+  /** Links that were kept elsewhere. Each proves all events up to it. */
   readonly anchors: readonly Link[];
 }
 
 export interface Report {
   readonly events: number;
   readonly signed: number;
-  /** Empty: the trail is whole. Several only if some events are not chained, but covered by those behind them. */
+  /** Empty: the trail is whole. There are several only if some events are not chained, but covered by events after them. */
   readonly problems: readonly Problem[];
   /** What a whole trail does not prove, and what else is odd. */
   readonly warnings: readonly string[];
 }
 
-/** A line where it stands, whatever its ties say. Undefined ties: it is of no chain. */
+/** A line where it actually stands, whatever its ties say. Undefined ties: it is not part of a chain. */
 interface PlacedLine extends Link {
   readonly bytes: Buffer;
   /** The position that it is stored at; undefined if it is not in the trail yet. */
@@ -48,20 +48,20 @@ interface PlacedLine extends Link {
 
 /** Verifies a trail in constant memory, up to the first event that something is wrong with. */
 export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }: VerifyOptions): Promise<Report> {
-  /** The first one of each kind. */
+  /** The first problem of each kind. */
   const problems = new Map<Fault, Problem>();
   const warnings: string[] = [];
   let last: PlacedLine = { ...beginning, bytes: Buffer.alloc(0), row: undefined, ties: undefined };
   let signed = 0;
-  /** The last event that a key has signed which is not among the given ones; 0 if there is none. */
+  /** The last event that was signed by a key that is not among the given ones; 0 if there is none. */
   let signedByOthers = 0;
-  /** The last event of the version before that was taken over; 0 if there is none. */
+  /** The last event of the previous version that was taken over; 0 if there is none. */
   let takenOver = 0;
   /** The key that signs from here on; undefined before the first signature. */
   let key: KeyObject | undefined;
-  /** The key that made the last signature, which may be an older one than signs from here on. */
+  /** The key that made the last signature. It may be older than the key that signs from here on. */
   let signer: KeyObject | undefined;
-  /** The lines of the version before at the beginning; none once they were compared with what was taken over. */
+  /** The lines of the previous version at the beginning; none once they have been compared with what was taken over. */
   const older = { events: 0, hash: createHash(cryptography.digest.algorithm) };
 
   const fail = (position: number, fault: Fault, message = messages[fault]): false => {
@@ -86,11 +86,11 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (!isGiven(by)) signedByOthers = position;
     return true;
   };
-  /** Takes a line, with a look at the one behind it; false if a fault ends the verification. */
+  /** Takes a line, with a look at the next one; false if a fault ends the verification. */
   const take = (line: PlacedLine, next?: Ties): boolean => {
     const { position, row, hash, ties } = line;
     const [fault, concerned = position, message] = findFault(last, line, next);
-    // What was removed moves those behind it.
+    // A removed line moves the lines after it.
     if (fault !== 'missing' && row !== undefined && String(row) !== String(position))
       fail(position, 'moved', `stands at position ${row}`);
     if (fault !== undefined) return fail(concerned, fault, message);
@@ -105,18 +105,18 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     last = line;
     return true;
   };
-  /** Checks what only the end tells. */
+  /** Checks what is known only at the end. */
   const end = ({ position }: Link): void => {
     if (older.events > 0) fail(1, 'unchained', notTakenOver);
     const anchored = Math.max(...anchors.map((each) => each.position));
     if (anchored > position) fail(position + 1, 'missing', 'was removed: an anchor is behind it');
-    // A key that the last line only names has signed nothing: anyone can name it.
+    // A key that is only named in the last line has signed nothing: anyone can name a key.
     if (keys.length > 0 && position === 0)
       fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
     else if (keys.length > 0 && !isGiven(signer))
       fail(position, 'unsigned', 'is the last one and not signed by a given key');
     if (problems.size > 0) return;
-    // Whoever writes such events anew, without the key, is found only by an anchor: the next change signs on.
+    // If someone rewrites unsigned events without the key, the next change still signs the rest of the chain: only an anchor finds this.
     const unsigned = position - signed;
     if (anchored > 0 && anchored < position) warnings.push(`events from ${anchored + 1} on are behind the last anchor`);
     if (signed > 0 && unsigned > 0)
@@ -145,8 +145,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
 }
 
 /**
- * What is wrong with the place of a line, the position of another line that it is wrong with, and a message of its own. Only what
- * stands behind it tells.
+ * What is wrong with the place of a line: the fault, the position if another line is at fault, and the message if it is not the usual one.
+ * Only the lines after it can tell.
  */
 function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly [Fault?, number?, string?] {
   const { position, hash, ties } = line;
@@ -159,19 +159,21 @@ function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly 
   const isBehind = ties.prev === before.hash;
   if (ties.position === position) {
     if (isBehind) return [];
-    // Two lines do not fit: the first was changed if the second still fits to the next, unless the first is signed.
+    // These two lines do not fit. If the second one still fits the line after it, the first one was changed, unless the first one is
+    // signed.
     const isSecondWhole = next === undefined || isCovered;
     return isSecondWhole && position > 1 && before.ties?.sig === undefined ? ['changed', position - 1] : ['changed'];
   }
   if (isBehind && !isCovered) return ['changed'];
-  // Both follow the same line, and are not copies: the one before was inserted, because others are chained to this one.
+  // This line and the one before it follow the same line and are not copies: the one before was inserted, because others are chained to
+  // this one.
   if (ties.prev === before.ties?.prev && hash !== before.hash) return ['unchained', position - 1];
   const goesOn = next === undefined || next.position === ties.position + 1;
   if (ties.position < position || !goesOn) return ['moved'];
   return ['missing', position, `was removed: event ${ties.position} is the next one`];
 }
 
-/** What a line announces: the key that signs from the next line on, what it took over, or that it was itself taken over. */
+/** What a line announces: the key that signs from the next line on, what was taken over, or that the line itself was taken over. */
 function readAnnouncement(line: Buffer): { key?: KeyObject; older?: Record<string, unknown>; isTakenOver?: true } {
   const { action, details, older } = readMembers(line.toString());
   const given = Object(details) as Readonly<Record<string, unknown>>;

@@ -48,7 +48,7 @@ interface ImportOptions {
   readonly partial?: true;
 }
 
-/** The whole input is checked before any of it is added, unless a part is enough. */
+/** The whole input is checked before any of it is added, except with `--partial`. */
 async function importFile(session: StoreSession, file: string, { dryRun, partial }: ImportOptions): Promise<void> {
   await readable(file, async () => {
     const vault = await session.vault();
@@ -120,7 +120,7 @@ async function applyFile(session: StoreSession, file: string, { dryRun }: { read
       made.push(step);
     }
   } finally {
-    // Those that were made before one failed too: they stay.
+    // Also if a step has failed: the steps before it stay.
     const lines = made.map(
       ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
     );
@@ -143,7 +143,7 @@ async function exportAll({ operations, store, unreadable, io, actor }: StoreSess
   await operations.record('accounts_exported', {}, { actor });
   for await (const account of store.list(undefined, unreadable)) {
     const line = JSON.stringify(toMembers(account));
-    // What an import refuses is no backup.
+    // A line that an import refuses is no backup.
     if (line.length <= maxLineLength) await io.stdout.write(`${line}\n`);
     else
       unreadable(new AccountsError('too_many_keys', `account ${account.id} has too many keys: its line is ${tooLong}`));
@@ -181,7 +181,7 @@ const someRefused = 'some accounts were refused: correct them, then run the comm
 /**
  * Passes candidates to `add` in batches, and reports why a candidate is refused.
  *
- * @param counts are complete up to the last batch if it fails
+ * @param counts complete up to the previous batch if a batch fails
  */
 async function inBatches(
   { io }: StoreSession,
@@ -216,7 +216,7 @@ async function inBatches(
   return counts;
 }
 
-/** Adds candidates, the valid ones although others are refused. */
+/** Adds the valid candidates even if others are refused. */
 async function transfer(session: StoreSession, importer: Importer, all: AsyncIterable<Candidate>): Promise<void> {
   const { audit, show } = session;
   const counts = { added: 0, unchanged: 0, refused: 0 };

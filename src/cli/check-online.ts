@@ -28,18 +28,14 @@ const day = 86_400_000;
 /** Certificates must be valid for this many days. */
 const certificateDays = 14;
 
-/**
- * Checks that the store, its credentials, the upstreams and the certificates of a valid configuration can be used.
- *
- * @param io of the command
- */
+/** Checks that the store, its credentials, the upstreams and the certificates of a valid configuration can be used. */
 export async function onlineChecks(config: Config, { clock }: Pick<CliIo, 'clock'>): Promise<Check[]> {
   const now = clock();
   const upstreams = config.environments.map((environment) => upstreamChecks(environment, config.timeouts.connect, now));
   return [...(await storeChecks(config)), ...(await Promise.all(upstreams)).flat(), ...certificateChecks(config, now)];
 }
 
-/** Checks that the KMS can be asked; nothing to check without one, or if its settings have problems. */
+/** Checks that the KMS can be asked. Without a KMS, or if its settings have problems, there is nothing to check. */
 export async function kmsChecks(loaded: ReturnType<typeof loadKms>, keyring: CliIo['keyring']): Promise<Check[]> {
   const kms = loaded.ok ? loaded.value : undefined;
   if (kms === undefined) return [];

@@ -16,7 +16,7 @@ export interface CheckOptions {
 }
 
 /**
- * `check`: `OK` after any warnings, or the problems of the configuration's files; with `--online` also whether the store, the
+ * `check`: prints `OK` after any warnings, or the problems of the configuration's files; with `--online`, also whether the store, the
  * upstreams and the certificates can be used now. Returns the exit code.
  */
 export async function check(io: CheckIo, options: CheckOptions): Promise<number> {
@@ -44,7 +44,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
   return ok ? exitCodes.done : exitCodes.failed;
 }
 
-/** As `loadConfig`, with master keys unwrapped by the KMS, which is asked once. */
+/** Like `loadConfig`, with master keys unwrapped by the KMS, which is asked once. */
 async function loadOnline({ env, keyring }: CheckIo, file: string): Promise<LoadResult> {
   return combine(await loadInThread({ file, env }, [], { unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys) }));
 }

@@ -13,14 +13,14 @@ import { exitCodes, type CliIo } from './io.ts';
 /** The parts of the process that these commands use. */
 type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'env' | 'clock'>;
 
-/** The files of the credentials; without one, `SIDECAR_KEY` or `SIDECAR_IV` of the environment is used. */
+/** The files with the credentials; without a file, `SIDECAR_KEY` or `SIDECAR_IV` of the environment is used. */
 export interface CipherOptions {
   readonly keyFile?: string | undefined;
   readonly ivFile?: string | undefined;
   readonly format: KeyText;
 }
 
-/** `seal`: a JSON document on stdin, its envelope and a newline on stdout. @throws CommandFailed, as `open` does */
+/** `seal`: reads a JSON document from stdin, writes its envelope and a newline to stdout. @throws CommandFailed, as `open` does */
 export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<void> {
   const credentials = await readCredentials(io, options);
   const input = await buffer(io.stdin);
@@ -28,7 +28,7 @@ export async function seal(io: CipherIo, options: CipherOptions & { readonly enc
   await io.stdout.write(`${createCodec(credentials, options.encoding).seal(input)}\n`);
 }
 
-/** `open`: an envelope, or the bare string out of one, on stdin; the plaintext byte for byte on stdout. */
+/** `open`: reads an envelope, or the bare string out of one, from stdin; writes the plaintext to stdout, byte for byte. */
 export async function open(io: CipherIo, options: CipherOptions): Promise<void> {
   const opener = createCodec(await readCredentials(io, options), 'hex');
   const input = await buffer(io.stdin);
@@ -59,7 +59,7 @@ async function readSecret(path: string): Promise<string> {
   }
 }
 
-/** Tells bad padding from a bad plaintext, which is safe here because the caller has the key. */
+/** Distinguishes bad padding from a bad plaintext, which is safe here because the caller has the key. */
 function explain({ code, reason }: OpenFailure, body: Buffer, opener: EnvelopeOpener): string {
   if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
   if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';

@@ -20,7 +20,7 @@ import { stopSignals } from './start.ts';
 
 const shipped = packageFile('config');
 
-/** The demo's changes to the shipped configuration. */
+/** The parts of the shipped configuration that the demo changes. */
 interface ShippedFile {
   readonly listen: object;
   readonly admin: object;
@@ -28,11 +28,11 @@ interface ShippedFile {
 }
 
 /**
- * `demo`: a stand-in payment core, the sidecar in front of it on the shipped configuration, and commands to paste. It works
- * on a copy of the accounts, so that changes in the console are lost when the demo ends. Runs until a signal ends it.
- * Returns the exit code.
+ * `demo`: runs a stand-in payment core and, in front of it, the sidecar with the shipped configuration, and prints commands to paste. It
+ * works on a copy of the accounts, so that changes in the console are lost when the demo ends. Runs until a signal ends it. Returns the
+ * exit code.
  *
- * @param options.freePorts use any free ports, if the configured ones are taken
+ * @param options.freePorts whether to use any free ports instead of the configured ones
  * @throws CommandFailed if a listener cannot be opened
  */
 export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boolean }): Promise<number> {
@@ -75,7 +75,7 @@ function commandsFor({ merchants, operators: api }: App['addresses'], operators:
   return demoCommands(urls, accounts, operators);
 }
 
-/** @param corePort the port of the payment core; defined if all ports are free ones */
+/** @param corePort the port of the payment core; undefined if the configured ports are used */
 function demoFile(base: ShippedFile, operators: readonly DemoOperator[], corePort: number | undefined): object {
   const tokens = operators.map(({ role, token }) => ({ name: `demo-${role}`, role, token }));
   if (corePort === undefined) return { ...base, operators: { tokens } };

@@ -110,7 +110,7 @@ async function showEncryption(session: StoreSession, id: string, { environment }
   await session.show(shown, () => members({ fingerprint, ...listFacts(view), 'previous fingerprint': previous }));
 }
 
-/** Undefined if the credentials do not open: the rest is shown without a master key too. */
+/** Undefined if the credentials do not open: the rest is shown even without a master key. */
 async function computeFingerprint(
   { vault, log }: StoreSession,
   id: string,

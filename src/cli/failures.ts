@@ -64,7 +64,7 @@ export async function toExitCode(
   }
 }
 
-/** Writes messages to stderr. If it is closed, the command continues. @param text lines, with a newline at the end of each */
+/** Writes messages to stderr. If stderr is closed, the command continues. @param text lines, with a newline at the end of each */
 export async function printError({ stderr }: Pick<CliIo, 'stderr'>, text: string): Promise<void> {
   try {
     await stderr.write(text);
@@ -73,7 +73,7 @@ export async function printError({ stderr }: Pick<CliIo, 'stderr'>, text: string
   }
 }
 
-/** Runs `work`; an error names the file if it cannot be read. */
+/** Runs `work`. If the file cannot be read, the error names it. */
 export async function readable(file: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();

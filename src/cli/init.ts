@@ -5,7 +5,7 @@ import { packageFile } from '../package-file.ts';
 import { CommandFailed } from './failures.ts';
 import type { CliIo } from './io.ts';
 
-/** The name of the new master key in the folder, as the shipped configuration has it. */
+/** The file name of the new master key, as the shipped configuration has it. */
 const masterKey = 'master-key';
 
 /** The shipped files, by their names in the new folder. */

@@ -16,7 +16,7 @@ export interface CliIo {
   /** The sidecar's version. */
   readonly version: string;
   readonly clock: () => EpochMs;
-  /** Where master keys are wrapped. Undefined: in the process itself. */
+  /** Where master keys are wrapped. If `kms` is undefined: in the process itself. */
   readonly keyring: (kms: KmsSettings | undefined) => Keyring;
   onSignal(signal: Signal, handler: () => void): void;
 }

@@ -117,7 +117,7 @@ const dueLayout: Layout<DueView> = {
   empty: 'Nothing is due or expiring.',
 };
 
-/** The id of a key that is given by its id or by itself: an operator who finds a leaked key may not know its id. */
+/** The id of a key that is named by its id or by the key itself: an operator who finds a leaked key may not know its id. */
 async function resolveKeyId({ operations }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
   const { keys } = requireAccount(await operations.stored(id), id);
@@ -145,7 +145,7 @@ async function hashFrom({ stdin }: CliIo): Promise<string> {
   return sha256Hex(key);
 }
 
-/** `valid, expiring`, for instance. */
+/** For instance `valid, expiring`. */
 function formatState({ state, warnings }: KeyView): string {
   return [state, ...warnings].join(', ');
 }
@@ -155,7 +155,7 @@ function maskedKey({ hint, kind, environment }: Pick<KeyView, 'hint' | 'kind' | 
   return hint ?? `${kind === 'secret' ? 'sk' : 'pk'}_${environment}_…`;
 }
 
-/** The keys of an account, for people. */
+/** The keys of an account, as a table for people. */
 export function keysTable(keys: readonly KeyView[]): string {
   if (keys.length === 0) return 'No keys.\n';
   const isRecorded = keys.some((key) => key.last_used_at !== undefined);

@@ -5,7 +5,7 @@ import { parseAs, WrongValue, type ValueType } from '../input/value-types.ts';
 import { capitalised } from '../input/text-value.ts';
 import { defaultConfig, type CliIo } from './io.ts';
 
-/** Reads an argument or an option as a value of a type of the configuration; an invalid text is wrong usage. */
+/** Reads an argument or an option as a value of a type of the configuration; invalid text counts as wrong usage. */
 export function readAs<T>(type: ValueType<T>): (text: string) => T {
   return (text) => {
     try {
@@ -24,7 +24,7 @@ export function configOption({ env }: Pick<CliIo, 'env'>): Option {
   );
 }
 
-/** `--actor`, for a user that several people share. Checked where it is used, because the environment may be its source. */
+/** `--actor`, for a user that several people share. Checked when it is used, because it may come from the environment. */
 export function actorOption({ env }: Pick<CliIo, 'env'>): Option {
   return new Option(
     '--actor <name>',

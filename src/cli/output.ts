@@ -46,7 +46,7 @@ export class Output {
   async #write(data: string | Uint8Array): Promise<void> {
     this.#check();
     const { promise, resolve } = Promise.withResolvers<void>();
-    // Called in the order of the writes, for failed ones too.
+    // The callbacks are called in the order of the writes, also after failed ones.
     const hasRoom = this.#stream.write(data, () => resolve());
     this.#written = promise;
     if (hasRoom) return;
@@ -68,10 +68,10 @@ export class Output {
 }
 
 /**
- * The stream for writing to a descriptor. For a regular file, Node's own stream calls `write` once and ignores a
- * partial write to an almost full disk.
+ * The stream for writing to a descriptor. For a regular file, Node's own stream calls `write` once and ignores a partial write to an almost
+ * full disk.
  *
- * @param stream Node's own for that descriptor
+ * @param stream Node's own stream for that descriptor
  */
 export function completeStream(fd: number, stream: Writable): Writable {
   return fstatSync(fd).isFile() ? createWriteStream('', { fd, autoClose: false }) : stream;

@@ -9,7 +9,7 @@ import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { members } from './table.ts';
 
-// Commands to the sidecar that runs on a configuration, on the same machine and as the same user. They throw CommandFailed if it
+// Commands to the sidecar that runs with a configuration, on the same machine and as the same user. They throw CommandFailed if the sidecar
 // cannot be reached or refuses.
 
 interface Options {
@@ -17,7 +17,7 @@ interface Options {
   readonly json?: true;
 }
 
-/** `drain`: returns when nothing is in flight or `timeouts.drain` is over. The process runs until SIGTERM. */
+/** `drain`: returns when nothing is in flight or `timeouts.drain` is over. The process goes on until SIGTERM. */
 export async function drain(io: CliIo, { config, json }: Options): Promise<void> {
   const status = await askSidecar(io, config, 'drain');
   const rest = `${status.in_flight} of its requests are still in flight: timeouts.drain is over`;
@@ -58,7 +58,7 @@ function filesText(found: Status): string {
   return `${members(fileMembers(found))}${problemsText(found)}`;
 }
 
-/** Whether the content of each file is in force, and what of it needs a restart first. */
+/** Whether the content of each file is in force, and which members need a restart first. */
 function fileMembers({ configuration, accounts_file: accounts, needs_restart: needsRestart }: Status) {
   const state = (file: Status['configuration']): string | undefined => {
     if (file === null) return undefined;
@@ -92,7 +92,7 @@ async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' |
   throw notReached(address, `it responds with status ${status}`);
 }
 
-/** The address is the file's, while a sidecar keeps the one it started with. */
+/** This address is the one in the file, but a sidecar keeps the address that it started with. */
 function notReached(address: Listener, reason: string): CommandFailed {
   const advice = 'if "admin" changed since its start, restart it, or restore the address';
   return new CommandFailed(`no sidecar at ${formatted(address)}: ${reason} (${advice})`);

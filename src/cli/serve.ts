@@ -19,7 +19,7 @@ import { begin, type StopSignals } from './start.ts';
 /**
  * `serve`: runs the sidecar until a signal ends it. Returns the exit code.
  *
- * @param start which has begun
+ * @param start what has been begun already
  * @throws CommandFailed if it cannot start
  */
 export async function serve(
@@ -31,7 +31,7 @@ export async function serve(
   const counted = callCounter(registry);
   const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms)) };
   const created = Promise.withResolvers<Reloader>();
-  // Listeners open before there is a reloader: a reload that is asked for meanwhile follows.
+  // Listeners open before there is a reloader: a reload that is requested meanwhile waits for it.
   const reload = async (): Promise<void> => (await created.promise).reload();
   io.onSignal('SIGHUP', () => void reload());
   const read = await Promise.race([loadPatiently(io, configFile, reading), signals.first]);
@@ -60,12 +60,12 @@ export async function serve(
   return untilStopped(signals, log, async () => {
     kms.stop();
     await app.stop(() => reloader.stop());
-    // What cannot be removed was not written, or is in the way of nobody.
+    // If the token cannot be removed, it was never written, or it is in nobody's way.
     await removeDrainToken(tokenFile, drainToken).catch(() => {});
   });
 }
 
-/** Loads the configuration; waits for a KMS that is not there yet. @throws AccountsError if its master keys stay wrapped */
+/** Loads the configuration; waits for a KMS that is not available yet. @throws AccountsError if master keys stay wrapped */
 async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Promise<LoadedFiles> {
   const unwrap: UnwrapKeys = ({ kms, keys }) => {
     const warn = ({ message: problem }: Error): void =>
@@ -75,7 +75,7 @@ async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Pr
   return loadInThread({ file, env: io.env }, [], { unwrap, first: reading });
 }
 
-/** The first line of the log: what runs, on what. Its hash is that of `configuration_changed` in the trail. */
+/** Logs the first line: what runs, and with what. Its `configuration_hash` is that of `configuration_changed` in the trail. */
 async function logStart(log: Logger, { version }: CliIo, configuration: object, config: Config): Promise<void> {
   const { environments, store, accounts } = config;
   const stored =
@@ -95,7 +95,9 @@ async function describeCount(url: string): Promise<object> {
   }
 }
 
-/** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */
+/**
+ * Creates the reloader that loads a configuration again and applies it to the sidecar: when it is asked to, or when a watched file changes.
+ */
 export function createReloader({ env, clock, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
   return new Reloader({
     file,
@@ -134,7 +136,7 @@ async function storeDrainToken(file: string, token: string, log: Logger): Promis
   }
 }
 
-/** Waits for the first signal, then stops gracefully; a second one ends it at once. Returns the exit code. */
+/** Waits for the first signal, then stops gracefully; a second signal ends it at once. Returns the exit code. */
 export async function untilStopped(signals: StopSignals, log: Logger, stop: () => Promise<void>): Promise<number> {
   await signals.first;
   log.info('stopping');

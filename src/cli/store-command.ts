@@ -30,11 +30,11 @@ export interface StoreSession
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
   /** Writes a list to stdout while it is read: as a JSON array with `--json`, otherwise as a table. */
   readonly showList: <Item>(items: Items<Item>, layout: Layout<Item>) => Promise<void>;
-  /** Notes an account that cannot be read and is left out; the command names it at its end and fails. */
+  /** Notes an account that cannot be read and is left out; when the command ends, it names the account and fails. */
   readonly unreadable: (error: AccountsError) => void;
 }
 
-/** Items, or all of them at once. */
+/** Items as they are read, or all of them at once. */
 type Items<Item> = AsyncIterable<Item> | Promise<readonly Item[]>;
 
 /** Options that every command on accounts has. */
@@ -44,10 +44,10 @@ interface StoreOptions {
   readonly actor?: string;
 }
 
-/** Runs the work of a command, which messages call by this name, for its exit code. */
+/** Runs the work of a command for its exit code. Messages call the command by this name. */
 export type RunCommand = (name: string, work: () => Promise<number | void>) => Promise<void>;
 
-/** What a command does to the store. One that only reads has no `--actor`. */
+/** What a command does to the store. A command that only reads has no `--actor`. */
 type Access = 'reads' | 'changes';
 
 /** Adds a command to a group. It changes accounts unless `access` says otherwise. */
@@ -78,7 +78,7 @@ class StoreCommand extends Command {
     if (access === 'changes') this.addOption(actorOption(io));
   }
 
-  /** Called for the first missing option: names all of them, and the missing arguments. */
+  /** Called for the first missing option: names all missing options and arguments. */
   missingMandatoryOptionValue(_first: Option): void {
     const options = this.options.filter(
       (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
@@ -88,7 +88,7 @@ class StoreCommand extends Command {
     this.error(`error: missing: ${missing.join(', ')}`, { code: 'commander.missingMandatoryOptionValue' });
   }
 
-  /** Without the options of a command that only reads, which may have an `--actor` of its own. */
+  /** A command that only reads may have an `--actor` of its own, which is not the store's option. */
   #storeOptions(): StoreOptions {
     const { config, json, actor } = this.opts<StoreOptions>();
     return { config, ...(json && { json }), ...(this.#access === 'changes' && actor !== undefined && { actor }) };
@@ -98,7 +98,7 @@ class StoreCommand extends Command {
    * Sets what the command does. Changes are logged to stderr, because stdout is for the result.
    *
    * @param work gets a session, the arguments of the command, and its options
-   * @param offline done instead, without a store, if it returns a promise
+   * @param offline called first: if it returns a promise, this is the command's work instead, without a store
    */
   run(
     work: (session: StoreSession, ...args: never[]) => Promise<void>,
@@ -131,7 +131,7 @@ async function onStore(
   const { settings } = configured;
   for (const line of problemLines(warnings)) await printError(io, `warning: ${line}\n`);
   const { store, vault, keyring, masterKeys } = openStore(configured, io.env, io.keyring, origin);
-  // On a terminal the lines of JSON would stand among the results.
+  // On a terminal, these lines of JSON would be mixed with the results.
   const log = createLogger('info', { write: (line) => void (io.stderr.isTerminal || io.stderr.write(line)) });
   const { maxKeyAge } = settings;
   const parts = { store, vault, clock: io.clock, audit: auditTo(log), maxKeyAge };
@@ -176,7 +176,7 @@ function checkedActor(name: string): string {
   throw new CommandFailed(message, exitCodes.usage);
 }
 
-/** Of refusals that end with 78, because the configuration or the accounts' file must be corrected. */
+/** The codes of refusals that end with exit code 78, because the configuration or the accounts' file must be corrected. */
 export const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([
   'master_key_missing',
   'master_key_wrong',

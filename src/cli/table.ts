@@ -1,10 +1,14 @@
 import type { Output } from './output.ts';
 
 const gap = '  ';
-/** What moves the cursor, begins a line or turns the order of letters: a terminal would show a row that nobody has written. */
+/** Characters that move the cursor, begin a line or reverse the order of letters: a terminal would show a row that nobody has written. */
 const controls = /[\p{Cc}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/gu;
 
-/** Lays rows out in columns. @param cells in rows, of which the first names the columns; who may write to the store may write anything */
+/**
+ * Lays rows out in columns.
+ *
+ * @param cells rows, of which the first names the columns; whoever may write to the store may have written anything into the others
+ */
 export function table(cells: readonly (readonly string[])[]): string {
   const rows = cells.map((row) => row.map((text) => text.replaceAll(controls, '\uFFFD')));
   const [names = []] = rows;
@@ -27,7 +31,7 @@ export function counted(count: number, noun: string): string {
 export interface Layout<Item> {
   readonly head: readonly string[];
   readonly row: (item: Item) => readonly string[];
-  /** The line that says that there is no item. */
+  /** The line that is shown if there is no item. */
   readonly empty: string;
 }
 

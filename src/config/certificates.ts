@@ -9,10 +9,7 @@ interface ConfiguredCertificate {
   readonly expiresAt: EpochMs;
 }
 
-/**
- * When the certificates of a configuration expire: a chain with the first of its certificates, a bundle of CAs with the
- * last.
- */
+/** When the certificates of a configuration expire: for a chain, the first of its certificates counts, for a bundle of CAs the last. */
 export function listCertificates({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [
     ...expiry('listen.tls.cert', listen.tls?.cert, Math.min),

@@ -4,7 +4,7 @@ import type { RefusalCode } from '../errors.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** What access lines have of a client's address. */
+/** What access lines contain of a client's address. */
 export const clientDetails = ['none', 'truncated', 'full'] as const;
 
 /** Each of these roles may do everything that the roles before it may do. */

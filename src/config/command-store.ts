@@ -15,7 +15,7 @@ import { readSidecar } from './load.ts';
 import type { FileContent } from './loaded.ts';
 import type { SidecarFile } from './schema.ts';
 
-/** The store of a command, and the problem with its master keys if they cannot be read: most commands need none. */
+/** The store of a command, and the problem with its master keys if they cannot be read: most commands need no master key. */
 interface CommandStore {
   readonly settings: StoreSettings;
   readonly kms: KmsSettings | undefined;
@@ -23,8 +23,8 @@ interface CommandStore {
 }
 
 /**
- * What a command on accounts does not use. Problems there must not keep a key from being revoked. Those of other members, and unknown
- * ones, end it: it could use another store than the one that is meant, or sign no events.
+ * The members that a command on accounts does not use. Problems in them must not keep a key from being revoked. Problems in other members,
+ * and unknown members, end the command: it could use a different store from the one that is meant, or leave events unsigned.
  */
 const unusedByCommands: ReadonlySet<string> = new Set<keyof SidecarFile>([
   'listen',
@@ -42,7 +42,7 @@ const unusedByCommands: ReadonlySet<string> = new Set<keyof SidecarFile>([
   'log',
 ]);
 
-/** Reads the sidecar's file for a command on its store. Problems with what it does not use are warnings. */
+/** Reads the sidecar's file for a command on its store. Problems in members that the command does not use are warnings. */
 export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
   const { sidecar, store, kms } = readSidecar(path, env, new Files());
   if (sidecar.ok) {
@@ -57,20 +57,20 @@ export function loadCommandStore(path: string, env: Env): FileContent<CommandSto
   return { ok: true, value: { settings: store, kms, keyProblem: others[0] }, warnings };
 }
 
-/** The store of a command, and what opens its credentials. All of it is opened on demand. */
+/** The store of a command, and what opens its credentials. Each is opened on demand. */
 interface OpenedStore {
   readonly store: Store;
   readonly keyring: Keyring;
-  /** The master keys, unwrapped. @throws AccountsError if the keyring cannot */
+  /** The master keys, unwrapped. @throws AccountsError if the keyring cannot unwrap them */
   readonly masterKeys: () => Promise<readonly MasterKey[]>;
   readonly vault: () => Promise<Vault>;
 }
 
 /**
- * The store of a command, which needs no directory.
+ * Opens the store of a command. A command needs no directory of keys.
  *
  * @param keyringOf makes the keyring of a configuration
- * @param origin of its changes, for the audit trail
+ * @param origin the origin of the command's changes, for the audit trail
  */
 export function openStore(
   { settings, kms, keyProblem }: CommandStore,
@@ -85,7 +85,7 @@ export function openStore(
     if (problem !== undefined) throw problem;
     return (unwrapped ??= Promise.all(settings.masterKeys.map((key) => keyring.unwrap(key))));
   };
-  // Most texts are not sealed: the problem matters once one is.
+  // Most of what a command reads is not sealed: the problem matters only once something is.
   const vault = async (): Promise<Vault> => new Vault(problem ?? (await masterKeys()));
   const opened = { keyring, masterKeys, vault };
   const { auditKeys } = settings;

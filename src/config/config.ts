@@ -31,14 +31,14 @@ export interface Settings extends Omit<File, 'accounts' | 'audit' | 'environment
 }
 
 export type Listener = File['admin'];
-/** PEM texts, not paths. */
+/** In PEM, not as paths. */
 export type ServerTls = NonNullable<File['listen']['tls']>;
 export type Limits = File['limits'];
 export type Timeouts = File['timeouts'];
 /** Its socket is an absolute path. */
 export type KmsSettings = NonNullable<File['kms']>;
 export type ReportableCode = File['report'][number];
-/** Its `path` is the metric label too. No `methods`: all. */
+/** Its `path` is also the metric label. Empty `methods`: all. */
 export type Route = File['routes'][number];
 export type HttpMethod = Route['methods'][number];
 
@@ -48,7 +48,7 @@ export interface OperatorsListener extends Omit<File['operators'], 'token' | 'to
   readonly tokens: NonNullable<File['operators']['token']>;
 }
 export type OperatorsToken = OperatorsListener['tokens'][number];
-/** What access lines have of a client's address. */
+/** What access lines contain of a client's address. */
 export type ClientDetail = File['log']['client'];
 export type OperatorRole = OperatorsToken['role'];
 

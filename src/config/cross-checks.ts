@@ -167,9 +167,10 @@ export function masterKeyPath(store: StoreSettings['type'] | undefined): MemberP
 }
 
 /**
- * Master keys, with the keys of those that are known. Nothing falls back: with a KMS every line is wrapped, without one none.
+ * Master keys, with the key itself for those that are known. Nothing falls back: with a KMS every line must be wrapped, without one none
+ * may be.
  *
- * @param known unwrapped before, or with the problem of their line
+ * @param known keys that were unwrapped before, or that have the problem of their line
  */
 export function openedLines(
   file: YamlFile,
@@ -211,7 +212,7 @@ function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): vo
   }
 }
 
-/** The methods of a route: all if none is listed, `HEAD` with `GET`. Undefined if every listed one is invalid. */
+/** The methods of a route: all if none is listed, `HEAD` with `GET`. Undefined if every listed method is invalid. */
 function collectMethods(listed: readonly (HttpMethod | undefined)[] = []): ReadonlySet<HttpMethod> | undefined {
   if (listed.length === 0) return new Set(httpMethods);
   const methods = new Set(listed.filter((method) => method !== undefined));

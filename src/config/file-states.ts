@@ -6,7 +6,7 @@ import type { Config } from './config.ts';
 import { configFiles, type ConfigFile, type FileDigests, type ReloadedFiles } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
 
-/** Maximum number of problems of accounts logged. */
+/** Maximum number of problems with accounts that are logged. */
 const maxProblems = 100;
 
 /** Whether the content of a file is in force. */
@@ -21,15 +21,15 @@ interface FileStatesDependencies {
   readonly log: Logger;
   readonly metrics: ReloadMetrics;
   readonly clock: () => EpochMs;
-  /** Of the files that the process starts with. */
+  /** The digests of the files that the process starts with. */
   readonly digests: FileDigests;
 }
 
-/** Records whether the current content of the two files is in force, and if it is not, why. */
+/** Records whether the current content of the two files is in force and, if it is not, why. */
 export class FileStates {
   readonly #dependencies: FileStatesDependencies;
   readonly #states = new Map<ConfigFile, FileState>();
-  /** Of the content in force. */
+  /** The digests of the content in force. */
   #digests: FileDigests;
 
   /** @param config the configuration that the process starts with */
@@ -53,7 +53,7 @@ export class FileStates {
    * Applies the valid files of a reload. The current content of an invalid file is kept.
    *
    * @param apply puts a configuration in force, or throws and leaves the current one
-   * @returns the digests of the files whose content in force is another now
+   * @returns the digests of the files whose content in force has changed
    */
   take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
@@ -83,7 +83,7 @@ export class FileStates {
     const changed = valid.map(({ file }) => file).filter((file) => this.#digests[file] !== loaded.digests[file]);
     const digests: FileDigests = Object.fromEntries(changed.map((file) => [file, loaded.digests[file]]));
     this.#digests = { ...this.#digests, ...digests };
-    // A file that is refused has its own lines, and settings that wait for a KMS get theirs later.
+    // The problems of a refused file have been logged, and settings that wait for a KMS get their line later.
     const areAll = valid.length === (loaded.accounts === undefined ? 1 : configFiles.length);
     if (changed.length > 0 || areAll) log.info({ files: changed }, 'configuration reloaded');
     return digests;
@@ -100,14 +100,15 @@ export class FileStates {
 }
 
 /**
- * Refuses accounts if one that works would be refused with them, because its sealed credentials no longer open: a wrong master key, or a
- * file that was put together from two, must not stop merchants. Settings that come with another store are refused with them.
+ * Refuses the accounts if an account that works now would stop working with them because its sealed credentials no longer open: a wrong
+ * master key, or a file that was put together from two, must not stop merchants. Settings that come with another store are refused with the
+ * accounts.
  */
 function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const { sidecar, accounts } = loaded;
   if (accounts?.ok !== true) return loaded;
   const working = new Set(running.accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
-  // What works in a database is not known here.
+  // Which accounts of a database work is not known here.
   const mayWork = (id: string): boolean => running.store.type === 'postgres' || working.has(id);
   const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && mayWork(id));
   if (broken.length === 0) return loaded;

@@ -2,8 +2,8 @@ import { share, size, within, type ValueType } from '../input/value-types.ts';
 import { rate, timeLimit } from './value-types.ts';
 
 /**
- * A setting, described once: the schema, the documentation, `GET /configuration` and the list of what needs a restart are made from
- * it. A new one needs its row here, and its guard.
+ * A setting, described once: the schema, the documentation, `GET /configuration` and the list of what needs a restart are made from it. A
+ * new setting needs its row here, and its guard.
  */
 export interface Setting<T = unknown> {
   readonly type: ValueType<T> | WholeNumber;
@@ -28,7 +28,7 @@ export type ValuesOf<G extends Group> = {
   readonly [Name in keyof G]: G[Name]['type'] extends ValueType<infer T> ? T : number;
 };
 
-/** What clients may use, each and all together. */
+/** What each client, and all clients together, may use. */
 export const limitSettings = {
   requestBody: {
     type: within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'),
@@ -79,7 +79,7 @@ export const limitSettings = {
   },
 } as const satisfies Group;
 
-/** How long the sidecar waits for what. */
+/** How long the sidecar waits. */
 export const timeoutSettings = {
   connect: { type: timeLimit, default: '2s', text: 'Time to connect to the upstream, including TLS.' },
   header: { type: timeLimit, default: '10s', text: "Time for a request's head to arrive." },
@@ -127,7 +127,7 @@ export function writtenSettings(values: Groups): readonly WrittenSetting[] {
   });
 }
 
-/** The values of a running process: `values`, except for those that need a restart. */
+/** The values in force in a running process: the new ones, except for settings that need a restart. */
 export function settingsInForce(started: Groups, { limits, timeouts }: Groups): Groups {
   return {
     limits: inForce(limitSettings, started.limits, limits),

@@ -18,20 +18,20 @@ const deadline = 300_000;
 
 /** How `loadInThread` loads. */
 interface LoadOptions {
-  /** Asked, on this thread, for the master keys that are not in force; then the files are read again. Without it they stay locked. */
+  /** Called, on this thread, for locked master keys; then the files are read again. Without `unwrap`, they stay locked. */
   readonly unwrap?: UnwrapKeys;
-  /** A reading of the same task that has begun. */
+  /** A reading of the same task that has already begun. */
   readonly first?: FirstReading;
-  /** By default one that ends at once. */
+  /** By default, one that ends as soon as it is idle. */
   readonly thread?: LoadThread;
 }
 
 /**
- * `loadFiles` on another thread, so that requests are served meanwhile and the memory for libraries and text is freed
- * with the thread. If the thread dies, both files have a problem.
+ * Runs `loadFiles` on another thread, so that requests are served meanwhile and the memory for libraries and text is freed with the thread.
+ * If the thread dies, both files have a problem.
  *
  * @param watched the files to name if the thread dies
- * @throws AccountsError of `unwrap`
+ * @throws AccountsError from `unwrap`
  */
 export async function loadInThread(
   task: WorkerTask,
@@ -53,14 +53,14 @@ export async function loadInThread(
   }
 }
 
-/** A first reading, which has begun. */
+/** A first reading that has already begun. */
 export interface FirstReading {
   /** When it began. */
   readonly since: EpochMs;
   readonly files: Promise<LoadedFiles>;
 }
 
-/** Begins to read, for `loadInThread` to go on with. */
+/** Begins a first reading, which `loadInThread` then takes. */
 export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
   const files = new LoadThread().load(task);
   // It may fail before anybody waits for it.
@@ -76,8 +76,8 @@ export class LoadThread {
   );
 
   /**
-   * @param idleTime how long the thread waits for another task, which then needs a third of the time: if operators may change the file of
-   *   the accounts, the token of one account can make change after change. Milliseconds
+   * @param idleTime how long the thread waits for another task, in milliseconds. A waiting thread loads it in a third of the time, which
+   *   matters if operators may change the accounts' file: the token of one account can make change after change
    */
   constructor(idleTime = 0) {
     this.#idleTime = idleTime;
@@ -92,7 +92,7 @@ export class LoadThread {
       let message = await thread.ask({ ...task, env: { ...task.env } });
       while (!('sidecar' in message)) {
         accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
-        // Lets other events run, because Node delivers messages that have arrived without a pause.
+        // Lets other events run: Node delivers messages that have already arrived without a pause.
         await nextTurn();
         message = await thread.ask('next');
       }

@@ -7,10 +7,10 @@ import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
 import type { RefusedStore } from './try-store.ts';
 
-/** The messages of the loading thread, in this order: batches of accounts; the rest without accounts. */
+/** The messages of the loading thread, in this order: batches of accounts, then the rest of the result, without accounts. */
 export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;
 
-/** A request to the loading thread: to load, or for the next message of that. */
+/** A request to the loading thread: a task, or the next message about that task. */
 export type WorkerRequest = WorkerTask | 'next';
 
 /** What the thread loads. */
@@ -20,7 +20,7 @@ export interface WorkerTask {
   /** As for `loadFiles`. */
   readonly running?: StoreSettings;
   readonly unwrapped?: readonly MasterKey[];
-  /** A store that is not tried again: to wait for it would keep a key that is revoked in force. */
+  /** A store that is not tried again: waiting for it would keep a revoked key in force. */
   readonly refused?: RefusedStore | undefined;
 }
 

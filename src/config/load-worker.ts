@@ -6,7 +6,7 @@ import { lockedKeys, type FileContent, type LoadedFiles } from './loaded.ts';
 import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } from './load-messages.ts';
 import { isRefusalOf, tryStore } from './try-store.ts';
 
-/** Maximum number of problems of a file sent at a reload: the receiving thread serves requests and logs each of them. */
+/** Maximum number of problems of a file that are sent at a reload: the receiving thread, which serves requests, logs each of them. */
 const maxProblems = 100;
 
 /** Accounts in one message: few enough that receiving them never blocks the request thread. */
@@ -34,14 +34,14 @@ async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> 
   };
 }
 
-/** Reads the files. Another store than the one in force is tried before. */
+/** Reads the files. If they name a store other than the one in force, tries it. */
 async function loadForSidecar({ file, env, running, unwrapped, refused }: WorkerTask): Promise<LoadedFiles> {
   const loaded = loadFiles(file, env, running, unwrapped);
   const { sidecar, accounts } = loaded;
   if (running === undefined || !sidecar.ok || lockedKeys(loaded) !== undefined) return loaded;
   const inFile = accounts?.ok === true ? accounts.value.length : 0;
   const { store } = sidecar.value;
-  // Then the running process keeps its store.
+  // With the same store settings, the running process keeps its store.
   if (isDeepStrictEqual(store, running)) return loaded;
   const refusal = isRefusalOf(refused, store) ? refused : await tryStore(store, running, inFile);
   if (refusal === undefined) return loaded;
@@ -49,7 +49,9 @@ async function loadForSidecar({ file, env, running, unwrapped, refused }: Worker
   return { ...kept, refused: refusal };
 }
 
-/** A key that the receiving thread has is sent as that one, so that each reload does not add a copy of the master key. */
+/**
+ * A key that the receiving thread already has is sent as that same object, so that a reload does not add another copy of the master key.
+ */
 function withSharedKeys(sidecar: LoadedFiles['sidecar'], running: StoreSettings | undefined): LoadedFiles['sidecar'] {
   if (!sidecar.ok || running === undefined) return sidecar;
   const { store } = sidecar.value;

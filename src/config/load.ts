@@ -27,17 +27,17 @@ export function loadConfig(path: string, env: Env, unopened?: UnopenedSeverity):
   return combine(loadFiles(path, env, undefined, [], unopened));
 }
 
-/** What sealed credentials are that the master key does not open, if it opens others. */
+/** How to report sealed credentials that the master key does not open, if it opens others. */
 type UnopenedSeverity = 'warning' | 'problem';
 
 /**
- * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name
- * another store are applied together with its accounts.
+ * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name another store are
+ * applied together with its accounts.
  *
- * @param running the store in force; undefined at the start. If the settings are not applied, or not before a KMS has unwrapped
- *   their master keys, its accounts are still read, so that a key revoked there stops working.
- * @param unwrapped what a KMS has made of wrapped master keys that are not in force. Others stay wrapped, and the credentials that
- *   they have sealed are not opened
+ * @param running the store in force; undefined at the start. Its accounts are read even if the settings are not applied, or not until a KMS
+ *   has unwrapped their master keys, so that a key revoked in it stops working
+ * @param unwrapped master keys that a KMS has unwrapped and that are not in force yet. Other wrapped keys stay wrapped, and the credentials
+ *   that they have sealed are not opened
  * @param refusal why the store that the settings name cannot replace the one in force, if that is known
  */
 export function loadFiles(
@@ -74,15 +74,15 @@ export function loadFiles(
   return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));
 }
 
-/** With so many accounts, a change of the file takes about a second. */
+/** With this many accounts, a change of the file takes about a second. */
 const maxAccounts = 1_000;
 
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
-  /** These two even if other members are invalid; undefined if they are not known. */
+  /** `store` and `kms` are set even if other members are invalid. Undefined: not known. */
   readonly store: StoreSettings | undefined;
   readonly kms: KmsSettings | undefined;
-  /** A problem at a place of the file. */
+  /** Makes a problem at a place in the file. */
   readonly problemWith: ProblemWith;
 }
 
@@ -162,7 +162,10 @@ export function loadAdmin(path: string, env: Env): FileContent<Listener> {
   return { ok: true, value: { host, port }, warnings: [] };
 }
 
-/** The KMS that the file names; undefined if there is none. Other problems are ignored: master keys are made before a configuration is complete. */
+/**
+ * The KMS that the file names; undefined if there is none. Other problems are ignored: master keys are made before a configuration is
+ * complete.
+ */
 export function loadKms(path: string, env: Env): FileContent<KmsSettings | undefined> {
   const file = open(path, new Files());
   if (!(file instanceof YamlFile)) return { ok: false, problems: [file] };
@@ -241,7 +244,7 @@ function toOperators({ token, tokens, ...listener }: SidecarFile['operators']): 
 
 type StoreKeys = Pick<StoreSettings, 'masterKeys' | 'auditKeys' | 'maxKeyAge'>;
 
-/** The store of a file with problems; undefined if they concern its place. */
+/** The store that a file with problems names; undefined if its file, its URL or a setting of its cache is not known. */
 function partialStore(
   accounts: Partly<SidecarFile>['accounts'],
   directory: string,

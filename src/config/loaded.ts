@@ -4,7 +4,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
 import type { RefusedStore } from './try-store.ts';
 
-/** The two files of a configuration. A file that one of them names belongs to it. */
+/** The two files of a configuration. Other files that one of them names count as part of it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
 export type ConfigFile = (typeof configFiles)[number];
 
@@ -13,10 +13,10 @@ export type FileContent<T> =
   | { readonly ok: true; readonly value: T; readonly warnings: readonly FileProblem[] }
   | { readonly ok: false; readonly problems: readonly FileProblem[] };
 
-/** Differ if the content of a file, or of one that it names, is another. */
+/** A file's digest differs if its content, or that of a file that it names, has changed. */
 export type FileDigests = Readonly<Partial<Record<ConfigFile, string>>>;
 
-/** The results of the two files. */
+/** The result of loading the two files. */
 export interface LoadedFiles {
   readonly digests: FileDigests;
   readonly sidecar: FileContent<Settings>;
@@ -24,11 +24,13 @@ export interface LoadedFiles {
   readonly accounts: FileContent<readonly Account[]> | undefined;
   /** Absolute paths of all files read or tried, for watching. */
   readonly files: readonly string[];
-  /** If the settings were refused for the store that they name. */
+  /** Set if the settings were refused because of the store that they name. */
   readonly refused?: RefusedStore;
 }
 
-/** What a reload applies. Undefined settings stay as they are until a KMS has unwrapped the master keys of the new ones. */
+/**
+ * What a reload applies. If `sidecar` is undefined, the current settings stay until a KMS has unwrapped the master keys of the new ones.
+ */
 export type ReloadedFiles = Omit<LoadedFiles, 'sidecar'> & { readonly sidecar: LoadedFiles['sidecar'] | undefined };
 
 /** Master keys that only a KMS can unwrap. */
@@ -37,14 +39,14 @@ export interface LockedKeys {
   readonly keys: readonly MasterKey[];
 }
 
-/** The master keys that are not in force and that the settings need; undefined if there are none. */
+/** The master keys that the settings need and that are still wrapped; undefined if there are none. */
 export function lockedKeys({ sidecar }: Pick<LoadedFiles, 'sidecar'>): LockedKeys | undefined {
   const { kms, store } = sidecar.ok ? sidecar.value : {};
   const keys = store?.masterKeys.filter(({ key }) => key === undefined) ?? [];
   return kms === undefined || keys.length === 0 ? undefined : { kms, keys };
 }
 
-/** The two files together. */
+/** The result for both files together. */
 export type LoadResult = Pick<LoadedFiles, 'files' | 'digests'> &
   (
     | { readonly ok: true; readonly config: Config; readonly warnings: readonly FileProblem[] }

@@ -26,7 +26,7 @@ export function keepFixed(started: Settings, settings: Settings): Settings {
   };
 }
 
-/** Certificates and keys are renewed. Whether TLS is on and client certificates are required does not change. */
+/** Certificates and keys are renewed. Whether TLS is on, and whether client certificates are required, does not change. */
 function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined): ServerTls | undefined {
   if (started === undefined || tls === undefined) return started;
   const isFixed = (started.clientCa === undefined) !== (tls.clientCa === undefined);

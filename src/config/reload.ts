@@ -10,19 +10,19 @@ import { lockedKeys, type LoadedFiles, type LockedKeys, type ReloadedFiles } fro
 import type { RefusedStore } from './try-store.ts';
 import type { EpochMs } from '../times.ts';
 
-/** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
+/** A file is often written in several steps. It is read this long after the last step. Milliseconds. */
 const settleTime = 100;
 
 /** A file that is written continuously is read this long after the first step. Milliseconds. */
 export const maxSettleTime = 500;
 
 /**
- * How often files are compared with their last versions, in milliseconds. Watching fails without a word if a folder is replaced or a
- * link above it swapped.
+ * How often files are compared with their last versions, in milliseconds. Watching fails silently if a folder, or a link above it, is
+ * replaced.
  */
 export const pollInterval = 10_000;
 
-/** How long the thread that loads waits for the next change: one account's token may make one after the other. Milliseconds. */
+/** How long the loading thread waits for the next change, in milliseconds: one account's token may make one change after another. */
 const idleTime = 5_000;
 
 /** A watched folder. It may be replaced by another one of the same name. */
@@ -48,25 +48,25 @@ interface ReloaderOptions {
 export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #watched = new Map<string, WatchedPath>();
-  /** Folders whose failure was logged. */
+  /** Folders whose failure has been logged. */
   readonly #unwatched = new Set<string>();
-  /** The version of each file that was read last. */
+  /** For each file, the version that was read last. */
   #files: ReadonlyMap<string, string> = new Map();
   #polling: NodeJS.Timeout | undefined;
   #settling: NodeJS.Timeout | undefined;
   #settlingAtMost: NodeJS.Timeout | undefined;
   readonly #thread = new LoadThread(idleTime);
   #loading = false;
-  /** Settles after the load in progress, and the one that follows it. */
+  /** `#load` settles after the load in progress, `#next` after the load that follows it. */
   #load: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
   /** Whether the next load tries a refused store again, because somebody has asked for a reload. */
   #isAsked = false;
-  /** Settles when a KMS was asked for master keys, and the files were loaded with its answer. */
+  /** Settles once a KMS has been asked for master keys and the files have been loaded with its answer. */
   #unlocking: Promise<void> | undefined;
   /** The answer of the KMS, for the loads until it is in force. */
   #unwrapped: readonly MasterKey[] = [];
-  /** The store that was refused last, and whether it is tried again now. */
+  /** The store that was refused last, and whether it is being tried again now. */
   #refused: RefusedStore | undefined;
   #retrying = false;
   #stopped = false;
@@ -94,7 +94,7 @@ export class Reloader {
     for (const [folder, { watcher, identity }] of this.#watched) {
       const isNeeded = folders.has(folder);
       const found = readIdentity(folder);
-      // Watches that are still needed are kept, because their pending events would be lost.
+      // Watches that are still needed are kept: closing them would lose their pending events.
       if (isNeeded && found === identity) continue;
       if (isNeeded && found !== '')
         this.#options.log.warn(
@@ -117,13 +117,16 @@ export class Reloader {
     else if (this.#refused?.mayEnd === true && !this.#retrying) void this.#retry();
   }
 
-  /** Loads again if the refused store may be used now. All changes would wait for a database that does not respond: only this does. */
+  /**
+   * Loads again if the refused store may be used now. Loads of changed files do not try it: they would all wait for a database that does
+   * not respond.
+   */
   async #retry(): Promise<void> {
     this.#retrying = true;
     const before = this.#refused;
     const loaded = await loadInThread(this.#task(undefined), []);
     this.#retrying = false;
-    // Meanwhile the files may name a store that only somebody who asks for it may bring into force.
+    // The files may meanwhile name a store that only comes into force if somebody asks for a reload.
     const isSame = this.#refused?.digest === before?.digest;
     if (this.#stopped || !isSame || !isDecided(loaded) || loaded.refused?.reason === before?.reason) return;
     this.#refused = undefined;
@@ -136,8 +139,8 @@ export class Reloader {
   }
 
   /**
-   * Loads now, or once more after the load in progress, and tries a refused store again. Resolves when what was loaded was applied or
-   * reported.
+   * Loads now or, if a load is in progress, once more after it; also tries a refused store again. Resolves once what was loaded has been
+   * applied or reported.
    */
   reload(): Promise<void> {
     this.#isAsked = true;
@@ -181,8 +184,8 @@ export class Reloader {
     const tellsOfStore = isDecided(loaded);
     if (tellsOfStore) this.#refused = loaded.refused;
     if (locked !== undefined) this.#isAsked ||= isAsked;
-    // With a store that is refused they are kept: otherwise the KMS would be asked at each load. A failure counts for one load: the next
-    // one asks again.
+    // If the store was refused, the unwrapped keys are kept: otherwise the KMS would be asked at each load. A failure counts for one load:
+    // the next load asks again.
     const isInForce = tellsOfStore && loaded.refused === undefined;
     if (this.#unwrapped === unwrapped)
       this.#unwrapped = isInForce ? [] : unwrapped.filter(({ key }) => key !== undefined);
@@ -192,7 +195,9 @@ export class Reloader {
     if (locked !== undefined) this.#unlocking ??= this.#unlock(locked);
   }
 
-  /** A KMS may take long, or be away. Files that change meanwhile are applied: a key that is revoked must not work until then. */
+  /**
+   * A KMS may take long, or be away. Files that change meanwhile are applied: a revoked key must not go on working until the KMS answers.
+   */
   async #unlock(locked: LockedKeys): Promise<void> {
     const { unwrap, log } = this.#options;
     const keys = await unwrap(locked).catch((error: Error) => {
@@ -206,8 +211,7 @@ export class Reloader {
 
   #watchFolder(folder: string): void {
     try {
-      // The folder, not the file: Kubernetes swaps the symlink `..data` and editors rename, which would end a watch on the
-      // file.
+      // The folder, not the file: Kubernetes swaps the symlink `..data`, and editors rename files, which would end a watch on the file.
       const watcher = watch(folder, { persistent: false }, (_event, name) => {
         if (name === null || name === '..data' || this.#files.has(join(folder, name))) this.#changed();
       });
@@ -241,7 +245,7 @@ export class Reloader {
   }
 }
 
-/** Whether files tell if their store can be used. Invalid settings, and those that wait for the KMS, do not. */
+/** Whether loaded files show if their store can be used. Invalid settings, and settings that wait for the KMS, do not. */
 function isDecided(loaded: LoadedFiles): boolean {
   return loaded.refused !== undefined || (loaded.sidecar.ok && lockedKeys(loaded) === undefined);
 }

@@ -280,7 +280,7 @@ function routeSchema({ value }: Values) {
     methods: z
       .array(value(oneOf(httpMethods)))
       .min(1)
-      // Not a value that a file may hold: it stands for all.
+      // A file may not contain an empty list, which stands for all.
       .default([])
       .describe('Methods of the route; `GET` includes `HEAD`. Default: all.'),
     keys: z

@@ -12,11 +12,11 @@ const masterKeyMember = /\.masterKey\b/;
 /** The permission of users other than the owner and the group to read a file. */
 const othersRead = 0o004;
 
-/** Warns of secrets in files that every user of the machine can read. The group may: Kubernetes mounts Secrets for one. */
+/** Warns of secrets in files that every user of the machine can read. The group may read them: Kubernetes mounts Secrets for a group. */
 export function warnOfReadableSecrets(file: YamlFile, hasKms: boolean): void {
   for (const { path, written } of filesIn(file.value, [])) {
     const member = formatPath(path);
-    // A KMS has wrapped them.
+    // With a KMS, the file contains only wrapped master keys.
     if (hasKms && masterKeyMember.test(member)) continue;
     if (secretMember.test(member) && isReadableByOthers(resolve(file.directory, written))) {
       file.warn(path, 'every user of this machine can read the file: use mode 0600, or 0640');
@@ -41,7 +41,7 @@ function isReadableByOthers(path: string): boolean {
   try {
     return (statSync(path).mode & othersRead) !== 0;
   } catch {
-    // It was replaced after it was read: the reload will see it.
+    // The file was replaced after it was read: the reload will see the new one.
     return false;
   }
 }

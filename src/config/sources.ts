@@ -1,6 +1,6 @@
 import { formatPath, type MemberPath } from '../input/member-path.ts';
 
-/** By member of the file, as in `operators.tokens[0].token`: `file PATH`, `variable NAME`, or `inline`. */
+/** The source of each member, such as `operators.tokens[0].token`: `file PATH`, `variable NAME`, or `inline`. */
 export type Sources = Readonly<Record<string, string>>;
 
 /** Members whose text is the path of a PEM file, unless it is PEM itself. */

@@ -10,30 +10,30 @@ import { sha256Hex } from '../cryptography.ts';
 /** The number of accounts whose credentials are unwrapped. */
 const sampleSize = 1_000;
 
-/** Milliseconds. Nothing else is reloaded meanwhile, such as a key that is revoked in the file in force. */
+/** How long a database may take, in milliseconds. Nothing else is reloaded meanwhile, not even a revocation in the file in force. */
 const patience = 3_000;
 
 /** Why a store cannot replace the one in force. */
 export interface RefusedStore {
   readonly reason: string;
-  /** Whether to try it again without a change of the files: only the database in force, because another one may be half a copy. */
+  /** Whether to try the store again even if the files do not change: only the database in force, because another one may be half a copy. */
   readonly mayEnd: boolean;
-  /** Of what would have to change for it to be tried again. */
+  /** The digest of what would have to change for the store to be tried again. */
   readonly digest: string;
 }
 
-/** Whether this refusal holds for a store without another try. */
+/** Whether this refusal holds for a store, so that the store need not be tried again. */
 export function isRefusalOf(refused: RefusedStore | undefined, store: StoreSettings): refused is RefusedStore {
   return refused !== undefined && [digestOf(store), sha256Hex(placeOf(store))].includes(refused.digest);
 }
 
-/** Differs for stores of which one may be refused and the other not. */
+/** Differs for two stores if one may be refused and the other not. */
 function digestOf(store: StoreSettings): string {
   const keys = store.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
   return sha256Hex(JSON.stringify([store.type, store.type === 'file' ? store.file : store.url, keys]));
 }
 
-/** The file, or the database, whoever connects to it. */
+/** The file, or the database, whichever user connects to it. */
 function placeOf(store: StoreSettings): string {
   if (store.type === 'file') return store.file;
   const { host, pathname, searchParams } = new URL(store.url);
@@ -42,10 +42,10 @@ function placeOf(store: StoreSettings): string {
 
 /**
  * Why the store that new settings name cannot replace the one in force; undefined if it can. Merchants must not be moved to a store without
- * accounts, to a database that cannot be read or tells of no changes, lose the master key of credentials that work now, or, in an outage, the
- * cache that a store with other settings begins anew.
+ * accounts, or to a database that cannot be read or does not report changes. They must not lose the master key of credentials that work now
+ * or, in an outage, the cache: a store with other settings starts with an empty one.
  *
- * @param next   another one than `running`
+ * @param next   a store other than `running`
  * @param inFile the number of accounts in the new file, if the accounts come from one
  */
 export async function tryStore(
@@ -78,7 +78,10 @@ export async function tryStore(
   }
 }
 
-/** Nobody's key would work. The first accounts may be part of a copy in progress: whoever makes it tells when it is complete. */
+/**
+ * In an empty store, nobody's key would work. It is not tried again by itself: its first accounts may be part of a copy, and only whoever
+ * makes the copy knows when it is complete.
+ */
 function isEmpty(store: StoreSettings): RefusedStore {
   const type = store.type === 'file' ? 'file' : 'database';
   return {
@@ -97,7 +100,7 @@ async function inspectForUse(url: string): Promise<Inspection> {
 function credentialsFailure(inspection: Inspection, next: StoreSettings, running: StoreSettings): string | undefined {
   const after = new Vault(next.masterKeys);
   const { noneUnwraps, failures } = unwrapSample(inspection, after);
-  // What works in a file is not known here.
+  // Which credentials of a file work is not known here.
   if (noneUnwraps || failures.length === 0 || running.type === 'file') return failures[0];
   const before = new Vault(running.masterKeys);
   for (const account of inspection.sample) {

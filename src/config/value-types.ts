@@ -53,8 +53,8 @@ export const network: ValueType<string> = {
 };
 
 /**
- * The path of a route: literal segments, `:parameter` segments and a trailing `/*`. Literals consist of unreserved
- * characters (RFC 3986 §2.3): a request with one of these percent-encoded is refused, so that each path has one spelling.
+ * The path of a route: literal segments, `:parameter` segments and a trailing `/*`. Literals consist of unreserved characters (RFC 3986
+ * §2.3): a request in which one of them is percent-encoded is refused, so that each path has one spelling.
  */
 export const routePath: ValueType<string> = {
   name: 'path',
@@ -80,7 +80,7 @@ export const rate: ValueType<{ readonly attempts: number; readonly window: numbe
   format: ({ attempts, window }) => `${attempts}/${formatDuration(window)}`,
 };
 
-/** A duration that a timer can run: Node fires one of 25 days or more at once. */
+/** A duration that a timer can run: Node fires a timer of 25 days or more at once. */
 export const timeLimit = within(duration, 1, 24 * 86_400_000, 'from 1ms to 24d');
 
 /** The database of accounts in PostgreSQL. */
@@ -102,7 +102,7 @@ export const masterKeys: ValueType<readonly MasterKey[]> = {
 const tokenForm = '32 to 256 letters, digits or "-._~+/"';
 const token = /[A-Za-z0-9._~+/-]{32,256}=*/;
 
-/** One operator's bearer token, read as its hash: `token68` of RFC 7235 §2.1, as RFC 6750 §2.1 has it. */
+/** One operator's bearer token, read as its hash. Its form is `token68` of RFC 7235 §2.1, as in RFC 6750 §2.1. */
 export const operatorToken: ValueType<string> = {
   name: 'token',
   expected: `${tokenForm}, without a name`,
@@ -153,7 +153,7 @@ export const pageUrl: ValueType<string> = {
   read: parseHref,
 };
 
-/** The base URL of a service, read without a slash at its end. */
+/** The base URL of a service, read without a trailing slash. */
 export const baseUrl: ValueType<string> = {
   name: 'URL',
   expected: 'http://host:port or https://host:port, with a path if there is one, without query, fragment and user',

@@ -40,7 +40,7 @@ export class Refused extends Error {
     this.errors = errors;
   }
 
-  /** The rest of it, if what is wrong with these members is shown elsewhere; undefined: nothing. */
+  /** This refusal without what is wrong with these members, which is shown elsewhere; undefined if nothing is left. */
   without(members: ReadonlySet<string>): Refused | undefined {
     const all = Object.entries(this.errors);
     const others = all.filter(([name]) => !members.has(name));
@@ -76,7 +76,7 @@ api.use({
   onRequest: ({ request }) => {
     for (const [name, value] of Object.entries(sessionHeader())) request.headers.set(name, value);
   },
-  // A late response to a request of the session before must not end that of the next operator.
+  // A late response to a request of the previous session must not end the next operator's session.
   onResponse: ({ request, response }) => {
     if (response.status === 401 && isOfSession(request.headers)) endSession();
   },

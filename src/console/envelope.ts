@@ -7,10 +7,7 @@ export interface Credentials {
   readonly iv: string;
 }
 
-/**
- * Why an envelope does not open, as far as its form shows. The causes are the sidecar's to find: only its diagnosis names what
- * is wrong.
- */
+/** Why an envelope does not open, as far as its form shows. With `unopened`, only the sidecar's diagnosis can name the cause. */
 export type Fault = 'key_length' | 'iv_length' | 'data_missing' | 'encoding' | 'length' | 'unopened';
 
 type Opened = { readonly text: string } | { readonly fault: Fault };
@@ -27,7 +24,7 @@ export function findFault({ key, iv }: Credentials): Fault | undefined {
   return encoder.encode(iv.slice(0, 16)).length === blockBytes ? undefined : 'iv_length';
 }
 
-/** Seals a text in the browser: AES-256-CBC with PKCS#7, as `data` of an envelope. */
+/** Seals text in the browser: AES-256-CBC with PKCS#7, as `data` of an envelope. */
 export async function seal(text: string, credentials: Credentials, encoding: Encoding): Promise<string> {
   const { key, iv } = await imported(credentials);
   const sealed = new Uint8Array(await crypto.subtle.encrypt({ name: 'AES-CBC', iv }, key, encoder.encode(text)));
@@ -66,7 +63,7 @@ async function imported({ key, iv }: Credentials): Promise<{ key: CryptoKey; iv:
   return { key: imported, iv: encoder.encode(iv.slice(0, 16)) };
 }
 
-/** The ciphertext in a pasted text: an envelope, a JSON string, or the bare ciphertext. */
+/** The ciphertext in pasted text: an envelope, a JSON string, or the bare ciphertext. */
 export function readData(sent: string): string | undefined {
   if (!/^[{["]/.test(sent)) return sent === '' ? undefined : sent;
   try {

@@ -5,7 +5,7 @@ const signInLink = /^#\/sign-in\/(.+)$/;
 /** The fragment of the address, which selects the page. It names accounts, never anything secret. */
 const hash = signal(location.hash);
 addEventListener('hashchange', () => {
-  // A link that signs in, opened in this window: only a page that begins takes its token.
+  // A sign-in link was opened in this window: only a page that is starting takes its token.
   if (signInLink.test(location.hash)) location.reload();
   hash.value = location.hash;
 });
@@ -58,12 +58,12 @@ export interface Cell<Value> {
   value: Value;
 }
 
-/** The position in a list, which begins anew if another list is asked for. */
+/** The position in a list. It is reset when another parameter changes. */
 const position = 'page';
 
 /**
- * A parameter of the page in its address, which is the `preset` by default: a reload, a copied address and Back keep it. Back leads to
- * the page before, except in a list, where it leads to the earlier position.
+ * A parameter in the page's address, by default `preset`: a reload, a copied address and Back keep it. Back leads to the previous page or,
+ * in a list, to the earlier position.
  */
 export function inAddress<Value extends string = string>(name: string, preset: Value | '' = ''): Cell<Value | ''> {
   return {

@@ -4,7 +4,7 @@ import { AccountLink } from './ui/inline.tsx';
 
 type Details = AuditEvent['details'];
 
-/** What an event says before and behind the account that it concerns. The others are told by their name and their details. */
+/** What an event says before and after the account that it concerns. Undefined: the event is described by its name and its details. */
 const told: Record<AuditEvent['action'], ((details: Details, at: string) => readonly [string, string?]) | undefined> = {
   account_added: ({ name }) => ['added', `, named ${name}`],
   account_imported: () => ['imported'],
@@ -116,7 +116,7 @@ export function groupEvents(events: readonly AuditEvent[]): readonly (readonly [
   return entries;
 }
 
-/** The name in an actor, without where it comes from. */
+/** The name of an actor, without its prefix. */
 export function formatActor(actor: string): string {
   return actor.replace(/^(?:user|token):/, '');
 }

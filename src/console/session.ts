@@ -70,7 +70,7 @@ export function sessionHeader(): Readonly<Record<string, string>> {
   return key === null ? {} : { 'Session-Key': key };
 }
 
-/** Whether a request was one of this window's present session. */
+/** Whether a request was part of this window's present session. */
 export function isOfSession(headers: Headers): boolean {
   return headers.get('Session-Key') === sessionStorage.getItem(storedKey);
 }
@@ -87,8 +87,8 @@ export async function resume(): Promise<void> {
 }
 
 /**
- * The token as a header, which comes before the body: from then on the listener does not close this connection for one of a stranger.
- * What a header cannot carry is no token.
+ * The token as a header, which arrives before the body: from then on, the listener does not close this connection for a stranger's. What a
+ * header cannot carry is no token.
  */
 function authorization(token: string): Readonly<Record<string, string>> {
   return /^[!-~]+$/.test(token) ? { authorization: `Bearer ${token}` } : {};
@@ -116,7 +116,7 @@ export async function signIn(token: string): Promise<'wrong' | 'core' | 'unreach
   return undefined;
 }
 
-/** How long a window may be left alone, in milliseconds. The page asks the server all the time, which alone would keep its session. */
+/** How long a window may be left alone, in milliseconds. The page polls the server, which alone would keep its session open. */
 const idleTime = 30 * 60_000;
 
 /** Ends the session of a window that nobody uses. */

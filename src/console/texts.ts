@@ -3,7 +3,7 @@ import type { Fault } from './envelope.ts';
 
 type RefusalCode = components['schemas']['Activity']['refusals'][number]['code'];
 
-/** `1,200.5`: with at most one digit behind the point. */
+/** `1,200.5`: with at most one digit after the point. */
 export function formatNumber(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: 1 });
 }

@@ -16,7 +16,7 @@ export interface DemoOperator {
 /**
  * Shell commands that work as pasted: for a POSIX shell with curl, openssl, od and perl.
  *
- * @param urls of the merchants' listener, without a trailing slash, and of the console
+ * @param urls the URLs of the merchants' listener, without a trailing slash, and of the console
  */
 export function demoCommands(
   urls: { readonly merchants: string; readonly console: string },
@@ -34,7 +34,7 @@ export function demoCommands(
   const post = (path: string, key: string, data: string): string => `curl -sw '\\n' ${base}${path} \\
   -H 'Authorization: Bearer ${key}' \\
   -H 'Content-Type: application/json' -d ${data}`;
-  // Comments without quotes and semicolons: some shells take them for commands when they are pasted.
+  // These comments have no quotes and semicolons: some shells take them for commands when they are pasted.
   const links = operators.map(({ role, token }) => `  ${role.padEnd(10)}${urls.console}#/sign-in/${token}\n`).join('');
   return `
 The console: ${urls.console}

@@ -1,4 +1,4 @@
-/** A response of the core: its status and its JSON, undefined for none. */
+/** A response of the core: its status and its JSON; undefined: no body. */
 export interface Response {
   readonly status: number;
   readonly body: unknown;
@@ -119,7 +119,7 @@ function notFound(id: string): Response {
   return failure(404, 'transaction_not_found', `There is no transaction ${id}.`);
 }
 
-/** An error response, in the form that all of the core's have. */
+/** An error response, in the form of all errors of the core. */
 export function failure(status: number, code: string, message: string): Response {
   return { status, body: { error: { code, message } } };
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { http } from '../http.ts';
 import { failure, Ledger, type Response } from './ledger.ts';
 
-/** Bytes of a body that are read; a longer one gets a 413. */
+/** Maximum length of a body in bytes; a longer one gets a 413. */
 const bodyLimit = 1_048_576;
 
 const amount = z.int().positive();
@@ -97,7 +97,7 @@ async function readText(request: IncomingMessage): Promise<string | undefined> {
   return size <= bodyLimit ? Buffer.concat(chunks).toString() : undefined;
 }
 
-/** Undefined if the text is not JSON, which no JSON document is. */
+/** Undefined if the text is not JSON: no JSON document has that value. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,7 +1,7 @@
 import type { DestinationStream } from 'pino';
 import type { AccessLine } from '../telemetry/access-log.ts';
 
-/** Writes each refused request as a line of text, to be read beside those of the payment core; passes the rest of the log on. */
+/** Writes each refused request as a line of text, to be read alongside the payment core's lines; passes on the rest of the log. */
 export function withPlainRefusals(log: DestinationStream, write: (line: string) => void): DestinationStream {
   return {
     write: (line) => {

@@ -17,7 +17,7 @@ export class AesCbcCodec implements EnvelopeCodec {
   #lazyAes: AesCbc | undefined;
   #lazyFingerprint: string | undefined;
 
-  /** @param encoding of sealed envelopes; either is accepted when opening */
+  /** @param encoding the encoding of sealed envelopes; `open` accepts either */
   constructor(credentials: Credentials, encoding: Encoding) {
     this.#credentials = credentials;
     this.#encoding = encoding;
@@ -63,15 +63,15 @@ export class AesCbcCodec implements EnvelopeCodec {
     return hintForCiphertext(data);
   }
 
-  /** Created at the first use: most accounts of a long list are inactive. */
+  /** Created on first use: most accounts of a long list are inactive. */
   get #aes(): AesCbc {
     return (this.#lazyAes ??= new AesCbc(this.#credentials));
   }
 }
 
 /**
- * The document in decrypted blocks. All of them are read, whatever the padding says and wherever the first fault is: a response
- * must not take longer for a good padding, or for a later fault.
+ * The document in decrypted blocks. Every block is read, whatever the padding says and wherever the first fault is: a response must not
+ * take longer if the padding is good or the fault is later.
  */
 function jsonWithoutPadding(padded: Buffer): Buffer | OpenReason | Promise<Buffer | OpenReason> {
   const reader = new JsonReader();
@@ -98,7 +98,7 @@ class AesCbcSealStream implements SealStream {
   readonly #encryptor: Cipheriv;
   readonly #encoding: Encoding;
   #head = envelopeHead;
-  /** Up to two bytes of ciphertext that do not fill a group of base64 yet. */
+  /** Up to two bytes of ciphertext that do not yet fill a base64 group. */
   #carry: Buffer = Buffer.alloc(0);
 
   constructor(encryptor: Cipheriv, encoding: Encoding) {
@@ -114,7 +114,7 @@ class AesCbcSealStream implements SealStream {
     return this.#encode(this.#encryptor.final()) + this.#carry.toString(this.#encoding) + envelopeTail;
   }
 
-  /** The next piece of the envelope; the first one has its head. */
+  /** The next piece of the envelope; the first piece begins with the envelope's head. */
   #encode(ciphertext: Buffer): string {
     const head = this.#head;
     this.#head = '';

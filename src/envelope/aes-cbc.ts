@@ -14,7 +14,7 @@ export function isWholeBlocks(ciphertext: Buffer): boolean {
   return ciphertext.length > 0 && ciphertext.length % blockLength === 0;
 }
 
-/** The length of the ciphertext for a length of plaintext, in bytes. There is always at least one byte of padding. */
+/** The length of the ciphertext for a plaintext of this length, in bytes. There is always at least one byte of padding. */
 export function encryptedLength(plaintextLength: number): number {
   return plaintextLength - (plaintextLength % blockLength) + blockLength;
 }
@@ -28,10 +28,10 @@ interface DecryptionResult {
 /**
  * AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3) under one key and one IV.
  *
- * Setting up a cipher of OpenSSL costs more than a short message, so one cipher for each direction is used for all
- * messages. It chains: it uses the last block of the previous ciphertext as the IV of a message (NIST SP 800-38A §6.2).
- * So the real IV is inserted as such a block before decryption, and the difference is XORed into the first block of
- * plaintext before encryption. The input is whole blocks, so that the cipher never holds back a part of a plaintext.
+ * Setting up an OpenSSL cipher costs more than encrypting a short message, so one cipher per direction is used for all messages. Such a
+ * cipher chains: it uses the last block of the previous ciphertext as the IV of the next message (NIST SP 800-38A §6.2). So the real IV is
+ * inserted as such a block before decryption; before encryption, the difference between the two IVs is XORed into the first block of
+ * plaintext. The input is whole blocks, so the cipher never holds back part of a plaintext.
  */
 export class AesCbc {
   readonly #key: KeyObject;
@@ -44,7 +44,7 @@ export class AesCbc {
   /** @param credentials a key of 32 bytes and an IV of 16 */
   constructor({ key, iv }: { readonly key: KeyObject; readonly iv: Buffer }) {
     this.#key = key;
-    // Not from Node's pool, of which a few bytes would keep 64 KiB.
+    // Not from Node's pool: a few bytes of it would keep 64 KiB alive.
     this.#iv = Buffer.alloc(iv.length, iv);
     this.#lastBlock = Buffer.alloc(iv.length, iv);
   }
@@ -55,7 +55,7 @@ export class AesCbc {
     plaintext.copy(padded);
     padded.fill(length - plaintext.length, plaintext.length);
     const cipher = this.#encrypting ?? this.#startEncrypting();
-    // After a failure the cipher is not used again.
+    // If encryption fails, the cipher is not used again.
     this.#encrypting = undefined;
     const [iv, last] = [this.#iv, this.#lastBlock];
     for (let i = 0; i < blockLength; i += 1) {
@@ -68,8 +68,8 @@ export class AesCbc {
   }
 
   /**
-   * Never throws: the result for a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate
-   * outcome, so that a caller can check the plaintext in any case and not become a padding oracle.
+   * Never throws: the result for a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate outcome, so that a
+   * caller can check the plaintext in either case and does not become a padding oracle.
    */
   decrypt(ciphertext: Buffer): DecryptionResult | 'length' {
     if (!isWholeBlocks(ciphertext)) return 'length';
@@ -109,7 +109,7 @@ export class AesCbc {
   }
 }
 
-/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Without a branch on what it reads. @param padded not empty */
+/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Does not branch on what it reads. @param padded not empty */
 export function paddingLength(padded: Buffer): number {
   const length = padded[padded.length - 1] as number;
   // A negative difference has its sign bit set: these are comparisons without a branch.

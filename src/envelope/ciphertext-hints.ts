@@ -15,7 +15,7 @@ export function hintForCiphertext(data: string): string {
   return findCiphertextMistake(data) ?? wrongCredentials;
 }
 
-/** The mistake in the form of the string; undefined if it may be a ciphertext. At most 200 characters. */
+/** The mistake in the form of the string; undefined if the string may be a ciphertext. The hint has at most 200 characters. */
 export function findCiphertextMistake(data: string): string | undefined {
   if (data === '') return 'the string is empty: your encryption failed';
   const word = words.find(([form]) => form.test(data));
@@ -25,7 +25,7 @@ export function findCiphertextMistake(data: string): string | undefined {
   return findBytesMistake(ciphertext, hexDigits.test(data) ? 'hex' : 'base64');
 }
 
-/** Texts that stand for a value that is missing. Some of them are base64 too. */
+/** What programs write for a missing value, or for an object instead of its bytes. Some of these strings are also base64. */
 const words: readonly (readonly [RegExp, string])[] = [
   [/^(?:undefined|null|None|nil|NULL|NaN|false|true|False|True)$/, 'a word for "no value": your encryption failed'],
   [
@@ -34,7 +34,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** Formats of other libraries, by how their bytes begin. A ciphertext begins so with a probability of 2^-32 or less. */
+/** Formats of other libraries, by how their bytes begin. A ciphertext begins like this with a probability of 2^-32 or less. */
 const foreign: readonly (readonly [beginning: string, hint: string])[] = [
   // OpenSSL's format for passphrases, which CryptoJS uses if the key is a string.
   ['Salted__', 'looks like passphrase encryption: pass the key as bytes, not as a string'],
@@ -69,7 +69,7 @@ function findBytesMistake(ciphertext: Buffer, outer: 'hex' | 'base64'): string |
 const charsetHint =
   'the bytes of the ciphertext went through a character set, which destroyed some (U+FFFD): write them in hex or base64';
 
-/** The mistake if the string, or what it encodes, is a text. */
+/** The mistake if the string, or what it encodes, is JSON. */
 function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined {
   const trimmed = text.trim();
   if (!/^[[{"]/.test(trimmed)) return undefined;
@@ -77,7 +77,7 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
   if (!isJson(json)) return undefined;
   if (/^\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*\]$/.test(trimmed)) return byteList;
   if (trimmed.startsWith('"')) return 'the string is in quotes: it was serialised twice';
-  // Not built: thousands of objects of different members would take milliseconds.
+  // The document is not built: thousands of objects with different members would take milliseconds.
   const names: (string | undefined)[] = [];
   new MemberReader((name) => names.push(name)).read(json, 0, json.length);
   if (names.join() === 'type,data') return byteList;
@@ -95,7 +95,7 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
 
 const byteList = 'a list of the numbers of the bytes: write them in hex or base64';
 
-/** Texts that languages and libraries write for bytes, each with the remedy. In the order in which they are tried. */
+/** What languages and libraries write instead of plain hex or base64, each with the remedy. In the order in which they are tried. */
 const printed: readonly (readonly [RegExp, string])[] = [
   [/^[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2})+$/, 'dashes between the bytes, as BitConverter writes them: remove them'],
   [/^[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+$/, 'colons between the bytes: remove them'],
@@ -124,7 +124,7 @@ const printed: readonly (readonly [RegExp, string])[] = [
   [/\ufffd/, charsetHint],
 ];
 
-/** Characters that join an IV, and a tag or MAC, with a ciphertext. */
+/** A ciphertext joined by separators with an IV, and perhaps with a tag or MAC. */
 const joint = /^([0-9A-Za-z+/=]+)[:.,;|$]([0-9A-Za-z+/=]+)(?:[:.,;|$][0-9A-Za-z+/=]+)?$/;
 
 function encodingHint(data: string): string {
@@ -163,7 +163,7 @@ function alphabetHint(data: string): string {
   return 'neither hex nor base64';
 }
 
-/** Not with `/=+$/`: its time grows with the square of the number of "=" that something follows. */
+/** Not with `/=+$/`: its time grows with the square of the number of "=" if something follows them. */
 function withoutPadding(base64: string): string {
   let end = base64.length;
   while (base64.charCodeAt(end - 1) === 0x3d) end -= 1;

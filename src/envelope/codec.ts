@@ -9,8 +9,8 @@ import type { Encoding } from './encoding.ts';
  */
 
 /**
- * Why a string did not open, in the order of the checks. For the access log alone: telling `padding` from `not_json` is a CBC padding
- * oracle.
+ * Why a string did not open, in the order of the checks. Only for the access log: whoever can tell `padding` from `not_json` has a CBC
+ * padding oracle.
  */
 export const openReasons = ['encoding', 'length', 'padding', 'not_json'] as const;
 export type OpenReason = (typeof openReasons)[number];
@@ -19,7 +19,7 @@ export type OpenReason = (typeof openReasons)[number];
 export interface EnvelopeSealer {
   /** The whole envelope, `{"data":"…"}`, ASCII. */
   seal(plaintext: Buffer): string;
-  /** The exact length of the envelope for a length of plaintext, in bytes. */
+  /** The exact length of the envelope for a plaintext of this length, in bytes. */
   sealedLength(plaintextLength: number): number;
   /** Seals piece by piece in constant memory. The joined pieces equal the result of `seal` for the whole. */
   stream(): SealStream;
@@ -35,20 +35,23 @@ export interface SealStream {
 export interface OpenContext {
   readonly clock: () => EpochMs;
   /**
-   * What formats remember of the account in the environment, such as nonces against replays, by the format's name. It outlives a
-   * reload, which makes new codecs. The format bounds what it keeps.
+   * What formats remember about the account in the environment, such as nonces against replays, by the format's name. The memory outlives a
+   * reload, which makes new codecs. Each format bounds what it keeps.
    */
   readonly memory: () => Map<string, unknown>;
 }
 
 /** Opens what one account seals in one environment. */
 export interface EnvelopeOpener {
-  /** Whether `open` waits for something, whatever the length. Otherwise a short body is a view of what was read, which is soon overwritten. */
+  /**
+   * Whether `open` waits for something even if the body is short. If it does not, a short body may be passed as a view of what was read,
+   * which is soon overwritten.
+   */
   readonly waits: boolean;
   /**
    * @param data the string of an envelope, as bytes
-   * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. A promise if it waits, or works in slices.
-   *   Never throws, and takes the same time for every fault of the plaintext, wherever it is.
+   * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. A promise if `open` waits or works in slices. Never
+   *   throws, and takes the same time for every fault in the plaintext, wherever the fault is.
    */
   open(data: Buffer, context: OpenContext): Buffer | OpenReason | Promise<Buffer | OpenReason>;
   /**

@@ -1,7 +1,7 @@
 import { createHash, createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { cryptography } from '../cryptography.ts';
 
-/** How the texts of a key and an IV are written, as stored with them (`format`); `formats.ts` reads them. */
+/** How a key and an IV are written as strings. Stored with them as `format`; `formats.ts` reads the strings. */
 export const keyTexts = ['text', 'base64'] as const;
 export type KeyText = (typeof keyTexts)[number];
 
@@ -9,8 +9,8 @@ export type KeyText = (typeof keyTexts)[number];
 export type AlgorithmName = typeof cryptography.envelope.algorithm;
 
 /**
- * The key and IV of one account in one environment, with the lengths of their algorithm. Inspecting or serialising shows
- * neither.
+ * The key and IV of one account in one environment, in the lengths that their algorithm needs. Neither is shown when the object is
+ * inspected or serialised.
  */
 export class Credentials {
   readonly algorithm: AlgorithmName;
@@ -42,8 +42,8 @@ export class Credentials {
 }
 
 /**
- * New random strings for `format: text`: a key of 32 and an IV of 16 characters. They are base64 too, of 192 and 96
- * random bits, so that nothing in them needs quoting in a shell, a header or a YAML file.
+ * New random strings for `format: text`: a key of 32 and an IV of 16 characters. They are also base64, of 192 and 96 random bits, so
+ * nothing in them needs quoting in a shell, a header or a YAML file.
  */
 export function generateCredentials(): { key: string; iv: string; format: KeyText; fingerprint: string } {
   const [key, iv] = [randomBytes(24).toString('base64'), randomBytes(12).toString('base64')];

@@ -1,6 +1,6 @@
 import { inSlices, sliceLength } from '../slices.ts';
 
-/** How ciphertext is written in an envelope. `hex` is lower case when written, either case when read. */
+/** How ciphertext is written in an envelope. `hex` is written in lower case and read in either case. */
 export const encodings = ['hex', 'base64'] as const;
 export type Encoding = (typeof encodings)[number];
 
@@ -12,7 +12,7 @@ export function decodeCiphertext(text: string): Buffer | undefined {
   return decodeHex(text) ?? decodeBase64(text);
 }
 
-/** As `decodeCiphertext`, for the bytes of the string, in slices. */
+/** Like `decodeCiphertext`, but takes the bytes of the string and works in slices. */
 export function decodeInSlices(text: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   return text.length <= sliceLength ? decodeCiphertext(text.toString('latin1')) : decodeLong(text);
 }
@@ -21,7 +21,7 @@ async function decodeLong(text: Buffer): Promise<Buffer | undefined> {
   return (await decodeSlices(text, decodeHex, 2, 1)) ?? decodeSlices(text, decodeBase64, 4, 3);
 }
 
-/** @param digits of an encoding that are a number of `bytes` */
+/** @param digits how many digits of the encoding stand for `bytes` bytes */
 async function decodeSlices(
   text: Buffer,
   decode: (text: string) => Buffer | undefined,
@@ -34,7 +34,7 @@ async function decodeSlices(
     const slice = decode(text.toString('latin1', from, to));
     if (slice === undefined) return false;
     length += slice.copy(decoded, length);
-    // Padding is at the end only.
+    // Padding is allowed only at the end.
     return to === text.length || length * digits === to * bytes;
   });
   return isWhole ? decoded.subarray(0, length) : undefined;
@@ -42,14 +42,14 @@ async function decodeSlices(
 
 /** Strict base64 (RFC 4648 §4): standard alphabet, padded, no line breaks, unused bits zero. Otherwise undefined. */
 export function decodeBase64(text: string): Buffer | undefined {
-  // Node's decoder skips unknown characters; only a canonical text is the same after decoding and encoding.
+  // Node's decoder skips unknown characters; only a canonical string is the same after decoding and encoding.
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : undefined;
 }
 
 function decodeHex(text: string): Buffer | undefined {
-  // Node's decoder stops at the first unknown character and drops an odd last digit, so the length reveals both (text of
-  // odd length is not base64 either). But it reads characters above U+00FF as their low byte: U+0130 as "0".
+  // Node's decoder stops at the first unknown character and drops an odd last digit, so the length reveals both (a string of odd length is
+  // not base64 either). But it reads characters above U+00FF as their low byte: U+0130 as "0".
   const bytes = Buffer.from(text, 'hex');
   return bytes.length * 2 === text.length && Buffer.byteLength(text) === text.length ? bytes : undefined;
 }

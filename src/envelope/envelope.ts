@@ -14,14 +14,14 @@ export interface OpenedEnvelope<Opener extends EnvelopeOpener> {
 
 export interface OpenFailure {
   readonly code: 'envelope_required' | 'envelope_malformed' | 'decryption_failed';
-  /** Present with `decryption_failed`. Not for the caller. */
+  /** Present with `decryption_failed`. Must not reach the client. */
   readonly reason?: OpenReason;
 }
 
 /**
- * Opens the envelope in `body` with the first of `openers` that fits: the current credentials, then those that a grace
- * accepts. If none fits, `reason` is the latest check that one of them failed. A promise for a long body, which is worked on in
- * slices; see `inSlices`.
+ * Opens the envelope in `body` with the first of `openers` that can open it: the current credentials, then those that a grace accepts. If
+ * none can, `reason` is the failed check that comes last in `openReasons`. Returns a promise for a long body, which is processed in slices;
+ * see `inSlices`.
  */
 export function openEnvelope<Opener extends EnvelopeOpener>(
   body: Buffer,
@@ -34,7 +34,7 @@ export function openEnvelope<Opener extends EnvelopeOpener>(
   );
 }
 
-/** Tries the openers one after another. @param furthest index in `openReasons` of the latest failed check so far */
+/** Tries the openers one after another. @param furthest the highest index in `openReasons` of a failed check so far */
 function openData<Opener extends EnvelopeOpener>(
   data: Buffer,
   [openedBy, ...others]: readonly Opener[],
@@ -44,7 +44,7 @@ function openData<Opener extends EnvelopeOpener>(
 ): OpenedEnvelope<Opener> | OpenFailure | Promise<OpenedEnvelope<Opener> | OpenFailure> {
   const reason = openReasons[furthest] ?? 'encoding';
   if (openedBy === undefined) {
-    // A wrong encoding may be due to bytes that no JSON has.
+    // The encoding may be wrong because of bytes that JSON cannot contain.
     return reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
   }
   return continueWith(openedBy.open(data, context), (opened) =>
@@ -82,15 +82,15 @@ function whyNoData(body: Buffer): OpenFailure | Promise<OpenFailure> {
   });
 }
 
-/** The bytes of a body that `beginsLikeEnvelope` checks. */
+/** How many bytes of a body `beginsLikeEnvelope` checks. */
 const beginning = 64;
 
-/** A sole member `data` with more hex or base64 than short values have. */
+/** A first member `data` with more hex or base64 digits than short values have. */
 const envelopeBeginning = /^\s*\{\s*"data"\s*:\s*"[0-9A-Za-z+/]{22}/;
 
 /**
- * Whether a body begins like an envelope. It checks only the first 64 bytes, so it is cheap but may be wrong about a
- * body with a long text in `data`.
+ * Whether a body begins like an envelope. It checks only the first 64 bytes, so it is cheap but may be wrong about a body with a long
+ * string in `data`.
  */
 export function beginsLikeEnvelope(body: Buffer): boolean {
   return envelopeBeginning.test(body.toString('latin1', 0, beginning));

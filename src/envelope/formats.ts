@@ -7,7 +7,7 @@ import { decodeBase64, type Encoding } from './encoding.ts';
 
 /** How the text of a key, or of an IV, is read. */
 interface TextReader {
-  /** Undefined if the text is not written like this. @param length of the bytes that the algorithm needs */
+  /** Undefined if the text is not written like this. @param length how many bytes the algorithm needs */
   readonly read: (text: string, length: number) => Buffer | undefined;
   /** Follows "must be". */
   readonly expected: (length: number) => string;
@@ -20,7 +20,7 @@ const readers: Readonly<Record<KeyText, Readonly<Record<'key' | 'iv', TextReader
   text: {
     key: { read: (text) => Buffer.from(text), expected: (length) => `${length} bytes of UTF-8` },
     iv: {
-      // Merchants' code truncates the IV, so its text may be longer.
+      // Merchants' code truncates the IV, so the text of an IV may be longer.
       read: (text, length) => Buffer.from(text.slice(0, length)),
       expected: (length) => `${length} bytes of UTF-8 in its first ${length} characters`,
     },
@@ -34,9 +34,12 @@ interface CodecClass {
   looksLikeCiphertext(data: Buffer): boolean | Promise<boolean>;
 }
 
-/** How envelopes are sealed. An algorithm is a row with its own codec class; code above this folder does not depend on it. */
+/**
+ * How envelopes are sealed. Each algorithm is a row of `algorithms`, with its own codec class; code above this folder does not depend on
+ * the algorithm.
+ */
 interface Algorithm {
-  /** Bytes. */
+  /** In bytes. */
   readonly lengths: Readonly<Record<'key' | 'iv', number>>;
   readonly codec: CodecClass;
 }
@@ -51,7 +54,7 @@ interface CredentialProblem {
   readonly message: string;
 }
 
-/** Makes credentials of the two texts that a merchant was given, or lists all problems with them. */
+/** Makes credentials from the two strings that a merchant was given, or lists all problems with the strings. */
 export function parseCredentials(
   key: string,
   iv: string,
@@ -71,7 +74,7 @@ export function parseCredentials(
   return problems.length === 0 ? credentials : problems;
 }
 
-/** @param encoding of sealed envelopes; either is accepted when opening */
+/** @param encoding the encoding of sealed envelopes; `open` accepts either */
 export function createCodec(credentials: Credentials, encoding: Encoding): EnvelopeCodec {
   return new algorithms[credentials.algorithm].codec(credentials, encoding);
 }

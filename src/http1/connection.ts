@@ -12,24 +12,24 @@ export interface ConnectionOwner {
   readonly limits: ConnectionLimits;
   /** Whether each response ends its connection. */
   readonly isClosing: boolean;
-  /** The `Date` field with CRLF before it. */
+  /** The `Date` field, preceded by CRLF. */
   readonly dateLine: string;
   /** For pieces that are not written to the socket at once. */
   readonly pieces: PieceBuffers;
-  /** It has closed. */
+  /** The connection has closed. */
   forget(connection: ServerConnection): void;
-  /** Has its handshake wait for its turn. */
+  /** Makes the connection's handshake wait for its turn. */
   restHandshake(connection: ServerConnection): void;
-  /** Its socket belongs to another reader from now on. */
+  /** The connection's socket belongs to another reader from now on. */
   release(connection: ServerConnection): void;
 }
 
-/** `rest`: the response is sent, and the rest of its request still arrives. `ending`: the last response is sent. */
+/** `rest`: the response is sent, and the rest of its request is still arriving. `ending`: the last response is sent. */
 type State = 'handshake' | 'head' | 'exchange' | 'rest' | 'ending' | 'handed_over' | 'closed';
 
 /**
- * One connection of a client, with one exchange at a time: no byte behind a request is parsed before its response is sent, and none
- * after a fault. It has one deadline.
+ * One connection of a client, with one exchange at a time: no byte after a request is parsed until the response is sent, and none after a
+ * fault. The connection has one deadline.
  */
 export class ServerConnection implements ExchangeConnection, IncomingOwner, Linked<ServerConnection> {
   /** Its neighbours in the listener's list. */
@@ -42,16 +42,16 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   handler: ConnectionHandler | undefined;
   readonly owner: ConnectionOwner;
   readonly incoming = new Incoming(this);
-  /** Where it waits, once, before it reads another head. */
+  /** The queue in which the connection waits, once, before it reads another head. */
   waitsIn: Queue | undefined;
   #state: State;
   #exchange: ServerExchange | undefined;
-  /** Whether no complete head has arrived. */
+  /** Whether no complete head has arrived yet. */
   #isNew = true;
-  /** Whether this side has closed it, or is about to. */
+  /** Whether this side has closed the connection, or is about to. */
   #endedHere = false;
 
-  /** @param socket accepted; on TLS, before the handshake */
+  /** @param socket the accepted socket; on TLS, before the handshake */
   constructor(socket: Socket, isSecure: boolean, owner: ConnectionOwner) {
     this.socket = socket;
     this.isSecure = isSecure;
@@ -141,7 +141,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else if (!bodyComplete) this.incoming.discard();
     if (this.isSecure) return;
     if (this.socket.writableLength === 0) this.#onSent();
-    // Called when all that was written before is sent.
+    // The callback is called when everything written before has been sent.
     else this.socket.write('', 'latin1', this.onSent);
   }
 
@@ -184,7 +184,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
 
   /**
    * Closes the connection after its last response. Closing a socket with unread bytes resets it, and the reset can overtake the response
-   * (RFC 9112 §9.6): if it `lingers`, as the client may still send, only this side is closed, and the bytes are discarded for a while.
+   * (RFC 9112 §9.6): if the client may still send (`lingers`), only this side is closed, and what arrives is discarded for a while.
    */
   #end(lingers: boolean): void {
     this.#state = 'ending';
@@ -194,7 +194,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else this.socket.destroySoon();
   }
 
-  /** Shortens the wait for a handshake or a request to the timeouts as they are now. */
+  /** Shortens the wait for a handshake or a request to the current timeouts. */
   hasten(): void {
     if (this.#state !== 'handshake' && this.#state !== 'head') return;
     const { headTimeout, idleTimeout } = this.limits;
@@ -219,7 +219,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
       this.onFault('timeout', '');
     } else if (this.#state === 'exchange' && exchange !== undefined) {
       exchange.handler.onDeadline();
-      // Without a request there is nothing to wait for but its refusal.
+      // Without a request, there is nothing to wait for except the refusal.
       if (exchange.head === undefined && !exchange.closed) this.destroy();
     } else {
       this.destroy();
@@ -233,7 +233,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   /** The client has closed its side. */
   onClientEnd(): void {
     const exchange = this.#exchange;
-    // A response that is not sent completely may still arrive.
+    // A response that has been written, but not sent completely, may still arrive.
     if (exchange?.ended === true) exchange.keepAlive = false;
     else if (this.#state !== 'handed_over') this.#close();
   }
@@ -254,14 +254,14 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.destroy();
   }
 
-  /** Closes the connection with the response in progress, or at once, but so that its last response arrives. */
+  /** Closes the connection after the response in progress or, if there is none, at once, but so that its last response still arrives. */
   retire(): void {
     if (this.#state === 'exchange' && this.#exchange !== undefined) this.#exchange.keepAlive = false;
     else if (this.#state === 'rest') this.#end(true);
     else if (this.#state !== 'ending') this.destroy();
   }
 
-  /** Closes the connection in a later turn, because its client has sent too much to the TLS below. */
+  /** Closes the connection in a later turn, because its client has caused too much work within TLS itself. */
   exceed(): void {
     setImmediate(() => this.destroy());
     this.#guard(() => this.handler?.onExcess());

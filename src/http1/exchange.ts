@@ -6,7 +6,7 @@ import type { BodySink, RequestFault, RequestHead } from './parse/request-reader
 import { maxSingleWrite, WriteRoom } from './writing.ts';
 import type { MonotonicMs } from '../times.ts';
 
-/** How an exchange ended: the kernel has the whole response, or the client closed or reset the connection before, or this side did. */
+/** How an exchange ended: the kernel has the whole response; before that, the client closed or reset the connection; or this side did. */
 export type ExchangeOutcome = 'complete' | 'client_left' | 'aborted';
 
 /** The owner of an exchange. None of its methods is called after `onClose`. */
@@ -21,15 +21,15 @@ export interface ExchangeHandler {
 
 /** The part of a connection that its exchange uses. */
 export interface ExchangeConnection {
-  /** The TLS socket on a TLS connection. Only `handOver` gives it away; until then it is for addresses and certificates. */
+  /** The TLS socket on a TLS connection. Only `handOver` gives it away; before that, owners need it for addresses and certificates. */
   readonly socket: Socket;
   readonly isSecure: boolean;
   deadline: MonotonicMs;
   readonly owner: { readonly dateLine: string; readonly pieces: PieceBuffers };
   readonly incoming: Pick<Incoming, 'readBody' | 'pause' | 'resume'>;
-  /** On TLS, to be called when the last bytes of a response are sent. */
+  /** On TLS, to be called when the last bytes of a response have been sent. */
   readonly onSent: (error?: Error | null) => void;
-  /** All of the response is written to the socket. */
+  /** The whole response has been written to the socket. */
   endResponse(exchange: ServerExchange): void;
   abort(reset: boolean): void;
   /** More of the response may be written. */
@@ -41,24 +41,24 @@ const withoutOwner: ExchangeHandler = { onDrain() {}, onDeadline() {}, onClose()
 
 /** One request and its response. */
 export class ServerExchange {
-  /** Undefined if the bytes are no request. */
+  /** Undefined if the bytes are not a request. */
   readonly head: RequestHead | undefined;
   readonly connection: ExchangeConnection;
   /** To be set in `onRequest`. */
   handler: ExchangeHandler = withoutOwner;
-  /** The body, if it came whole with the head, or empty. A view, removed after `onRequest`: copy what outlives it. */
+  /** The body, if all of it came with the head or it is empty. A view, removed after `onRequest`: copy what must outlive it. */
   wholeBody: Buffer | undefined;
-  /** Why the bytes are no request, or those of the body that came with the head no body: then it need not begin. */
+  /** Why the bytes are not a request, or why those of the body that came with the head are not a body: then the request need not begin. */
   readonly fault: RequestFault | undefined;
   /** What was read of an ambiguous head, to tell what is wrong with it; otherwise empty. Characters are bytes. */
   readonly faulty: string;
-  /** Whether the request has arrived in whole. */
+  /** Whether the whole request has arrived. */
   bodyComplete: boolean;
   /** Bytes of the body that have arrived, without their framing. */
   received: number;
   /**
-   * Whether the connection carries further requests after this response. May be cleared before the response begins. If the
-   * response ends before the request, the rest of the body is read and discarded, or if cleared, the connection is closed.
+   * Whether the connection carries further requests after this response. May be cleared before the response begins. If the response ends
+   * before the request does, the rest of the body is read and discarded or, if this is cleared, the connection is closed.
    */
   keepAlive: boolean;
   /** The status, as soon as the response has begun. */
@@ -71,9 +71,9 @@ export class ServerExchange {
   #pending = '';
   /** How the end of the body is found. */
   #framing: 'none' | 'sized' | 'chunked' | 'closing' = 'none';
-  /** Bytes of a sized body that are not written. */
+  /** Bytes of a sized body that have not been written yet. */
   #unwritten = 0;
-  /** Of a response that is not written at once. */
+  /** Set if the response is not written at once. */
   #room: WriteRoom | undefined;
 
   constructor(connection: ExchangeConnection, head?: RequestHead, body?: Buffer, fault?: RequestFault, faulty = '') {
@@ -87,13 +87,13 @@ export class ServerExchange {
     this.received = body?.length ?? 0;
   }
 
-  /** When `onDeadline` is called, a sweep later at most; infinite for never. */
+  /** When `onDeadline` is called, or at most one sweep later; `Infinity` for never. */
   set deadline(deadline: MonotonicMs) {
     if (!this.closed) this.connection.deadline = deadline;
   }
 
   /**
-   * Has the body read into `sink`, which is not called before this returns.
+   * Reads the body into `sink`, which is not called before this returns.
    *
    * @throws if the body is complete: if it came with the head, it is `wholeBody`
    */
@@ -110,7 +110,7 @@ export class ServerExchange {
     this.#sink?.onData(piece);
   }
 
-  /** The body is complete, or its bytes are no body. */
+  /** The body is complete, or its bytes are not a body. */
   onBodyEnd(fault: RequestFault | undefined): void {
     const sink = this.#sink;
     if (fault === undefined) {
@@ -132,7 +132,7 @@ export class ServerExchange {
   }
 
   /**
-   * Sends an informational response, other than 101; a 100 asks the client for the body (RFC 9110 §10.1.1). Without effect on HTTP/1.0, and
+   * Sends an informational response, other than 101; a 100 asks the client for the body (RFC 9110 §10.1.1). Has no effect on HTTP/1.0, or
    * after the response has begun.
    *
    * @throws if a field is not valid
@@ -143,10 +143,10 @@ export class ServerExchange {
   }
 
   /**
-   * Begins the response. With `Content-Length` among the fields that is its length; without, it goes out in chunks, or on HTTP/1.0
-   * until the end of the connection. `Date` is added if it is missing. The head goes out with the first piece, or in the next tick.
+   * Begins the response. If `Content-Length` is among the fields, it is the length of the body. Otherwise the body goes out in chunks or,
+   * on HTTP/1.0, until the connection ends. `Date` is added if it is missing. The head goes out with the first piece, or in the next tick.
    *
-   * @param fields flat list of names and values; characters are bytes. Not `Connection` and `Transfer-Encoding`
+   * @param fields flat list of names and values; characters are bytes. Neither `Connection` nor `Transfer-Encoding`
    * @throws before anything is written if a name or value is not valid
    */
   sendHead(status: number, fields: readonly string[]): void {
@@ -158,10 +158,10 @@ export class ServerExchange {
   }
 
   /**
-   * Sends a whole response in one write, if it is small. `Content-Length` is added if it is missing.
+   * Sends a whole response, in one write if it is small. `Content-Length` is added if it is missing.
    *
-   * @param body characters of a string are bytes; without effect if the response has no body
-   * @throws as `sendHead`
+   * @param body characters of a string are bytes; ignored if the response has no body
+   * @throws as `sendHead` does
    */
   send(status: number, fields: string[], body: string | Buffer): void {
     if (this.closed) return;
@@ -179,7 +179,7 @@ export class ServerExchange {
       if (isNamed(name, 'date')) {
         isDated = true;
       } else if (isNamed(name, 'content-length')) {
-        // Sealed, the longest body that a message can state has more than twice as many bytes.
+        // One digit more than in messages that are read: sealing more than doubles the number of bytes.
         if (length !== undefined || !/^\d{1,16}$/.test(fields[i + 1] as string))
           throw new Error('faulty Content-Length');
         length = Number(fields[i + 1]);
@@ -192,7 +192,7 @@ export class ServerExchange {
     this.status = status;
   }
 
-  /** Whether a response with this status has a body. One to HEAD has none, also where the request is refused before it is read whole. */
+  /** Whether a response with this status has a body. One to HEAD has none, even if the request is refused before all of it is read. */
   mayHaveBody(status: number): boolean {
     return mayHaveBody(this.head?.method ?? this.faulty.slice(0, this.faulty.indexOf(' ')), status);
   }
@@ -213,11 +213,11 @@ export class ServerExchange {
   }
 
   /**
-   * Writes a part of the body. Without effect if the response has none, has ended, or the client has left.
+   * Writes a part of the body. Has no effect if the response has no body or has ended, or if the client has left.
    *
    * @param piece characters of a string are bytes; a buffer may be overwritten after the call
    * @returns false if no more should be written before `onDrain`
-   * @throws if it is longer than the stated length
+   * @throws if the body becomes longer than the stated length
    */
   write(piece: string | Buffer): boolean {
     if (this.closed || this.ended || piece.length === 0 || this.#framing === 'none') return true;
@@ -228,7 +228,7 @@ export class ServerExchange {
   /**
    * Ends the response. If the stated length is not reached, the exchange is aborted.
    *
-   * @param last as for `write`
+   * @param last like the piece in `write`
    */
   end(last: string | Buffer = ''): void {
     if (this.closed || this.ended) return;
@@ -251,7 +251,7 @@ export class ServerExchange {
     this.#unwritten -= length;
   }
 
-  /** Writes what is pending of the head and a piece, which may be empty. */
+  /** Writes the head, if it is pending, and a piece, which may be empty. */
   #put(piece: string | Buffer, isLast: boolean): boolean {
     const { socket, isSecure, onSent, owner } = this.connection;
     const isChunked = this.#framing === 'chunked';
@@ -279,18 +279,18 @@ export class ServerExchange {
   }
 
   /**
-   * Closes the connection so that a broken response cannot be taken for a whole one: on HTTP/1.0, where the end of a connection
-   * may frame a response, by a reset.
+   * Closes the connection so that a broken response cannot be taken for a whole one: on HTTP/1.0, where the end of the connection may be
+   * the end of a response, the connection is reset.
    */
   abort(): void {
     if (!this.closed) this.connection.abort(this.head?.minor === 0);
   }
 
   /**
-   * Ends HTTP on the connection: its socket, paused and half open, belongs to the caller from now on. The listener still counts it
-   * and closes it with all others.
+   * Ends HTTP on the connection: its socket, paused and half open, belongs to the caller from now on. The listener still counts it and
+   * closes it with all others.
    *
-   * @returns the socket, and the bytes that have arrived behind the request
+   * @returns the socket, and the bytes that have arrived after the request
    */
   handOver(): { readonly socket: Socket; readonly firstBytes: Buffer } {
     return { firstBytes: this.connection.handOver(), socket: this.connection.socket };

@@ -9,10 +9,10 @@ const majorVersion = 3;
 const maxContent = 16_384;
 
 /**
- * Calls back when the first TLS record of a client is complete, and still to be read from the socket, or with false when it can be none.
- * Destroys the socket of a client that leaves before.
+ * Calls back with true when the first TLS record of a client is complete, which can then still be read from the socket, or with false when
+ * the bytes cannot be such a record. Destroys the socket if the client leaves before that.
  *
- * @param parts where a client waits that has sent a part of it: thousands may send a byte at a time
+ * @param parts where a client waits that has sent only part of the record: thousands may send a byte at a time
  */
 export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls: boolean) => void): void {
   let bytes = nothing;
@@ -47,7 +47,7 @@ export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls:
     .once('close', () => withdraw?.());
 }
 
-/** Undefined if more bytes decide. */
+/** Undefined if more bytes are needed to tell. */
 function isHello(bytes: Buffer): boolean | undefined {
   if (bytes.length < headerLength) return undefined;
   const [type, version] = bytes;

@@ -18,16 +18,16 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onRest' | 'onFlood'> {
   onHeadBegins(): void;
   /**
    * @param whole the whole body, if it has arrived; valid during the call
-   * @param fault in the part of the body that has arrived; reported again when that is read
+   * @param fault the fault in the part of the body that has arrived; reported again when that part is read
    */
   onHead(head: RequestHead, whole: Buffer | undefined, fault: RequestFault | undefined): void;
-  /** The bytes are no request. @param text what was read of an ambiguous head; characters are bytes */
+  /** The bytes are not a request. @param text what was read of an ambiguous head; characters are bytes */
   onFault(fault: RequestFault, text: string): void;
-  /** @param piece of the body, valid during the call; one for each read at most */
+  /** @param piece a piece of the body, valid during the call; at most one for each read */
   onBody(piece: Buffer): void;
-  /** The body is complete, or its bytes are no body. Called even while it is paused, if its last piece came before. */
+  /** The body is complete, or its bytes are not a body. Called even while the body is paused, if its last piece had already arrived. */
   onBodyEnd(fault: RequestFault | undefined): void;
-  /** @returns false to hold nothing; never for a negative change */
+  /** @returns false if the bytes may not be held; never for a negative change */
   onHeld(change: number): boolean;
   /** Too much is held or discarded. */
   destroy(): void;
@@ -38,8 +38,8 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onRest' | 'onFlood'> {
 /** Calls back later. */
 export interface Queue {
   /**
-   * @param isFirst whether it goes before what waits
-   * @returns withdraws it
+   * @param isFirst whether it goes before what is already waiting
+   * @returns a function that withdraws it
    */
   add(start: () => void, isFirst?: boolean): () => void;
 }
@@ -52,16 +52,16 @@ export const nextTurn: Queue = {
   },
 };
 
-/** Bytes that are held while an exchange is open. Beyond, nothing is read, and TCP holds the client up. */
+/** How many bytes are held while an exchange is open. Beyond that, nothing is read, and TCP holds the client up. */
 const maxHeld = 16_384;
 
 /**
- * Lines of chunks that are read of a client in one turn, some tens of microseconds: 64 KiB can have 21,800, and every connection may send
- * them.
+ * How many chunk lines of a client are read in one turn, which takes some tens of microseconds: 64 KiB can have 21,800 of them, and every
+ * connection may send as many.
  */
 export const maxLines = 2_000;
 
-/** Bytes that are discarded of a connection that ends. */
+/** Maximum number of bytes that are discarded on a connection that is ending. */
 const maxDiscarded = 67_108_864;
 
 export const nothing: Buffer = Buffer.alloc(0);
@@ -73,7 +73,7 @@ function remainder(bytes: Buffer, at: number): Buffer {
   return 2 * rest.length >= bytes.buffer.byteLength ? rest : appended(nothing, rest);
 }
 
-/** Appends to `held`, in its memory if there is room: each byte is copied a few times at most, however the bytes are split. */
+/** Appends to `held`, in its memory if there is room: each byte is copied at most a few times, however the bytes are split. */
 export function appended(held: Buffer, bytes: Buffer): Buffer {
   const length = held.length + bytes.length;
   const room = held.buffer.byteLength - held.byteOffset;
@@ -87,24 +87,24 @@ export function appended(held: Buffer, bytes: Buffer): Buffer {
 }
 
 /**
- * What the next bytes are. `unread`: of a body that nobody has asked for. `next`: of a request that must wait for the response to
- * the one before. `discarded`: they have no meaning.
+ * What the next bytes are. `unread`: of a body that nobody has asked for. `next`: of a request that must wait for the response to the
+ * previous one. `discarded`: they have no meaning.
  */
 type State = 'head' | 'unread' | 'body' | 'next' | 'discarded';
 
-/** The bytes of one client. Behind a head only its body is read, if asked for, until `expectHead`: other bytes are held. */
+/** The bytes of one client. After a head, only its body is read, if asked for, until `expectHead` is called: other bytes are held. */
 export class Incoming implements PaceOwner {
   readonly #owner: IncomingOwner;
   readonly #text = new HeldText();
   readonly #reader = new RequestReader(this.#text);
   readonly #body = new BodyReader(this.#text);
   #state: State = 'head';
-  /** Whether what is expected is not read for now. */
+  /** Whether reading of what is expected is paused. */
   #paused = false;
   /** Whether the socket is not read. */
   #stopped = false;
   readonly #pace = new ReadPace(this);
-  /** In memory of its own, of which half may be empty. */
+  /** In memory of its own, up to half of which may be empty. */
   #held: Buffer = nothing;
   #charged = 0;
   /** Whether held bytes are read in a later turn. */
@@ -123,7 +123,7 @@ export class Incoming implements PaceOwner {
   /** @param bytes may be overwritten after the call: all that is kept is copied */
   receive(bytes: Buffer): void {
     this.#pace.count(bytes.length);
-    // Of many small pieces the rest becomes one.
+    // After many small pieces, the rest are joined into one.
     const isHeld = this.#held.length > 0 || (this.#pace.merges && this.#state !== 'discarded');
     const at = isHeld ? 0 : this.#process(bytes);
     if (at < bytes.length) this.#held = appended(this.#held, bytes.subarray(at));
@@ -131,7 +131,7 @@ export class Incoming implements PaceOwner {
     this.#charge();
   }
 
-  /** Expects the next head. @param queue where it waits before anything is read */
+  /** Expects the next head. @param queue where the client waits before anything is read */
   expectHead(queue?: Queue): void {
     this.#paused = queue !== undefined;
     if (queue === undefined) this.#state = 'head';
@@ -139,7 +139,7 @@ export class Incoming implements PaceOwner {
     this.#readOn();
   }
 
-  /** Has the body read from now on; without effect if it is complete. Nothing is reported before this returns. */
+  /** Reads the body from now on; has no effect if the body is complete. Nothing is reported before this returns. */
   readBody(): void {
     if (this.#state === 'unread') this.#state = 'body';
     this.resume();
@@ -172,7 +172,7 @@ export class Incoming implements PaceOwner {
     this.#readOn();
   }
 
-  /** No byte has a meaning any more. */
+  /** From now on, no byte has a meaning. */
   discard(): void {
     this.#state = 'discarded';
     this.#paused = false;
@@ -182,16 +182,16 @@ export class Incoming implements PaceOwner {
     this.#charge();
   }
 
-  /** Takes all held bytes; nothing more is received, and the socket is read as its new owner says. */
+  /** Takes all held bytes; nothing more is received, and the socket's new owner decides how it is read. */
   take(): Buffer {
     const held = this.#held;
-    // Otherwise the end of a rest would start to read a socket that its new owner has stopped.
+    // Otherwise the end of a rest would start reading a socket that its new owner has stopped.
     this.#pace.end();
     this.discard();
     return held;
   }
 
-  /** Reads a head and a body at most. @returns how many bytes were used */
+  /** Reads at most a head and a body. @returns how many bytes were used */
   #process(bytes: Buffer): number {
     let at = this.#state === 'head' ? this.#readHead(bytes) : 0;
     if (this.#state === 'body' && !this.#paused && at < bytes.length) at = this.#readBody(bytes, at);
@@ -201,7 +201,7 @@ export class Incoming implements PaceOwner {
     return bytes.length;
   }
 
-  /** Goes on with held bytes, in a later turn so that one client cannot occupy this one, and with the socket. */
+  /** Continues with the held bytes (in a later turn, so that one client cannot occupy this one) and with the socket. */
   #readOn(): void {
     const isRead = this.#state === 'head' || (this.#state === 'body' && !this.#paused);
     if (isRead && this.#held.length > 0 && !this.#deferred && !this.#pace.merges) {
@@ -230,7 +230,7 @@ export class Incoming implements PaceOwner {
     }
   }
 
-  /** Reports what is held. One read of the socket at most was copied before. */
+  /** Reports how much is held. At most one read of the socket has been copied before that. */
   #charge(): void {
     const held = this.#held.length + this.#text.length;
     const change = held - this.#charged;
@@ -262,7 +262,7 @@ export class Incoming implements PaceOwner {
       fault = toRequestFault(outcome);
       whole = outcome === 'end' ? (this.#body.piece ?? nothing) : undefined;
       if (outcome === 'end') next = this.#body.next;
-      // It is read from its beginning once it is asked for.
+      // The body is read from its beginning once it is asked for.
       else this.#expectBody(head);
     }
     this.#state = whole === undefined ? 'unread' : 'next';

@@ -22,39 +22,39 @@ export interface ListenerOptions {
   readonly clock: () => EpochMs;
   /** Where TLS handshakes wait before they begin; by default for the next turn of the event loop. */
   readonly handshakes?: Queue;
-  /** Where clients wait that have sent a part of their first TLS record; by default for the next turn. */
+  /** Where clients wait that have sent only part of their first TLS record; by default for the next turn. */
   readonly hellos?: Queue;
-  /** Called for each TLS handshake that fails by the client. */
+  /** Called for each TLS handshake that fails because of the client. */
   readonly onHandshakeFailure?: OnHandshakeFailure;
 }
 
 /**
- * Called for each TCP connection, on TLS before the handshake. Nothing of it is held yet.
+ * Called for each TCP connection, on TLS before the handshake. Nothing is held for it yet.
  *
  * @returns undefined to refuse it
  */
 export type AcceptConnection = (connection: ServerConnection) => ConnectionHandler | undefined;
 
-/** The state is on the socket: a map with an entry for each connection would promote them all (see `LinkedList`). */
+/** Kept on the socket: a map with an entry for each connection would promote them all to the old generation (see `LinkedList`). */
 const connectionKey = Symbol('connection');
 
 type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
 
 /**
- * Sockets on the port. libuv accepts one connection of each in a turn of the event loop: with a single one, a merchant's waits in the
- * kernel for as many turns as there are connections of strangers before it. Other systems cannot share a port.
+ * How many sockets listen on the port. libuv accepts one connection from each in a turn of the event loop: with one socket, a merchant's
+ * connection would wait in the kernel one turn for each stranger's connection before it. Other systems cannot share a port.
  */
 const sockets = process.platform === 'linux' ? 8 : 1;
 
-/** TLS handshakes that make keys in a turn before all others wait: thousands of clients may send the rest at the same moment. */
+/** How many TLS handshakes make keys in a turn before all other clients wait: thousands may send the rest of theirs at the same moment. */
 const maxSteps = 8;
 
-/** Milliseconds between two looks at the deadlines. */
+/** Milliseconds between two checks of the deadlines. */
 const sweepInterval = 250;
 
 /** Accepts connections, on TCP or TLS, and watches their deadlines. */
 export class Listener implements ConnectionOwner {
-  /** Has what all sockets accept. */
+  /** Gets the connections that all sockets accept. */
   readonly server: Server;
   readonly #others: readonly Server[];
   limits: ConnectionLimits;
@@ -63,7 +63,7 @@ export class Listener implements ConnectionOwner {
   readonly #accept: AcceptConnection;
   readonly #handshakeFailed: OnHandshakeFailure;
   readonly #clock: () => EpochMs;
-  /** The second of `#dateLine`. */
+  /** The second that `#dateLine` states. */
   #second = NaN;
   #dateLine = '';
   readonly #tlsServer: TlsServer | undefined;
@@ -71,11 +71,11 @@ export class Listener implements ConnectionOwner {
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
   readonly #sweep: NodeJS.Timeout;
-  /** Connections whose TLS handshake is not complete, by both ends: a port may be connected to several addresses of this machine. */
+  /** Connections whose TLS handshake is not complete, by both ends: one client port may connect to several addresses of this machine. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  /** Those of them whose handshake has begun, and those that wait for their turn in it. */
+  /** Those of them whose handshake has begun. `#resting`: those that wait for a turn in their handshake. */
   readonly #begun = new WeakSet<ServerConnection>();
-  /** Those that have made keys in this turn. */
+  /** How many handshakes have made keys in this turn. */
   #steps = 0;
   readonly #resting = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
@@ -93,13 +93,13 @@ export class Listener implements ConnectionOwner {
     this.#others = Array.from({ length: sockets - 1 }, () => {
       return createServer(socketOptions, (socket) => void this.server.emit('connection', socket));
     });
-    // After a suspension of the process, timers come first: what has arrived meanwhile is read before deadlines are checked.
+    // After the process was suspended, timers come first: `setImmediate` lets what has arrived be read before deadlines are checked.
     this.#sweep = setInterval(() => setImmediate(() => this.#expire()), sweepInterval).unref();
   }
 
-  /** As `listen` of http.ts. */
+  /** Like `listen` in http.ts. */
   async listen(address: ListenAddress): Promise<AddressInfo> {
-    // Whoever shares a port gets a part of its connections: no other process may have it.
+    // Whoever shares a port gets some of its connections, so no other process may listen on it.
     if (address.port !== 0) {
       const probe = createServer((socket) => socket.destroy());
       await listen(probe, address);
@@ -121,7 +121,7 @@ export class Listener implements ConnectionOwner {
     return server;
   }
 
-  /** The open connections. */
+  /** The number of open connections. */
   get size(): number {
     return this.#connections.size;
   }
@@ -136,30 +136,30 @@ export class Listener implements ConnectionOwner {
     return this.#dateLine;
   }
 
-  /** Applies limits to what begins from now on; shorter timeouts also to clients that are awaited. */
+  /** Applies limits to what begins from now on; shorter timeouts also apply to clients that are being waited for. */
   configure(limits: ConnectionLimits): void {
     this.limits = limits;
     for (const connection of this.#connections) connection.hasten();
   }
 
-  /** Uses another certificate in handshakes that begin from now on. Without effect without TLS. */
+  /** Uses another certificate in handshakes that begin from now on. Has no effect without TLS. */
   setSecureContext(context: SecureContextOptions): void {
     this.#tlsServer?.setSecureContext(context);
   }
 
-  /** Accepts no more connections, and closes each with its response, if there is one, or at once. */
+  /** Accepts no more connections, and closes each open one after its response or, if it is idle, at once. */
   close(): void {
     this.isClosing = true;
     for (const server of [this.server, ...this.#others]) server.close();
     for (const connection of this.#connections) if (connection.isIdle) connection.destroy();
   }
 
-  /** Closes each connection with the response in progress, or at once: one whose handshake is not complete, too. */
+  /** Closes each connection after the response in progress or, if there is none, at once, even if its handshake is not complete. */
   retireConnections(): void {
     for (const connection of this.#connections) connection.retire();
   }
 
-  /** Closes all connections, also those that were handed over. */
+  /** Closes all connections, including those that were handed over. */
   closeAll(): void {
     for (const connection of this.#connections) connection.destroy();
   }
@@ -170,7 +170,7 @@ export class Listener implements ConnectionOwner {
 
   restHandshake(connection: ServerConnection): void {
     const { socket, handler } = connection;
-    // Before it begins, only a turn of its own has anything read.
+    // Before the handshake begins, the connection is read only in a turn of its own.
     if (handler === undefined || !this.#begun.has(connection) || this.#resting.has(connection)) return;
     this.#resting.add(connection);
     // Small records may follow the end of the handshake at once.
@@ -199,7 +199,7 @@ export class Listener implements ConnectionOwner {
     else this.#attach(socket, connection);
   }
 
-  /** Has handshakes begin in turns: each takes milliseconds, and thousands of clients may send their first bytes at once. */
+  /** Makes handshakes take turns to begin: each takes milliseconds, and thousands of clients may send their first bytes at once. */
   #beginHandshake(socket: Socket, connection: ServerConnection): void {
     whenHelloArrives(socket, this.#hellos, (isTls) => {
       if (!isTls) {
@@ -211,7 +211,7 @@ export class Listener implements ConnectionOwner {
         this.#begun.add(connection);
         this.#tlsServer?.emit('connection', socket);
       };
-      // The newest first: in a flood, those that have waited longest are about to be closed for new ones, and few would complete.
+      // The newest first: in a flood, those that have waited longest would soon be closed for new ones, and few would complete.
       const withdraw = this.#handshakes.add(begin, true);
       socket.once('close', withdraw);
     });
@@ -272,7 +272,7 @@ export class Listener implements ConnectionOwner {
   }
 }
 
-/** Half open, so that a response can be sent to its end after the client has closed its side. */
+/** Half open, so that a response can still be sent completely after the client has closed its side. */
 const socketOptions = { allowHalfOpen: true, noDelay: true } as const;
 
 // One function for all connections: five closures for each would take memory.

@@ -4,12 +4,12 @@ const size = 65_536;
 /** Smaller pieces are copied to memory of their own: a buffer that is half empty would be charged for less than it takes. */
 const minPiece = size / 2;
 
-/** Buffers that are kept for the next pieces: two megabytes. */
+/** How many buffers are kept for later pieces: two megabytes. */
 const maxFree = 32;
 
 /**
- * Copies of pieces that go from one socket to another. Their memory is used again: new buffers count as garbage to come, and V8 would
- * collect the whole heap after each few large bodies, which takes a third of their time.
+ * Copies of pieces that go from one socket to another. Their memory is reused: V8 counts new buffers as future garbage, and would collect
+ * the whole heap after every few large bodies, which takes a third of the time for those bodies.
  */
 export class PieceBuffers {
   readonly #free: Buffer[] = [];
@@ -22,7 +22,7 @@ export class PieceBuffers {
     return buffer.subarray(0, piece.length);
   }
 
-  /** Takes back what nobody reads any more, because it is written or its socket has closed. */
+  /** Takes back a copy that nobody reads any more, because it has been written or its socket has closed. */
   release(copy: Buffer): void {
     if (copy.length < minPiece || copy.length > size || this.#free.length === maxFree) return;
     this.#free.push(Buffer.from(copy.buffer));

@@ -1,27 +1,31 @@
 /**
- * Bytes after which a socket is not read until its turn comes. libuv would read one on which more arrives 32 times in a turn of the event
- * loop, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.
+ * After this many bytes, a socket is not read until its turn comes. If more keeps arriving on a socket, libuv would read it 32 times in a
+ * turn of the event loop, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.
  */
 export const maxPerTurn = 262_144;
 
 /**
- * A piece below this many bytes costs as much as one of some kilobytes, and after so many, too, a client is not read until its turn comes:
- * a socket delivers 2,900 TLS records of one byte at a time, every stranger may send them, and many of them would fill each turn.
+ * A piece below `smallPiece` bytes costs as much as one of some kilobytes. After `maxSmallPieces` of them, too, a client is not read until
+ * its turn comes: a socket can deliver 2,900 TLS records of one byte each at a time, every stranger may send them, and many strangers would
+ * fill each turn.
  */
 export const smallPiece = 1_024;
 const maxSmallPieces = 100;
 
-/** As many come only on TLS, in one read: what was read before the rest began is still decrypted, up to 2,900 of them in seven milliseconds. */
+/**
+ * This many small pieces come only on TLS, in one read: what was read before the rest began is still decrypted, up to 2,900 in seven
+ * milliseconds.
+ */
 const maxInRead = 300;
 
-/** Small pieces that a request may have without a wait at some later one. */
+/** How many small pieces a request may have without causing a wait at some later request. */
 const smallPiecesOfRequest = 8;
 
 export interface PaceOwner {
   /**
    * Nothing is read until `resume` is called, in a later turn.
    *
-   * @param hasSmallPieces whether because of those
+   * @param hasSmallPieces whether small pieces are the reason
    */
   onRest(resume: () => void, hasSmallPieces: boolean): void;
   /** Hundreds of small pieces have come in one read, and more of it may follow. */
@@ -33,10 +37,10 @@ export interface PaceOwner {
 /** How fast a socket is read, so that it does not fill the turns of the event loop. */
 export class ReadPace {
   readonly #owner: PaceOwner;
-  /** What was read since the last rest. */
+  /** What has been read since the last rest. */
   #bytes = 0;
   #smallPieces = 0;
-  /** Why it rests. */
+  /** Why the socket rests, if it does. */
   #rest: 'bytes' | 'small_pieces' | undefined;
 
   constructor(owner: PaceOwner) {
@@ -48,14 +52,14 @@ export class ReadPace {
     return this.#rest !== undefined;
   }
 
-  /** Whether it rests because of small pieces, and more of them may have been read: what comes until its turn should be one piece. */
+  /** Whether the socket rests because of small pieces. More may already have been read: what comes until its turn should be one piece. */
   get merges(): boolean {
     return this.#rest === 'small_pieces';
   }
 
   /**
-   * @param length of a piece that was read, in bytes
-   * @param more bytes that would take as long as what else there was to do with it
+   * @param length the length in bytes of a piece that was read
+   * @param more how many bytes would take as long as the other work on that piece
    */
   count(length: number, more = 0): void {
     this.#bytes += length + more;
@@ -67,12 +71,12 @@ export class ReadPace {
     else if (this.#bytes >= maxPerTurn) this.rest(false);
   }
 
-  /** A request has come. */
+  /** A request has arrived. */
   forgive(): void {
     this.#smallPieces = Math.max(0, this.#smallPieces - smallPiecesOfRequest);
   }
 
-  /** Has it wait for its turn. */
+  /** Makes the socket wait for its turn. */
   rest(hasSmallPieces: boolean): void {
     if (this.rests) return;
     this.#rest = hasSmallPieces ? 'small_pieces' : 'bytes';
@@ -85,7 +89,7 @@ export class ReadPace {
     this.#owner.onPace();
   }
 
-  /** It rests no more, for example because others read it from now on. */
+  /** Ends the rest, for example because others read the socket from now on. */
   end(): void {
     this.#rest = undefined;
   }

@@ -1,14 +1,15 @@
 import { Socket } from 'node:net';
 
 /**
- * What this relies on beyond Node's documentation, all of Node's own parts for the option `onread`, which its servers do not offer:
+ * What this relies on beyond Node's documentation, all of it parts that Node itself uses for the option `onread`, which its servers do not
+ * offer:
  *
- * - A socket's `_handle` has `readStop` and `readStart`, by which Node itself pauses and resumes a socket, and Node calls neither while the
- *   socket flows, or gives its bytes to a callback.
- * - A handle of TCP has `useUserBuffer`: from then on it reads into that memory. The socket has the memory and the callback under the
- *   symbols `kBuffer` and `kBufferCb`.
+ * - A socket's `_handle` has `readStop` and `readStart`, with which Node itself pauses and resumes the socket. Node calls neither of them
+ *   while the socket flows or passes its bytes to a callback.
+ * - A TCP handle has `useUserBuffer`: once it has been called, the handle reads into that memory. The socket keeps the memory and the
+ *   callback under the symbols `kBuffer` and `kBufferCb`.
  *
- * The version of Node is pinned. Without the symbols or the method, sockets are read by 'data'.
+ * The version of Node is pinned. Without the symbols or the method, sockets are read through 'data' events.
  */
 interface Handle {
   /** Whether Node wants it to be read. */
@@ -18,7 +19,7 @@ interface Handle {
   useUserBuffer?(memory: Uint8Array): void;
 }
 
-/** Bytes that a socket is read at once, at most. */
+/** Maximum number of bytes in one read of a socket. */
 export const readLength = 65_536;
 
 /** Receives the bytes of a socket. They are overwritten after the call. @returns false to read nothing more until Node asks for more */
@@ -30,10 +31,10 @@ const [memoryKey, callbackKey] = ['kBuffer', 'kBufferCb'].map((name) =>
 );
 
 /**
- * Has a socket without TLS read into memory that others may share. Otherwise Node makes a buffer of 64 KiB for each read, and V8 collects
- * the whole heap after each few hundred of them.
+ * Reads a socket without TLS into memory that others may share. Otherwise, Node makes a buffer of 64 KiB for each read, and V8 collects the
+ * whole heap after every few hundred of them.
  *
- * @returns false if this Node cannot: then its bytes come by 'data'
+ * @returns false if this version of Node cannot do so: then the bytes come in 'data' events
  */
 export function readInto<S extends Socket>(socket: S, memory: Buffer, receive: Receive<S>): boolean {
   const handle = getHandle(socket);
@@ -43,20 +44,20 @@ export function readInto<S extends Socket>(socket: S, memory: Buffer, receive: R
   return true;
 }
 
-/** As a `Receive`: gives the bytes to those who read the socket as a stream. */
+/** A `Receive` that passes the bytes to those who read the socket as a stream. */
 function pushAsStream(this: Socket, length: number, memory: Buffer): boolean {
   return this.push(Buffer.from(memory.subarray(0, length)));
 }
 
-/** Has a socket that was read by `readInto` read as a stream from now on. */
+/** From now on, reads as a stream a socket that was read by `readInto`. */
 export function readAsStream(socket: Socket): void {
   if (callbackKey !== undefined && memoryKey !== undefined && Reflect.get(socket, memoryKey) !== null)
     Object.assign(socket, { [callbackKey]: pushAsStream });
 }
 
 /**
- * Reads nothing more of a socket. On TLS the records that were read already are still emitted: less than 64 KiB. `pause` is not enough:
- * Node goes on to read up to 64 KiB, and keeps each piece as a Buffer of its own. TLS records of one byte make 65,536 of them, which take
+ * Stops reading a socket. On TLS, the records that were already read are still emitted: less than 64 KiB. `pause` is not enough: Node would
+ * go on reading, up to 64 KiB, and keep each piece as a Buffer of its own. TLS records of one byte would become 65,536 Buffers, which take
  * seven megabytes.
  */
 export function stopReading(socket: Socket): void {
@@ -64,8 +65,8 @@ export function stopReading(socket: Socket): void {
 }
 
 /**
- * Reads a socket again after `stopReading`. If Node has stopped it too, because nobody takes what was read, it is Node's to start: of a
- * socket that is read already it destroys it.
+ * Reads a socket again after `stopReading`. If Node has stopped it too, because nobody takes what was read, only Node may start it again:
+ * if a socket is already being read when Node starts to read it, Node destroys the socket.
  */
 export function startReading(socket: Socket): void {
   const handle = getHandle(socket);

@@ -4,17 +4,17 @@ import type { TLSSocket } from 'node:tls';
 import { stopReading } from './reading.ts';
 
 /**
- * Bytes that a client may send before its handshake is complete. OpenSSL waits for a message of up to 128 KiB, and keeps what has come of
- * it; browsers need 2 KiB, a client's certificate with its chain a few more.
+ * How many bytes a client may send before its handshake is complete. OpenSSL waits for a message of up to 128 KiB and keeps what has
+ * arrived of it; browsers need 2 KiB, and a client's certificate with its chain a few more.
  */
 export const maxHandshakeSize = 32_768;
 
-/** What the lines begin with for new keys of a client, and for those of a handshake in TLS 1.2 and 1.3. */
+/** What `keylog` lines begin with: for new keys of a client, and for the keys of a handshake in TLS 1.2 and 1.3. */
 const updateLabel = 'CLIENT_TRAFFIC_SECRET_N';
 const handshakeLabels = /^CLIENT_(?:RANDOM|HANDSHAKE_TRAFFIC_SECRET) /;
 const longestLabel = 'CLIENT_HANDSHAKE_TRAFFIC_SECRET '.length;
 
-/** Replaced keys of one client in a window of so many milliseconds. Clients replace them after gigabytes, or hours. */
+/** How often one client may replace its keys in `keyWindow` milliseconds. Clients normally do so after gigabytes or hours. */
 const maxKeyUpdates = 8;
 const keyWindow = 1_000;
 
@@ -24,15 +24,15 @@ interface KeyUpdates {
 }
 
 /**
- * Calls back for each client that makes OpenSSL work without sending a byte of data: its socket must be closed, but in a later turn, because
- * OpenSSL is in the middle of a read. No other limit sees such work.
+ * Calls back for each client that keeps OpenSSL busy without sending a byte of data: its socket must be closed, but in a later turn,
+ * because OpenSSL is in the middle of a read. No other limit covers such work.
  *
- * - In TLS 1.3 a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each time takes 27 bytes and some 20 µs, so that half
- *   a megabyte would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. The client is not
- *   read from then on: what is left is one read of 64 KiB.
- * - In TLS 1.2 it may ask for another handshake, with a message of 128 KiB. Node reports that as an error of the socket.
+ * - In TLS 1.3 a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each replacement takes 27 bytes and some 20 µs, so
+ *   half a megabyte would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. From then on,
+ *   nothing is read from the client: what is left is one read of 64 KiB.
+ * - In TLS 1.2, a client may ask for another handshake, with a message of 128 KiB. Node reports this as an error of the socket.
  *
- * @param server of TLS
+ * @param server a TLS server
  * @param stepped called when OpenSSL has made the keys of a handshake, which is most of its work
  */
 export function limitTlsWork(
@@ -60,8 +60,8 @@ export function limitTlsWork(
 }
 
 /**
- * Closes a client's TLS, also between two records of one read, of which no more are decrypted. `destroy` alone has all of them decrypted, and
- * Node has no public way to stop it.
+ * Closes a client's TLS, even between two records of one read: no more of them are decrypted. With `destroy` alone, all of them would be
+ * decrypted, and Node has no public way to stop that.
  */
 export function endTls(socket: Socket): void {
   (socket as { readonly _destroySSL?: () => void })._destroySSL?.();

@@ -1,24 +1,24 @@
 /** Bodies up to this size go out in one write with their head, as one string, which costs less than a buffer. */
 export const maxSingleWrite = 16_384;
 
-/** Writes of a socket that wait to be sent. Each takes hundreds of bytes besides its own, and Node limits only these. */
+/** How many writes to a socket may wait to be sent. Each takes hundreds of bytes besides its content, and Node limits only the content. */
 const maxWaiting = 200;
 
-/** Whether a socket should be given more to write: counts writes, where Node counts their bytes. */
+/** Tells whether more should be written to a socket: counts the writes, while Node counts only their bytes. */
 export class WriteRoom {
   readonly #onRoom: () => void;
   #waiting = 0;
   #isFull = false;
 
-  /** @param onRoom called when all is written, if there was no room */
+  /** @param onRoom called when everything has been written, if there was no room */
   constructor(onRoom: () => void) {
     this.#onRoom = onRoom;
   }
 
   /**
-   * Counts a write, of which `done` must be the callback.
+   * Counts a write whose callback must be `done`.
    *
-   * @param hasRoom what the write has returned
+   * @param hasRoom what the write returned
    * @returns false if nothing more should be written before there is room
    */
   count(hasRoom: boolean): boolean {

@@ -1,7 +1,7 @@
-/** Thrown for a JSON text in which an object has two members of one name. */
+/** Thrown for JSON in which an object has two members of the same name. */
 export class DuplicateMember extends Error {}
 
-/** The members of an object in JSON, whose values may be anything; none if the text is something else. */
+/** The members of an object in JSON, with values of any type; none if the text is anything else. */
 export function readMembers(text: string): Readonly<Record<string, unknown>> {
   try {
     return Object(JSON.parse(text)) as Readonly<Record<string, unknown>>;
@@ -13,14 +13,15 @@ export function readMembers(text: string): Readonly<Record<string, unknown>> {
 const strings = /"(?:[^"\\]|\\.)*"/g;
 
 /**
- * As JSON.parse, which would take the last of two members of one name. Names are equal if their values are, however they are escaped.
+ * Like JSON.parse, but refuses two members of the same name, of which JSON.parse takes the last. Names are the same if their values are,
+ * however they are escaped.
  *
  * @throws SyntaxError if the text is not JSON
  * @throws DuplicateMember
  */
 export function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text);
-  // Each member in a text has one colon outside strings.
+  // Each member has one colon outside strings.
   const written = text.replaceAll(strings, '').split(':').length - 1;
   if (membersIn(value) !== written) throw new DuplicateMember('duplicate member');
   return value;

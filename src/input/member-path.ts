@@ -18,7 +18,7 @@ export function unknownMember(name: string, known: readonly string[]): string {
   return nearest === undefined ? `${unknown}: expected ${known.join(', ')}` : `${unknown}: did you mean "${nearest}"?`;
 }
 
-/** A secret without its `name:` is parsed as a name. Only a text that looks like a name is repeated. */
+/** Whether a name may be shown. A secret whose `name:` is missing is parsed as a name, so only what looks like a name is repeated. */
 function isPrintable(name: string): boolean {
   return /^[A-Za-z_-]{1,20}[0-9]{0,3}$/.test(name);
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseAs, WrongValue, type ValueType } from './value-types.ts';
 
-/** A text of this type in JSON: unlike a value of the configuration it is always written out. */
+/** The schema of a string of this type in JSON. Unlike a value of the configuration, it cannot refer to a file or a variable. */
 export function textValue<T>(type: ValueType<T>) {
   const expected = `expected ${type.expected}`;
   const text = z.string({ error: ({ input }) => (input === undefined ? `missing: ${expected}` : expected) });
@@ -17,8 +17,8 @@ export function textValue<T>(type: ValueType<T>) {
 /**
  * A step of a schema that reads a value; `WrongValue` becomes an issue.
  *
- * @param goesOn whether checks of what the value is in still run. In a union only such an issue stands beside those of
- *   alternatives that ignore unknown members
+ * @param goesOn whether the checks of the object or list around the value still run. In a union, zod would otherwise drop the issue if an
+ *   alternative has no mistake but unknown members
  */
 export function orIssue<Written, T>(read: (written: Written) => T, goesOn = false) {
   return (written: Written, context: z.core.$RefinementCtx): T => {
@@ -26,7 +26,8 @@ export function orIssue<Written, T>(read: (written: Written) => T, goesOn = fals
       return read(written);
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
-      // `continue: false` is not the default: zod would skip the checks that see the rest of the value.
+      // Omitted rather than `false`, which is not the default: with `continue: false`, zod would skip the checks that see the rest of the
+      // value.
       context.addIssue({ code: 'custom', message: error.message, ...(goesOn && { continue: true }) });
       return z.NEVER;
     }

@@ -24,11 +24,11 @@ interface Mistake {
 }
 
 /**
- * Validates input against a schema and reports every mistake. Returns the valid parts: a part that is missing was
- * reported, so further checks can skip it.
+ * Validates input against a schema and reports every mistake. Returns the valid parts: each missing part has been reported, so further
+ * checks can skip it.
  *
- * @param once whether the schema is for this input only, and no list of it is long: then the code that zod generates for a schema
- *   would take longer to make than it saves
+ * @param once whether the schema is used for this input only, and the input has no long list: then generating code for the schema, as zod
+ *   does, would take longer than it saves
  */
 export function validate<S extends z.ZodType>(input: Input, schema: S, once = false): Partly<z.output<S>> | undefined {
   if (input.value === undefined) return undefined;
@@ -36,7 +36,7 @@ export function validate<S extends z.ZodType>(input: Input, schema: S, once = fa
   if (result.success) return result.data as Partly<z.output<S>>;
 
   let seen: unknown;
-  // Only after a mistake: a schema that is refined is a new one, which takes longer to make than a small input to validate.
+  // Only after a mistake: refining makes a new schema, which takes longer than validating a small input.
   schema.refine((value) => ((seen = value), true), { when: () => true }).safeParse(input.value);
   for (const issue of result.error.issues) {
     for (const { path, message, part } of mistakesIn(issue, [])) input.report(path, message, part);
@@ -45,7 +45,7 @@ export function validate<S extends z.ZodType>(input: Input, schema: S, once = fa
   return seen as Partly<z.output<S>>;
 }
 
-/** Validates a value that is of use only as a whole. Each mistake is worked out when it is asked for: a stranger may make many. */
+/** Validates a value that is of use only as a whole. Each mistake is worked out only when it is read: a stranger may make many. */
 export function validateWhole<S extends z.ZodType>(
   sent: unknown,
   schema: S,
@@ -74,7 +74,7 @@ function* mistakesIn(issue: z.core.$ZodIssue, parent: MemberPath): Generator<Mis
   else yield* listMistakes(meant, path);
 }
 
-/** Whether the value has another type than this alternative expects, such as text instead of members. */
+/** Whether the value has a different type from the one that this alternative expects, such as text instead of members. */
 function isWrongType({ code, path }: z.core.$ZodIssue): boolean {
   return path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_union'].includes(code);
 }
@@ -99,7 +99,7 @@ const typeNames: Readonly<Record<string, string>> = {
 };
 
 const messageOf: z.core.$ZodErrorMap = (issue) => {
-  // Only the known names, because comparing an unknown one with each of them takes long.
+  // Only the known names, because comparing an unknown name with each of them takes long.
   if (issue.code === 'unrecognized_keys')
     return issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape).join(',') : '';
   if (issue.code === 'invalid_type') {

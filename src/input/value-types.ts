@@ -9,19 +9,19 @@ export interface ValueType<T> {
   readonly name: string;
   /** Completes "expected …" in problems. */
   readonly expected: string;
-  /** Matches every valid text. */
+  /** Matches all valid text. */
   readonly pattern: RegExp;
-  /** All valid texts, if they can be listed. */
+  /** All valid strings, if they can be listed. */
   readonly choices?: readonly string[];
-  /** Whether a number is accepted, as its digits. */
+  /** Whether a number is accepted too, and read as its digits. */
   readonly numbers?: true;
-  /** The value of a text that matches the pattern; undefined if it is still invalid. */
+  /** The value of text that matches the pattern; undefined if the text is still invalid. */
   readonly read: (text: string) => T | undefined;
-  /** Writes a value as in a file; absent if nobody is shown it. */
+  /** Writes a value as in a file; absent if it is never shown. */
   format?(value: T): string;
 }
 
-/** The value of a text. Throws `WrongValue` if it is invalid. */
+/** The value of the text. Throws `WrongValue` if the text is invalid. */
 export function parseAs<T>(type: ValueType<T>, text: string): T {
   const value = type.pattern.test(text) ? type.read(text) : undefined;
   if (value === undefined) throw new WrongValue(`expected ${type.expected}`);
@@ -36,7 +36,7 @@ export const text: ValueType<string> = {
   read: (text) => text,
 };
 
-/** One of the texts listed. */
+/** One of the listed strings. */
 export function oneOf<const T extends string>(choices: readonly T[]): ValueType<T> {
   return {
     name: choices.map((choice) => `\`${choice}\``).join(', '),
@@ -78,7 +78,7 @@ export const share: ValueType<number> = {
   format: formatShare,
 };
 
-/** The same type of number within bounds; `range` completes the words in problems, as in "from 1ms to 24d". */
+/** The same type of number within bounds; `range` completes `expected`, as in "from 1ms to 24d". */
 export function within(type: ValueType<number>, min: number, max: number, range: string): ValueType<number> {
   return {
     ...type,
@@ -128,7 +128,7 @@ function formatShare(fraction: number): string {
   return `${Math.round(fraction * 100)}%`;
 }
 
-/** In the largest unit of which it is a whole number. */
+/** Writes an amount in the largest unit of which it is a whole multiple. */
 function inLargest(amount: number, units: Readonly<Record<string, number>>): string {
   const [unit = '', size = 1] = Object.entries(units).findLast(([, size]) => amount > 0 && amount % size === 0) ?? [
     Object.keys(units)[0],

@@ -6,42 +6,42 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 export interface Plugin {
   /** Path of its Unix socket. */
   readonly socket: string;
-  /** Of each call, from connecting to the last byte, in milliseconds. */
+  /** The limit of each call, from connecting to the last byte, in milliseconds. */
   readonly timeout: number;
 }
 
 type Value = Buffer | string;
 
-/** The values of a message's fields 1, 2 and so on, 15 at most; a list is a field that is repeated. */
+/** The values of a message's fields 1, 2 and so on, up to 15; a list is a repeated field. */
 type Values = readonly (Value | readonly Value[])[];
 
 /** The fields of a message, in their order. */
 type Message = readonly (readonly [number: number, value: Buffer])[];
 
-/** What a server has sent is malformed. The message has nothing of it. */
+/** The server has sent something malformed. The error message quotes nothing of it. */
 class ProtocolError extends Error {}
 
-/** Statuses by which a KMS says that it will never do it: a wrong argument, no such key, no permission and the like. */
+/** Statuses with which a KMS says that it will never carry out the call: a wrong argument, no such key, no permission and the like. */
 const definite: ReadonlySet<number> = new Set([3, 5, 7, 9, 12, 16]);
 
-/** Statuses that this side gives a call itself. */
+/** Statuses that this client itself assigns to a call. */
 const [deadlineExceeded, internal, unavailable] = [4, 13, 14] as const;
 
-/** The longest response. Annotations have 32 KiB at most. */
+/** The longest response, in bytes. Annotations have at most 32 KiB. */
 const maxResponse = 131_072;
 
-/** What stands before a message: that it is not compressed, and its length. */
+/** Bytes before a message: whether it is compressed, and its length. */
 const prefixLength = 5;
 
-/** The wire type of texts, bytes and messages. The messages of a KMS have no other fields. */
+/** The wire type of strings, bytes and messages. The messages of a KMS have no other fields. */
 const lengthDelimited = 2;
 
 /**
  * One unary call over a Unix socket, on a connection of its own: calls are rare.
  *
- * Every copy of both messages is overwritten in the end: a master key may be in it, and Node uses memory again without clearing it.
+ * Every copy of both messages is overwritten in the end: it may contain a master key, and Node reuses memory without clearing it.
  *
- * @param values of the request, overwritten too
+ * @param values the values of the request, which are overwritten too
  * @param read gets the response
  * @throws AccountsError `kms_unavailable`, `kms_refused`
  */
@@ -54,7 +54,7 @@ export async function call<T>(
   // Loaded on demand: without a KMS, nothing speaks HTTP/2.
   const { connect } = await import('node:http2');
   const session = connect('http://localhost', { createConnection: () => connectSocket(socket) });
-  // The stream has them too.
+  // The stream reports the same errors.
   session.on('error', () => {});
   const message = encodeMessage(values);
   const request = Buffer.concat([Buffer.alloc(prefixLength), message]);
@@ -81,7 +81,7 @@ export async function call<T>(
     }
     const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
     if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
-    // One line, which a log can have, unless it may repeat a key.
+    // The KMS's own message on one line for the log, but only if it cannot repeat a key.
     const why = method === 'Status' ? unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200) : 'see its log';
     if (status !== '0') throw failed(Number(status), why);
     if (body[0] !== 0 || body.readUInt32BE(1) !== length - prefixLength)
@@ -110,7 +110,7 @@ export function encodeMessage(values: Values): Buffer {
   return Buffer.concat(values.flatMap((value, i) => [value].flat().flatMap((each) => encoded(i + 1, each))));
 }
 
-/** The fields of texts, bytes and messages; others are skipped. @throws ProtocolError */
+/** The fields with strings, bytes and messages; others are skipped. @throws ProtocolError */
 export function decodeMessage(message: Buffer): Message {
   const fields: (readonly [number, Buffer])[] = [];
   let at = 0;
@@ -131,7 +131,7 @@ export function decodeMessage(message: Buffer): Message {
   return fields;
 }
 
-/** A field. It is absent if it is empty; if it stands twice, the last one counts. */
+/** The value of a field. An absent field is empty; if a field occurs twice, the last one counts. */
 export function readField(message: Message, number: number): Buffer {
   return message.findLast(([each]) => each === number)?.[1] ?? Buffer.alloc(0);
 }

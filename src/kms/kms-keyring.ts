@@ -5,7 +5,7 @@ import { createMasterKey, masterKeyLength, parseMasterKeys, type MasterKey } fro
 import { formatWrappedKey } from '../accounts/wrapped-key.ts';
 import { call, decodeMessage, encodeMessage, readField, type Plugin } from './grpc.ts';
 
-/** A key that a Kubernetes KMS v2 plug-in holds. Numbers of fields are those of its kms.proto. @param clock epoch milliseconds */
+/** A keyring whose key a Kubernetes KMS v2 plug-in holds. Field numbers are those of its kms.proto. @param clock epoch milliseconds */
 export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
   const wrong = (what: string): AccountsError =>
     new AccountsError('master_key_wrong', `the KMS at ${plugin.socket} has ${what}`);

@@ -4,8 +4,8 @@ import type { RemoteOperations } from '../accounts/operations-rpc.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /**
- * Refused requests are one event in this time, and so are the sign-ins of a token, so that neither strangers nor a viewer can fill
- * the trail. Milliseconds.
+ * All refused requests in this time make one event, and so do the sign-ins of a token, so that neither strangers nor a viewer can fill the
+ * trail. Milliseconds.
  */
 const window = 60_000;
 
@@ -16,23 +16,23 @@ interface Source {
   readonly requestId: string;
 }
 
-/** Requests since the last event of their kind, if that was added. */
+/** Requests since the last event of their kind that was added. */
 interface Counted {
   requests: number;
   last: Source;
 }
 
 interface SignIns extends Counted {
-  /** The token's. */
+  /** The token's name. */
   readonly name: string;
   readonly role: string;
 }
 
-/** Adds sign-ins, refused requests and changes of the configuration to the audit trail. No request waits for it. */
+/** Adds sign-ins, refused requests and changes of the configuration to the audit trail. No request waits for this. */
 export class AccessEvents {
   readonly #operations: () => Pick<RemoteOperations, 'record'>;
   readonly #log: Logger;
-  /** By the name and the role of the token, of those that have signed in lately. */
+  /** By the name and the role of the token: those that have signed in lately. */
   readonly #signIns = new Map<string, SignIns>();
   readonly #refused: Counted = { requests: 0, last: { origin: undefined, requestId: '' } };
   /** The hashes of configurations that are not in the trail yet, in their order. */
@@ -45,7 +45,7 @@ export class AccessEvents {
     this.#log = log;
   }
 
-  /** The first sign-in of a token is an event at once; those until the next minute are another one. */
+  /** The first sign-in of a token becomes an event at once; those of the following minute become another. */
   signedIn({ name, role }: Pick<OperatorsToken, 'name' | 'role'>, source: Source): void {
     const token = `${name} ${role}`;
     const lately = this.#signIns.get(token);
@@ -70,7 +70,7 @@ export class AccessEvents {
     void this.#recordConfigurations();
   }
 
-  /** Adds the events of requests since the last ones; those that fail are in the next ones. */
+  /** Adds events for the requests since the last events. If an event cannot be added, its requests are in the next one. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

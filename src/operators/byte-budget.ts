@@ -1,4 +1,4 @@
-/** Counts the bytes that are held for requests, up to a limit, of which one owner gets half. */
+/** Counts the bytes that are held for requests, up to a limit. One owner gets at most half of it. */
 export class ByteBudget {
   readonly #limit: () => number;
   readonly #held = new Map<string, number>();

@@ -74,7 +74,7 @@ function viewMember({ member, value, secret, needsRestart, defaultSource, writte
   };
 }
 
-/** The source of a list is recorded for its items, that of an upstream in short form for the whole. */
+/** The source of a list is recorded for its items, the source of an upstream in short form for the upstream as a whole. */
 function findSource(member: string, sources: Sources): string | undefined {
   return sources[member] ?? sources[`${member}[0]`] ?? sources[member.replace(/\.url$/, '')];
 }
@@ -96,7 +96,7 @@ function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
   return [
     pem(`${listener}.tls.cert`, tls.cert),
     secret(`${listener}.tls.key`),
-    // Another CA applies at once. Whether certificates are demanded does not change.
+    // A different CA applies at once. Whether client certificates are required changes only with a restart.
     { ...pem(`${listener}.tls.clientCa`, tls.clientCa), ...(tls.clientCa === undefined && { needsRestart: true }) },
   ];
 }
@@ -188,7 +188,7 @@ function formatDatabase(url: string): string {
   return /^\/[A-Za-z0-9_.-]+$/.test(pathname) ? `${protocol}//${host}${pathname}` : `${protocol}//…`;
 }
 
-/** Without the path, because vendors of tracing put keys into it. */
+/** Without the path, because tracing vendors put keys into it. */
 function otlpWithoutPath(url: string): string {
   const { origin, pathname } = new URL(url);
   return pathname === '/' ? origin : `${origin}/…`;

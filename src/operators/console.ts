@@ -23,7 +23,7 @@ import type { EpochMs } from '../times.ts';
 /** The folder of the built page. */
 const built = packageFile('dist/console/');
 
-/** The types of its files, which are all text, by the ends of their names. */
+/** The types of the page's files, which are all text, by their extensions. */
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html',
   '.js': 'text/javascript',
@@ -34,7 +34,7 @@ const types: Readonly<Record<string, string>> = {
 /** The path of the console on the listener. */
 const consoleRoot = '/console/';
 
-/** Whether a route, by its pattern, is the console's: its files and its sign-in need no token. */
+/** Whether a route pattern is the console's: its files and its sign-in need no token. */
 export function isOfConsole(url: string | undefined): boolean {
   return url === '/' || (url !== undefined && `${url}/`.startsWith(consoleRoot));
 }
@@ -61,7 +61,7 @@ const pageHeaders = {
 
 const signIn = z.strictObject({ token: z.string().min(1).max(4_096) });
 
-/** What of a request tells its session. */
+/** The parts of a request that identify its session. */
 type Head = Pick<IncomingMessage, 'method' | 'headers'>;
 
 interface ConsoleDependencies {
@@ -78,7 +78,7 @@ interface ConsoleDependencies {
   readonly access: AccessEvents;
 }
 
-/** The header of the half of a session that its window keeps. */
+/** The header with the half of a session that its window keeps. */
 const keyHeader = 'session-key';
 
 /** The operators' page: its files, and sessions that are opened with a token and carried by a cookie and a header. */
@@ -86,7 +86,7 @@ export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
   readonly #wrongTokens: WrongTokenDelay;
-  /** Of the bodies of sign-ins, one in a turn of the event loop. */
+  /** Takes the bodies of sign-ins, one in a turn of the event loop. */
   readonly #reading = new TickQueue(1);
 
   constructor(dependencies: ConsoleDependencies) {
@@ -136,7 +136,7 @@ export class Console {
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const left = whenLeft(reply.raw);
-      // Strangers may send many bodies at once. Nobody rests after one: an operator would wait for all of theirs.
+      // Strangers may send many bodies at once. There is no rest after a body: an operator would wait for the rests after all of theirs.
       await new Promise<void>((resolve) => void this.#reading.add(resolve));
       left.throwIfAborted();
       const token = await this.#tokenIn(request.body).catch(async (error: unknown) => {
@@ -151,7 +151,7 @@ export class Console {
       return { ...(await this.#viewSession({ token, expiresAt })), session_key: key };
     });
     page.delete(url, { config: { operation: 'sign_out' }, onRequest }, async (request, reply) => {
-      // Signing out without a session is not an error, but then ends none.
+      // Signing out without a session is not an error, but ends no session.
       if (this.#findSession(request) !== undefined) this.#sessions.end(this.#readHalves(request).browser);
       this.#setCookie(request, reply, '', new Date(0));
       return reply.code(204).send();
@@ -181,7 +181,7 @@ export class Console {
   #readHalves(request: Head): SessionHalves {
     const { [keyHeader]: key, cookie = '' } = request.headers;
     const name = `${this.#formatCookie(request)}=`;
-    // Only this one is read: a stranger may send a thousand.
+    // Only this cookie is read: a stranger may send a thousand.
     const browser = cookie.split(/; */).find((pair) => pair.startsWith(name)) ?? name;
     return { browser: browser.slice(name.length), key: typeof key === 'string' ? key : '' };
   }
@@ -213,7 +213,7 @@ export class Console {
   }
 }
 
-/** The files of the page by their names. In memory, because strangers may ask for them in any amount. */
+/** The files of the page, by name. In memory, because strangers may request them any number of times. */
 function readFiles(): ReadonlyMap<string, Buffer> {
   const names = existsSync(built) ? readdirSync(built, { recursive: true, encoding: 'utf8' }) : [];
   const files = names.filter((name) => Object.hasOwn(types, extname(name)));

@@ -21,7 +21,7 @@ export interface Parts {
    * Waits until this sidecar uses the account as stored; false if that takes too long.
    *
    * @param account its id
-   * @param urgent  whether it waits for no work that is not urgent
+   * @param urgent  whether this must not wait for work that is not urgent
    */
   readonly isServed: (account: string, urgent: boolean) => Promise<boolean>;
   /** The account as this sidecar serves it; undefined if there is none. */
@@ -29,13 +29,13 @@ export interface Parts {
   /** The bytes of bodies that are being sealed. */
   readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;
-  /** As of `AccountsDatabase`; undefined if the accounts are in a file, or if they cannot be read. */
+  /** As in `AccountsDatabase`; undefined if the accounts are in a file, or if the uses cannot be read. */
   readonly dailyUses: (owner: string, keys: readonly string[], now: EpochMs) => Promise<DailyUses | undefined>;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
 }
 
-/** The context of a request, without its input. Plain data but for `check`: a thread may get it. */
+/** The context of a request, without its input. Plain data except for `check`, so that it can be sent to a thread. */
 export interface Caller extends ChangeRequest {
   /** The token it came with. */
   readonly token: OperatorsToken;
@@ -46,7 +46,7 @@ export interface RawRequest {
   readonly now: EpochMs;
   /** Undefined if the request has none. */
   readonly body: Readable | undefined;
-  /** As of `whenLeft`. */
+  /** From `whenLeft`. */
   readonly left: AbortSignal;
 }
 
@@ -58,11 +58,11 @@ export interface Endpoint {
   readonly operation: string;
   readonly summary: string;
   /**
-   * The lowest role that may use it. `operator` and `admin`: it changes one account, named as `account` or `id` in the input, and
-   * its response has `in_force`.
+   * The lowest role that may use it. With `operator` or `admin`, it changes one account, named as `account` or `id` in the input, and its
+   * response has `in_force`.
    */
   readonly role: OperatorRole;
-  /** The lowest role that may use it for `live`, if that is another one. */
+  /** The lowest role that may use it for `live`, if different. */
   readonly roleInLive?: OperatorRole;
   /**
    * Whether a token of one account may use it. Undefined: for the account in the path. `own`: `run` reads only the account of the
@@ -74,13 +74,13 @@ export interface Endpoint {
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
   /** Whether it creates a secret, so that `Idempotency-Key` applies. */
   readonly makesSecret?: true;
-  /** Whether it reads many accounts or events: of all such requests of one token, one is carried out at a time. */
+  /** Whether it reads many accounts or events: such requests of one token are carried out one at a time. */
   readonly takesTurns?: true;
-  /** Whether it takes something away: one whose account is locked does not hold up those of other accounts. */
+  /** Whether it takes something away: if its account is locked, it does not hold up such requests for other accounts. */
   readonly urgent?: true;
-  /** Whether its body is of any type, and `run` results in a `SealedBody`, which is the response. */
+  /** Whether its body may be of any type. `run` then resolves to a `SealedBody`, which is the response. */
   readonly rawBody?: true;
-  /** @param input of this endpoint's schema */
+  /** @param input validated by this endpoint's schema */
   readonly run: (parts: Parts, input: never, caller: Caller, raw: RawRequest) => Promise<object>;
 }
 

@@ -8,7 +8,7 @@ import { sha256Hex } from '../cryptography.ts';
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Maximum number of problems of one input reported. */
+/** Maximum number of problems reported for one input. */
 const maxReported = 20;
 
 /** Parses the body of a request. @throws ApiProblem `malformed_body` */
@@ -52,10 +52,10 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
 }
 
 /**
- * Turns an `Idempotency-Key` into the key under which a store records the request. A token of one account has separate
- * keys, because another merchant may choose the same key and must not learn that it is taken.
+ * Turns an `Idempotency-Key` into the key under which a store records the request. A token of one account has separate keys, because
+ * another merchant may choose the same key and must not learn that it is taken.
  *
- * @param own the account of the token, undefined for a token of all
+ * @param own the account of the token; undefined for a token of all accounts
  * @throws ApiProblem `invalid_request`
  */
 export function readIdempotencyKey(

@@ -8,9 +8,9 @@ import type { EpochMs } from '../times.ts';
 /**
  * Reads the use of keys.
  *
- * @param token whose request it is
- * @param all their ids
- * @returns the use of some of them, in sum, as the API shows it
+ * @param token the token of the request
+ * @param all the ids of the keys
+ * @returns a function that adds up the use of some of these keys, as the API shows it
  */
 export async function readUses(
   { recent, dailyUses }: Parts,

@@ -40,9 +40,12 @@ const limits = {
   // By default Node checks the two timeouts above only every 30 s.
   connectionsCheckingInterval: 1_000,
 };
-/** Maximum number of parameters of a query read. */
+/** Maximum number of query parameters that are read. */
 const maxParameters = 100;
-/** Maximum number of connections. Beyond that the oldest one that has not shown a good token, or is one too many of its token, is closed for a new one. */
+/**
+ * Maximum number of connections. Beyond that, the oldest connection that has not shown a valid token, or exceeds its owner's share, is
+ * closed for a new one.
+ */
 const maxConnections = 100;
 /** An idle connection is closed after this time, which is longer than any operation takes. */
 const idleTimeout = 60_000;
@@ -66,7 +69,7 @@ export interface OperatorsDependencies {
   readonly clock: () => EpochMs;
   /** Undefined: without TLS. */
   readonly tls: TlsOptions | undefined;
-  /** Called for each TLS handshake that fails by the client. */
+  /** Called for each TLS handshake that fails because of the client. */
   readonly onHandshakeFailure: OnHandshakeFailure;
 }
 
@@ -85,17 +88,17 @@ declare module 'fastify' {
 
 /** The operators' API. */
 export interface OperatorsApi {
-  /** Not opened yet. */
+  /** Not listening yet. */
   readonly listener: Server;
   /** Called after each change of the configuration. */
   readonly configure: () => void;
-  /** Adds to the audit trail that another content of the sidecar's file is in force. @param hash of that content */
+  /** Records in the audit trail that the sidecar's file is in force with other content. @param hash the hash of that content */
   readonly configurationChanged: (hash: string) => void;
-  /** Completes requests in progress, within a few seconds, then closes all connections and adds to the audit trail what is not in it yet. */
+  /** Completes requests in progress, within a few seconds, then closes all connections and adds to the audit trail what it still lacks. */
   readonly close: () => Promise<void>;
 }
 
-/** How long requests in progress may take when the listener closes: the key that a change has made is only in its response. Milliseconds. */
+/** How long requests in progress may take when the listener closes: a key that a change has made is only in its response. Milliseconds. */
 const closingPatience = 5_000;
 
 /** Creates the listener of the operators' API. */
@@ -120,7 +123,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     log[level]({ ...line, duration_ms: Math.round(elapsed * 1_000) / 1_000 }, 'operator request');
   };
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
-    // The error of the body itself.
+    // The request itself has failed: its client has left.
     if (error !== null && error === request.raw.errored) {
       ended(request, clientLeft, reply.elapsedTime);
       return reply.hijack();
@@ -145,7 +148,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     // Endpoints check parameters themselves.
     routerOptions: {
       maxParamLength: limits.maxHeaderSize,
-      // It is parsed before the token is known. No endpoint has so many parameters, and one that comes twice is refused.
+      // The query is parsed before the token is known. No endpoint has this many parameters, and one that comes twice is refused.
       querystringParser: (query) => parseQuery(query, '&', '=', { maxKeys: maxParameters }),
     },
     exposeHeadRoutes: false,
@@ -160,9 +163,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   }
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
-  // Without Fastify's own for text/plain, which a page of another site may send.
+  // Without Fastify's own parser for text/plain, which a page of another site may send.
   app.removeAllContentTypeParsers();
-  // Parsed in the request's turn.
+  // The JSON is parsed in the request's turn.
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
   const turns = new OwnerQueues();
@@ -209,7 +212,10 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   };
 }
 
-/** Follows requests with a valid token. Returns what closes the listener, and all connections when those in progress have a response. */
+/**
+ * Tracks requests with a valid token. Returns a function that closes the listener and, when the requests in progress have a response, all
+ * connections.
+ */
 function completeWhenClosing(app: FastifyInstance): () => Promise<void> {
   const inProgress = new Set<FastifyRequest>();
   let isClosing = false;
@@ -223,7 +229,7 @@ function completeWhenClosing(app: FastifyInstance): () => Promise<void> {
   });
   return async () => {
     isClosing = true;
-    // Node's own for HTTP would cut responses that their clients have not read yet.
+    // Node's own `close` for HTTP would cut off responses that clients have not read yet.
     NetServer.prototype.close.call(app.server);
     await waitUntil(() => inProgress.size === 0, closingPatience);
     app.server.close();
@@ -246,7 +252,7 @@ function createListener(
     const before = unparsed.begin(res);
     if (req.socket.destroyed) return;
     if (res.socket !== null) serve(req, res);
-    // Its client has read the whole response before, which Node may not have been told yet. It has no socket if that was the last one.
+    // The client has read the whole previous response, but Node may not know yet. If it was the connection's last, this one gets no socket.
     else if (before?.writableEnded) before.once('finish', () => void (res.socket !== null && serve(req, res)));
     // Pipelined requests would all be processed and held at once, and no browser sends them.
     else req.socket.destroy();
@@ -257,7 +263,7 @@ function createListener(
   return server.on('checkExpectation', begin);
 }
 
-/** Why a request was refused, if it was for its token or its host. */
+/** Why a request was refused, if the reason was its token or its host. */
 function classifyRefusal({ code, headers }: FastifyRequest, operation: string): OperatorRefusal | undefined {
   if (code === 'forbidden' || code === 'unknown_host') return code;
   if (code !== 'unauthorized') return undefined;

@@ -36,10 +36,10 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
         { stored, vault, find, directory: () => used.directory },
         servedPatience,
       );
-      // A reload may have replaced the store: the change is in the one before.
+      // A reload may have replaced the store: then the change is in the previous one.
       return isInForce && accounts() === used;
     };
-    // Without the right to read them, which a later version needs, all else works.
+    // Without the right to read them, which earlier versions did not need, everything else works.
     const dailyUses: Parts['dailyUses'] = async (owner, keys, now) =>
       database?.dailyUses(owner, keys, now).catch(() => undefined);
     return { operations, isServed, find, sealing, recent, dailyUses, sidecar, tokens, hosts, console, documentation };

@@ -15,7 +15,7 @@ import type { EpochMs } from '../times.ts';
 export interface SidecarState {
   readonly version: string;
   readonly ready: boolean;
-  /** The settings in force. Members that need a restart have their values of the start. */
+  /** The settings in force. Members that need a restart have the values that they had at the start. */
   readonly settings: Settings;
   readonly fileStates: Pick<FileStates, 'of'>;
   /** Members of the configuration that have changed and need a restart. */
@@ -23,7 +23,7 @@ export interface SidecarState {
   /** Undefined if the accounts are in a file. */
   readonly database: DirectoryState | undefined;
   readonly limits: LimitUse;
-  /** Undefined while the database has not been counted yet. */
+  /** Undefined until the accounts in the database have been counted. */
   readonly accountStats: AccountStats | undefined;
 }
 

@@ -3,17 +3,17 @@ import { FairQueue } from '../fair-queue.ts';
 /** An owner rests for this many times as long as its work took: work may be synchronous, and merchants wait meanwhile. */
 const restFactor = 3;
 
-/** Maximum rest, in milliseconds. A much shorter one than the work would let one owner keep merchants waiting. */
+/** Maximum rest, in milliseconds. A rest much shorter than the work would let one owner keep merchants waiting. */
 const maxRest = 1_000;
 
 /** Work of one owner is done one at a time, with rests, so that an owner with much of it leaves room for others. */
 export class OwnerQueues {
-  /** What waits, of owners whose work is in progress or who rest. The tokens of an owner take turns. */
+  /** The waiting work of owners whose work is in progress or who rest. The tokens of an owner take turns. */
   readonly #waiting = new Map<string, FairQueue<string>>();
 
   /**
-   * @param left work that has not begun when this aborts is not done: then this throws the signal's reason
-   * @param maxWait after so many milliseconds the owner's next work begins beside this one. Undefined: when this one is over
+   * @param left if this aborts before the work has begun, the work is not done and this throws the signal's reason
+   * @param maxWait after this many milliseconds the owner's next work begins alongside this one. Undefined: when this one is over
    */
   async run<T>(owner: string, token: string, left: AbortSignal, work: () => Promise<T>, maxWait?: number): Promise<T> {
     left.throwIfAborted();
@@ -40,7 +40,7 @@ export class OwnerQueues {
   }
 }
 
-/** Waits for a turn. A request that has left must not stay in memory until then. */
+/** Waits for a turn. A request whose client has left must not stay in memory until then. */
 function turn(queue: FairQueue<string>, token: string, left: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = (): void => {

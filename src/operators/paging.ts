@@ -5,7 +5,7 @@ import { textValue } from '../input/text-value.ts';
 /** The start of a page. */
 export const after = textValue(identifier).optional().describe('Starts after the account with this id.');
 
-/** Maximum number of items of a page. */
+/** Maximum number of items on a page. */
 const maxPageSize = 1_000;
 
 /** The size of a page, from the query. */

@@ -13,14 +13,18 @@ import { checkPermission, ownerOf } from './tokens.ts';
 import type { OwnerQueues } from './owner-queues.ts';
 import type { EpochMs } from '../times.ts';
 
-/** Bytes of long responses that clients have not read yet; one token, or all of one account, get half, which is more than two pages. */
+/**
+ * Maximum bytes of long responses that clients have not read yet. One token, or all tokens of one account, get half, which is more than two
+ * pages.
+ */
 const maxUnread = 8 * 1_048_576;
-/** A response of this many bytes is not long. Even while many are unread, changes are answered. */
+/** A response up to this length is not long: even while many long ones are unread, changes are answered. */
 const maxShort = 65_536;
 
 /**
- * How long an urgent request waits for one of its token whose account is locked. Those are given up after some seconds, so that
- * few are tried at once, and connections are left for others. Milliseconds. The token of an account has no other account to change meanwhile.
+ * How long an urgent request waits for an earlier one of its token that waits for a locked account, in milliseconds. Such requests are
+ * given up after some seconds, so that few are tried at once, and connections are left for others. A token of one account waits longer: it
+ * has no other account to change meanwhile.
  */
 const urgentAfter = 1_000;
 
@@ -67,7 +71,8 @@ export class Routes {
         const left = whenLeft(reply.raw);
         const maxWait = endpoint.urgent && begun.account === undefined ? urgentAfter : undefined;
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
-        // The body, and the turn, may come long after the token was removed or given another role, or its session has ended.
+        // When the body has arrived, and the turn has come, the token may have been removed or given another role, or its session may have
+        // ended.
         const check = (): Parts => {
           const token = this.#findToken(request.raw);
           if (token?.hash !== hash) throw new ApiProblem('unauthorized', 'This token is no longer accepted.');
@@ -123,9 +128,9 @@ function permit(endpoint: Endpoint, request: FastifyRequest): void {
 }
 
 /**
- * The queue in which a request waits for others of its owner, so that one cannot keep the others from their revocations. What
- * reads much has one queue, everything else one for each operation. All that only takes something away from one account has one: it locks
- * the same account, and has few connections to the database. Undefined: it does not wait.
+ * The queue in which a request waits for others of its owner, so that no owner can keep the others from their revocations. All that reads
+ * much shares one queue, and every other operation has its own. For a token of one account, all that only takes something away shares one:
+ * it would lock the same account, and has few connections to the database. Undefined: the request does not wait.
  */
 function queueFor(
   { takesTurns, rawBody, urgent, makesSecret, operation }: Endpoint,
@@ -162,7 +167,7 @@ async function carryOut(
     idempotencyKey,
     check() {
       check();
-      // The next line is of the time before the wait.
+      // `mayAcceptPlaintextInLive` was decided before the wait.
       if (signedIn(request).role !== token.role)
         throw new ApiProblem('forbidden', 'The role of this token has changed.');
     },
@@ -171,7 +176,7 @@ async function carryOut(
   };
   const raw: RawRequest = { now, body: endpoint.rawBody ? (body as Readable | undefined) : undefined, left };
   const result = await endpoint.run(parts, input as never, caller, raw);
-  // The rows of other accounts.
+  // These are the rows of other accounts.
   return 'unreadable' in result && token.account !== undefined ? { ...result, unreadable: [] } : result;
 }
 

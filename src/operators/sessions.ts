@@ -13,8 +13,8 @@ const idleTime = 30 * 60_000;
 const maxOfToken = 100;
 
 /**
- * What a request of a session carries. Each half alone is worthless: browsers send cookies to every port of a host, so that other
- * programs on it receive them, and a script that is injected into the page can read what the page can.
+ * What a request of a session carries. Each half alone is worthless: browsers send cookies to every port of a host, so that other programs
+ * on the host receive them, and a script that is injected into the page can read what the page can.
  */
 export interface SessionHalves {
   /** In the cookie, the same for all windows of a browser. */
@@ -29,7 +29,7 @@ interface Session {
   /** The hash of the session's token. The session ends with the token and has its role. */
   readonly tokenHash: string;
   readonly expiresAt: EpochMs;
-  /** When it began and when its last request came: a wall clock that is put back prolongs no session. */
+  /** When it began and when its last request came. Monotonic, so that setting the wall clock back prolongs no session. */
   readonly begunAt: MonotonicMs;
   usedAt: MonotonicMs;
 }
@@ -45,7 +45,7 @@ export class Sessions {
   readonly #clock: () => EpochMs;
   /** By the hash of the key, so that a memory dump does not reveal valid keys. In order of creation. */
   readonly #sessions = new Map<string, Session>();
-  /** The sessions of requests that were accepted: a sign-in in another window gives the browser another half while they wait. */
+  /** The sessions of accepted requests: while a request waits, a sign-in in another window may replace the browser's half. */
   readonly #accepted = new WeakMap<object, Session>();
 
   constructor(clock: () => EpochMs) {
@@ -55,7 +55,8 @@ export class Sessions {
   /**
    * Begins a session; returns the halves that open it.
    *
-   * @param browser of a request: the browser's other sessions get the new half, because its cookie is replaced
+   * @param browser the browser's half, from the request's cookie. The browser's other sessions get the new half, because the cookie is
+   *   replaced
    */
   begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: EpochMs } {
     const now = performance.now();
@@ -80,7 +81,7 @@ export class Sessions {
   }
 
   /**
-   * The session of a request; undefined if there is none. Asked again for the same request, whether it goes on.
+   * The session of a request; undefined if there is none. Called again for the same request, it tells whether the session still goes on.
    *
    * @param tokens the tokens of the running configuration
    */
@@ -101,7 +102,7 @@ export class Sessions {
     this.#endIf(({ browserHash }) => browserHash === ended);
   }
 
-  /** Ends the sessions of all other tokens, which do not begin again if their token returns. */
+  /** Ends the sessions of all other tokens. They do not begin again if their token returns. */
   keepOnly(tokens: readonly OperatorsToken[]): void {
     const kept = new Set(tokens.map(({ hash }) => hash));
     this.#endIf(({ tokenHash }) => !kept.has(tokenHash));

@@ -5,21 +5,21 @@ import type { ServerTls } from '../config/config.ts';
 import { formatEndpoints } from '../connection-limit.ts';
 import { renewedTls, secureContext, tls as nodeTls, type ListenerTls } from '../tls.ts';
 
-/** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
+/** Replaces the certificates of a running listener. Whether it requires client certificates does not change. */
 export class TlsRenewal {
   readonly #server: TlsServer;
   #tls: ListenerTls;
   /** The connections of clients with certificates, each with its responses in progress. */
   readonly #connections = new Map<Socket, Set<ServerResponse>>();
-  /** Those that a CA before has admitted: each ends with its last response. */
+  /** Connections that an earlier CA has admitted: each ends with its last response. */
   readonly #retired = new WeakSet<Socket>();
   /** TCP connections whose handshake is not complete, by the addresses of both ends. */
   readonly #handshaking = new Map<string, { readonly socket: Socket; readonly late: NodeJS.Timeout | undefined }>();
   #handshakeTimeout: number | undefined;
 
   /**
-   * @param server not listening yet. One without TLS has nothing to renew.
-   * @param handshakeTimeout milliseconds; undefined: only Node's own limit holds, which cannot change
+   * @param server not listening yet. A server without TLS has nothing to renew.
+   * @param handshakeTimeout milliseconds; undefined: only Node's own limit applies, which cannot be changed
    */
   static of(server: Server, tls: ServerTls | undefined, handshakeTimeout?: number): TlsRenewal | undefined {
     if (tls === undefined || !(server instanceof nodeTls().Server)) return undefined;
@@ -39,7 +39,7 @@ export class TlsRenewal {
     });
     const begun = (req: IncomingMessage, res: ServerResponse): void => {
       const { socket } = req;
-      // It has come behind the last response.
+      // The request has come after the connection's last response.
       if (this.#retired.has(socket)) socket.destroy();
       const responses = this.#connections.get(socket)?.add(res);
       if (responses === undefined) return;
@@ -48,15 +48,15 @@ export class TlsRenewal {
         if (responses.size === 0 && this.#retired.has(socket)) socket.destroySoon();
       });
     };
-    // Not of `checkContinue`: with a listener for it, Node neither asks for the body nor emits `request`.
+    // Not for `checkContinue`: with a listener for it, Node neither asks for the body nor emits `request`.
     for (const event of ['request', 'checkExpectation']) server.prependListener(event, begun);
   }
 
   /**
-   * Uses another certificate, its key and client CA. Connections that the previous CA admitted are closed: at once, or with the
-   * response in progress. So are those that it could still admit, because their handshake is not complete.
+   * Uses another certificate, with its key and client CA. Connections that the previous CA admitted are closed: at once, or with the
+   * response in progress. So are connections whose handshake is not complete, because the previous CA could still admit them.
    *
-   * @param handshakeTimeout of connections from now on, as of `of`
+   * @param handshakeTimeout as in `of`, for connections from now on
    */
   renew(tls: ServerTls, handshakeTimeout?: number): void {
     this.#handshakeTimeout = handshakeTimeout;

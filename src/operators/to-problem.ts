@@ -2,7 +2,7 @@ import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-erro
 import type { OperatorsToken } from '../config/config.ts';
 import { ApiProblem } from './problems.ts';
 
-/** Bytes of a body; no request of the API needs more, except to `seal`. */
+/** Maximum length of a body in bytes; no request of the API needs more, except to `seal`. */
 export const bodyLimit = 16_384;
 
 /** Errors of the whole store. Their messages name files, other accounts and variables. */
@@ -20,7 +20,11 @@ const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
   'kms_unavailable',
 ]);
 
-/** The problem that an operator gets for an error. @param token of the request; one of one account learns nothing of others */
+/**
+ * The problem that an operator gets for an error.
+ *
+ * @param token the token of the request: the token of one account learns nothing of others
+ */
 export function toProblem(error: unknown, token: OperatorsToken | undefined): ApiProblem {
   if (error instanceof ApiProblem) return error;
   if (error instanceof AccountsError && token?.account !== undefined && ofStore.has(error.code))

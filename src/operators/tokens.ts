@@ -19,7 +19,10 @@ export function findToken(authorization: string, tokens: readonly OperatorsToken
   return found;
 }
 
-/** Whose requests wait for each other, and whose share of what the listener holds a token uses: an account may have any number of tokens. */
+/**
+ * The owner of a token: requests of one owner wait for each other, and share one part of what the listener holds. For a token of one
+ * account that is the account, which may have any number of tokens.
+ */
 export function ownerOf({ hash, account }: OperatorsToken): string {
   return account === undefined ? hash : `account ${account}`;
 }
@@ -60,10 +63,10 @@ export function checkPermission(
   throw new ApiProblem('forbidden', `This token is for account ${token.account} only.`);
 }
 
-/** Whether a token may begin a session, and keep it: the core works with requests of its own. */
+/** Whether a token may begin a session, and keep it. The core may not: it sends requests of its own. */
 export const maySignIn = ({ role }: OperatorsToken): boolean => role !== 'core';
 
-/** Whether a role may do what needs another one. */
+/** Whether a role may do what needs the role `needed`. */
 function includes(role: OperatorRole, needed: OperatorRole): boolean {
   if (role === 'core' || needed === 'core') return role === needed || role === 'admin';
   return rankedRoles.indexOf(role) >= rankedRoles.indexOf(needed);

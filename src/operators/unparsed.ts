@@ -12,7 +12,7 @@ export class UnparsedRequests {
   readonly #last = new WeakMap<Socket, ServerResponse>();
 
   /**
-   * @param page explains the codes
+   * @param page the address of the page that explains the codes
    * @param refused called for each refusal
    */
   constructor(
@@ -23,7 +23,7 @@ export class UnparsedRequests {
     this.#refused = refused;
   }
 
-  /** Called when a head was parsed. @returns the response to the one before it on its connection */
+  /** Called when a head has been parsed. @returns the response to the previous head on its connection */
   begin(response: ServerResponse): ServerResponse | undefined {
     const { socket } = response.req;
     const before = this.#last.get(socket);
@@ -34,7 +34,7 @@ export class UnparsedRequests {
   refuse(error: Error, socket: Socket): void {
     const problem = toProblem(error);
     const last = this.#last.get(socket);
-    // A complete request is carried out all the same: a refusal would be taken for its response.
+    // An earlier, complete request is carried out all the same: a refusal would be taken for its response.
     const isPending = last !== undefined && !last.writableFinished && (last.req.complete || last.headersSent);
     if (problem === undefined || isPending) {
       socket.destroy();
@@ -47,7 +47,7 @@ export class UnparsedRequests {
   }
 }
 
-/** The problem of an error of the parser; undefined if the client has left, or TLS failed. */
+/** The problem for an error of the parser; undefined if the client has left, or TLS failed. */
 function toProblem({ code }: Error & { readonly code?: string }): ApiProblem | undefined {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new ApiProblem('request_timeout', 'The request did not arrive in time.');

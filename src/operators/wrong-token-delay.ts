@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../times.ts';
 
-/** Wrong tokens from one address that are answered at once: people mistype. */
+/** How many wrong tokens from one address are answered at once: people mistype. */
 const free = 5;
 
 /** Maximum wait, in milliseconds. */
@@ -14,7 +14,7 @@ const memory = 15 * 60_000;
 /** Maximum number of addresses remembered. */
 const maxAddresses = 10_000;
 
-/** Slows the answers to wrong tokens by their address, twice as long each time. A valid token is never slowed. */
+/** Delays the answers to wrong tokens from one address, twice as long each time. A valid token is never delayed. */
 export class WrongTokenDelay {
   readonly #clock: () => EpochMs;
   readonly #byAddress = new LRUCache<string, { count: number; last: number }>({ max: maxAddresses });
@@ -23,7 +23,7 @@ export class WrongTokenDelay {
     this.#clock = clock;
   }
 
-  /** Counts a wrong token, and settles when it may be answered, or when its client has left: what waits is bounded by connections. */
+  /** Counts a wrong token, and settles when it may be answered, or when its client has left: so no more wait than there are connections. */
   async wait(address: string, left: AbortSignal): Promise<void> {
     const delay = this.#delay(address);
     if (delay > 0) await wait(delay, undefined, { ref: false, signal: left }).catch(() => {});

@@ -28,7 +28,7 @@ import type { MonotonicMs } from '../times.ts';
 /** Bytes of a waiting request in memory besides its head (measured). */
 const waitingMemory = 3_000;
 
-/** The way of every request, from its head to its response. Nothing that need not wait creates a promise. */
+/** The path of every request, from its head to its response. What does not have to wait creates no promise. */
 export class ExchangeRunner {
   readonly #admission: Admission;
   readonly #directory: () => KeyDirectory;
@@ -38,16 +38,16 @@ export class ExchangeRunner {
   /** The requests in progress. */
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
-  /** Connections whose request was refused as `overloaded`, before they are read again. */
+  /** Where connections whose request was refused as `overloaded` wait before they are read again. */
   readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
-  /** One body for a test endpoint is processed in a turn, of all that come without a secret key. */
+  /** In a turn, one body for a test endpoint is processed among all that come without a secret key. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
   readonly #memories: FormatMemories;
   readonly #opener: EnvelopeOpener;
 
   /**
-   * @param directory the one in force
+   * @param directory returns the directory in force
    * @param observe   called once for each request, at its end
    */
   constructor(
@@ -67,7 +67,11 @@ export class ExchangeRunner {
     this.#opener = new EnvelopeOpener(metrics, this.#longBodies, memories);
   }
 
-  /** Serves one request, or refuses bytes that are none; never throws. @param snapshot the configuration that it keeps to its end */
+  /**
+   * Serves one request, or refuses bytes that are not a request; never throws.
+   *
+   * @param snapshot the configuration that the request keeps to its end
+   */
   serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): void {
     const startedAt = performance.now();
     if (http.head === undefined) {
@@ -104,7 +108,8 @@ export class ExchangeRunner {
         const start = (): void => attempt(responder, () => this.#start(responder));
         const { tier, turns } = reservation.claim;
         const isMerchant = tier === 'secret';
-        // Bytes of an incomplete body would be held meanwhile: a merchant's connection is not closed for want of room.
+        // A merchant's request with an incomplete body starts at once: if it waited, bytes of its body would be held, and its connection
+        // must not be closed for lack of room.
         if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start();
         else waitIn(turns.requests, responder, start, isMerchant ? start : undefined);
       });
@@ -136,7 +141,8 @@ export class ExchangeRunner {
 
   readonly #onClose = (responder: Responder): void => {
     const { client, refusal, reservation } = responder;
-    // It waited for nothing: else each connection of a flood would have a refusal in each turn.
+    // The request was refused without waiting, so the connection waits now: otherwise, each connection of a flood would get a refusal in
+    // each turn.
     if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded[reservation.claim.crowd];
     this.active.remove(responder);
     this.#observe(responder);
@@ -191,7 +197,7 @@ export class ExchangeRunner {
     });
   }
 
-  /** A preflight has no key, and a browser cannot read its refusal: it waits until there is room. */
+  /** A preflight has no key, and a browser cannot read its refusal: so the preflight waits until there is room. */
   #forward(responder: Responder, ready: Outgoing): void {
     const { principal, environment } = ready.exchange;
     if (principal !== undefined || responder.reservation.takeSlot()) {
@@ -218,7 +224,7 @@ export class ExchangeRunner {
     const { type, length: stated } = head.framing;
     const length = Buffer.isBuffer(body) ? body.length : body === undefined && type !== 'none' ? 0 : stated;
     if (length !== undefined) fields.push('Content-Length', String(length));
-    // 6. The one writer of the response is the responder; a relay feeds it.
+    // 6. The responder is the only writer of the response; a relay feeds it.
     const relay =
       sealing?.sealer === undefined
         ? new PlainRelay(responder)
@@ -231,7 +237,7 @@ export class ExchangeRunner {
   }
 }
 
-/** Has a request wait in a queue. @param noRoom called if the budget has no room for it; by default it is refused */
+/** Makes a request wait in a queue. @param noRoom called if the budget has no room for it; by default, the request is refused */
 function waitIn(
   queue: TickQueue | WaitQueue,
   responder: Responder,

@@ -23,14 +23,14 @@ export function upstreamFields(exchange: Admitted, { client, http, snapshot }: R
     const { account, key } = principal;
     fields.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', getKind(key.prefix));
     fields.push('X-Environment', environment.name);
-    // It is a valid API key, because there is a principal.
+    // The header is a valid API key, because there is a principal.
     if (environment.forwardsAuthorization && head.authorization !== undefined)
       fields.push('Authorization', head.authorization);
   }
   const { forwarded } = head;
   const { peer } = client;
   const proto = http.connection.isSecure ? 'https' : 'http';
-  // Continued from a trusted proxy, replaced from others.
+  // Continued if they come from a trusted proxy, replaced if they come from others.
   if (snapshot.trusts(peer)) {
     fields.push('X-Forwarded-For', forwarded.for === undefined ? peer : `${forwarded.for}, ${peer}`);
     fields.push('X-Forwarded-Proto', forwarded.proto ?? proto, 'X-Forwarded-Host', forwarded.host ?? head.host);
@@ -55,8 +55,8 @@ function traced(fields: readonly string[], trace: RequestTrace, now: MonotonicMs
 }
 
 /**
- * Bytes that a client may send before the 101, which it must wait for (RFC 6455 §4.1). Beyond, its connection is closed: if it
- * were not read any more, a client that left would go unnoticed.
+ * How many bytes a client may send before the 101, which it must wait for (RFC 6455 §4.1). Beyond that, its connection is closed: if it
+ * were merely not read any more, it would go unnoticed that the client has left.
  */
 const maxEarlyBytes = 4_096;
 

@@ -7,18 +7,18 @@ import { loggedPeer } from './admit/client-address.ts';
 import { TickQueue } from './capacity/queues.ts';
 import type { EpochMs } from '../times.ts';
 
-/** TLS handshakes that begin in a turn of the event loop: each takes two milliseconds. */
+/** How many TLS handshakes begin in a turn of the event loop: each takes two milliseconds. */
 const handshakesInTurn = 2;
 
-/** Clients that are read on in a turn of the event loop, because they have sent a part of their first TLS record. */
+/** How many clients are read again in a turn of the event loop after they have sent only part of their first TLS record. */
 const hellosInTurn = 64;
 
-/** The listener of merchants, as the configuration has it. */
+/** The merchants' listener, set up from the configuration. */
 export class MerchantsListener extends Listener {
   #tls: ListenerTls | undefined;
   #detail: ClientDetail;
 
-  /** @param failed called for each TLS handshake that fails, with what the log may have of the client's address */
+  /** @param failed called for each TLS handshake that fails, with as much of the client's address as the log may have */
   constructor(config: Config, clock: () => EpochMs, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
@@ -31,7 +31,7 @@ export class MerchantsListener extends Listener {
 
   /** Applies a new configuration to what begins from now on: limits, timeouts, the certificate and the CA of clients. */
   apply(config: Config): void {
-    // A head in progress was begun within the limit of the start: `limits.header` needs a restart.
+    // A head in progress has begun under the limit set at the start: a change of `limits.header` needs a restart.
     this.configure({ ...limitsFrom(config), maxHeadSize: this.limits.maxHeadSize });
     this.#detail = config.log.client;
     const { tls } = config.listen;
@@ -40,7 +40,7 @@ export class MerchantsListener extends Listener {
     this.#tls = renewedTls(before, tls);
     if (this.#tls === before) return;
     this.setSecureContext(secureContext(this.#tls));
-    // Connections that the previous CA admitted, or still could, end: with the response in progress, or at once.
+    // Ends connections that the previous CA has admitted, or still could admit: after the response in progress, or at once.
     if (this.#tls.clientCa !== before.clientCa) this.retireConnections();
   }
 }

@@ -50,7 +50,7 @@ function noteUse(
   const { account, key } = principal;
   uses?.key(key.id, now);
   if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
-  // After encryption was disabled, plaintext is what works when the grace is over.
+  // If encryption has been disabled, plaintext is what works after the grace.
   const isCurrent = sealing.sealer === encryption.current;
   metrics.graceRequest(environment.name, isCurrent ? 'current' : sealing.credentials);
   if (isCurrent) return;

@@ -66,7 +66,7 @@ export class Proxy {
     return this.#runner.active;
   }
 
-  /** Serves a new connection; undefined if it is one too many, or the client has reset it: its address is not known any more. */
+  /** Serves a new connection; undefined if it is one too many, or if the client has reset it: then its address is no longer known. */
   accept(connection: ServerConnection): ConnectionHandler | undefined {
     const { remoteAddress } = connection.socket;
     return remoteAddress === undefined ? undefined : this.#connections.open(connection, peerAddress(remoteAddress));
@@ -99,7 +99,10 @@ export class Proxy {
     return { connections: connections.used, inFlight: inFlight.used, buffered: buffered.used };
   }
 
-  /** Whether a request in progress may still use this part: an upstream because it began under a configuration that has it, a directory because it asks it. */
+  /**
+   * Whether a request in progress may still use this part: an upstream, if the request began under a configuration that has it; a
+   * directory, if the request is asking it.
+   */
   uses(part: Upstream | KeyDirectory): boolean {
     return [...this.active].some(({ snapshot, asked }) =>
       part instanceof Upstream ? snapshot.has(part) : asked === part,

@@ -8,18 +8,21 @@ import type { EpochMs } from '../times.ts';
 /** Milliseconds between two checks. */
 const interval = 1_000;
 
-/** The age in milliseconds from which a request is checked: most are over before. */
+/** The age in milliseconds from which a request is checked: most are over before that. */
 const minAge = 2_000;
 
-/** Keys that are looked up at the same time: as many as a query for keys takes. With a few, hundreds of keys would take many round trips. */
+/**
+ * How many keys are looked up at a time: as many as one query for keys takes. With only a few, hundreds of keys would take many round
+ * trips.
+ */
 const atOnce = 250;
 
 /**
- * Ends what may go on for hours and whose key or account is no longer valid, or not known to be: WebSockets, responses, and uploads. A request that
- * only awaits the head of its response is left alone: it ends by itself, and its client must learn its outcome.
+ * Ends WebSockets, responses and uploads, which may go on for hours, if their key or account is no longer valid, or not known to be. A
+ * request that only awaits the head of its response is left alone: it ends by itself, and its client must learn its outcome.
  *
- * @param active in the order in which they began
- * @returns a function that stops it
+ * @param active the requests in progress, in the order in which they began
+ * @returns a function that stops the checks
  */
 export function startRechecks(
   active: LinkedList<Responder>,

@@ -30,7 +30,7 @@ export interface AccessLine {
   readonly upstream_error?: string | undefined;
   readonly bytes_in?: number | undefined;
   readonly bytes_out?: number | undefined;
-  /** In whole microseconds, 10^12 at most. */
+  /** In whole microseconds, at most 10^12. */
   readonly duration_ms?: number | undefined;
   readonly upstream_ms?: number | undefined;
   readonly envelope_ms?: number | undefined;

@@ -12,9 +12,9 @@ export interface AccountCount {
   readonly opened: number;
   /** Envelopes that did not open. */
   readonly unopened: number;
-  /** Bodies that were refused unopened: no envelopes, or for other credentials. */
+  /** Bodies that were refused without being opened: no envelopes, or for other credentials. */
   readonly unread: number;
-  /** Envelopes although the account does not encrypt. */
+  /** Envelopes that were sent although the account does not encrypt. */
   readonly unexpected: number;
   /** Refusals by code, without zeros. */
   readonly codes: ReadonlyMap<RefusalCode, number>;
@@ -62,7 +62,7 @@ export class AccountCounts {
     if (envelope !== undefined) increment(counts[envelope], slot);
   }
 
-  /** The counts of all accounts, in no order. */
+  /** The counts of all accounts, in no particular order. */
   all(now: EpochMs): readonly AccountCount[] {
     this.#ring.at(now);
     return [...this.#byAccount].map(([account, counts]) => ({

@@ -4,7 +4,7 @@ import { differences, type Difference } from '../accounts/differences.ts';
 import type { AppendedEvent } from '../accounts/store.ts';
 import type { Logger } from './logger.ts';
 
-/** Maximum number of lines for one reload besides revocations, because a new file may change everything. */
+/** Maximum number of lines for one reload, in addition to revocations: a new file may change everything. */
 const maxChanges = 100;
 
 /** The number of accounts that are compared in one turn of the event loop. */
@@ -21,8 +21,8 @@ export function auditTo(log: Logger): (event: AppendedEvent) => void {
 }
 
 /**
- * Logs one change of an account that this sidecar applies, from any source; a revocation whatever the log's level: after a restore of
- * older accounts, the log is where revoked keys are found.
+ * Logs one change of an account that this sidecar applies, from any source. A revocation is logged whatever the log's level: after a
+ * restore of older accounts, the log is where revoked keys are found.
  */
 export function logChange(log: Logger, difference: Difference): void {
   const to = difference.change === 'key_revoked' ? log.child({}, { level: 'info' }) : log;

@@ -8,14 +8,14 @@ const interval = 1_000;
 /** By how many milliseconds the clock may fall back unnoticed: it is corrected in small steps all the time. */
 const tolerance = 1_000;
 
-/** Tells when the clock jumps back: expired keys and ended graces are valid again then. */
+/** Reports when the clock jumps back: expired keys and ended graces are then valid again. */
 export class ClockWatch {
   readonly #clock: () => EpochMs;
   readonly #monotonic: () => MonotonicMs;
   readonly #log: Logger;
   readonly #jumps: Counter;
   readonly #timer: NodeJS.Timeout;
-  /** By how much at most the clock was ahead of the monotonic one since the last jump. */
+  /** The most by which the clock has been ahead of the monotonic one since the last jump, in milliseconds. */
   #lead: number;
 
   constructor(registry: Registry, log: Logger, clock: () => EpochMs, monotonic: () => MonotonicMs) {

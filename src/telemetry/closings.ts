@@ -4,7 +4,7 @@ import type { ClosingReason, Metrics } from './metrics.ts';
 /** How long closings are added up for one line of the log, because a flood must not fill it. Milliseconds. */
 const lineInterval = 1_000;
 
-/** Counts the connections that the sidecar closes, and logs them: a line a second for each reason at most. */
+/** Counts the connections that the sidecar closes, and logs them: at most one line a second for each reason. */
 export class Closings {
   readonly #metrics: Pick<Metrics, 'connectionClosed'>;
   readonly #log: Logger;
@@ -23,7 +23,7 @@ export class Closings {
     this.#timer ??= setTimeout(() => this.flush(), lineInterval).unref();
   }
 
-  /** Logs what was counted since the last lines. */
+  /** Logs what has been counted since the last lines. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -1,4 +1,4 @@
-/** Buckets in an octave: a percentile is at most a fifth too high. */
+/** Buckets per octave: a percentile is at most a fifth too high. */
 const inOctave = 4;
 
 /** The upper end of the first bucket, in milliseconds. */
@@ -25,7 +25,11 @@ export class Durations {
     this.#counts.fill(0);
   }
 
-  /** The duration in milliseconds that this share of all does not exceed; undefined without any. @param share from 0 to 1 */
+  /**
+   * The duration that this share of all durations does not exceed, in milliseconds; undefined if there are none.
+   *
+   * @param share from 0 to 1
+   */
   percentile(share: number): number | undefined {
     const wanted = this.#counts.reduce((sum, count) => sum + count, 0) * share;
     if (wanted === 0) return undefined;

@@ -11,7 +11,7 @@ interface GraceUse {
   lastUsedAt: EpochMs;
 }
 
-/** The API keys that still depend on a grace, 1,000 at most. Beyond that the key with the oldest last use is dropped. */
+/** The API keys that still depend on a grace, at most 1,000. Beyond that, the key with the oldest last use is dropped. */
 export class GraceUses {
   readonly #uses = new LRUCache<string, GraceUse>({ max: 1_000 });
 

@@ -6,7 +6,7 @@ import { SeriesCounter } from './series.ts';
 /** The listeners that may speak TLS. */
 type TlsListener = 'merchants' | 'operators';
 
-/** One reason of one listener has one line of the log in this time, because a flood must not fill it. Milliseconds. */
+/** In this time, each reason of a listener gets one line of the log, because a flood must not fill the log. Milliseconds. */
 const window = 60_000;
 
 /** Failures since the last line. */
@@ -15,11 +15,11 @@ interface PendingFailures {
   address: string | undefined;
 }
 
-/** Counts TLS handshakes that fail, and logs them: the first at once, then a line a minute for each reason at most. */
+/** Counts TLS handshakes that fail, and logs them: the first at once, then at most one line a minute for each reason. */
 export class HandshakeFailures {
   readonly #log: Logger;
   readonly #counter;
-  /** By listener and reason, while a line was written less than a minute ago. */
+  /** By listener and reason: those whose last line was written less than a minute ago. */
   readonly #open = new Map<string, PendingFailures>();
 
   constructor(registry: Registry, log: Logger) {
@@ -31,7 +31,10 @@ export class HandshakeFailures {
     });
   }
 
-  /** The callback of a listener that speaks TLS. Its series exist from then on, because `increase()` needs a value before the first. */
+  /**
+   * The callback of a listener that speaks TLS. Its series exist from then on, because `increase()` needs a value from before the first
+   * failure.
+   */
   of(listener: TlsListener): OnHandshakeFailure {
     for (const fault of handshakeFaults) this.#counter.at(listener, fault);
     return (reason, address) => this.#failed(listener, reason, address);

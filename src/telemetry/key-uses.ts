@@ -6,7 +6,7 @@ import type { EpochMs } from '../times.ts';
 export interface KeyUse {
   /** Requests by hour, oldest first. The last hour is incomplete. */
   readonly hours: readonly number[];
-  /** Requests of the last sixty minutes, within five. */
+  /** Requests of the last sixty minutes, to within five minutes. */
   readonly lastHour: number;
   readonly lastAt: number | undefined;
   /** Requests that were refused because the key had been revoked or had expired. They are not counted as use. */
@@ -17,7 +17,7 @@ export interface KeyUse {
 const hour = 3_600_000;
 const fiveMinutes = 300_000;
 
-/** Maximum number of keys counted; the one that was used least recently is dropped. */
+/** Maximum number of keys counted; beyond it, the least recently used key is dropped. */
 const maxKeys = 20_000;
 
 interface Counts {
@@ -37,7 +37,7 @@ export class KeyUses {
   /**
    * Counts one request.
    *
-   * @param key   its id
+   * @param key   the key's id
    * @param ended whether the key had been revoked or had expired
    */
   add(key: string, ended: boolean, now: EpochMs): void {
@@ -58,7 +58,7 @@ export class KeyUses {
     counts.lastAt = now;
   }
 
-  /** The requests with these keys, in sum. */
+  /** The requests with these keys, in total. */
   of(keys: readonly string[], now: EpochMs): KeyUse {
     const current = this.#hours.at(now);
     this.#fives.at(now);

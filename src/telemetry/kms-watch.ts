@@ -7,12 +7,12 @@ import type { Logger } from './logger.ts';
 const interval = 60_000;
 
 /**
- * Watches the KMS for the metrics and the log. Nothing else of a running sidecar asks it.
+ * Watches the KMS for the metrics and the log. Otherwise a running sidecar asks it only if a reload needs other master keys.
  *
- * @param keyring the one in force; undefined without a KMS
+ * @param keyring the keyring in force; undefined without a KMS
  */
 export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring | undefined) {
-  /** Of the last look; undefined before the first one and without a KMS. */
+  /** The result of the last look; undefined before the first one and without a KMS. */
   let status: KeyringStatus | undefined;
   void new Gauge({
     name: 'envelope_sidecar_kms_healthy',
@@ -23,19 +23,19 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
       if (status !== undefined) this.set(status.healthy ? 1 : 0);
     },
   });
-  /** Asks the KMS how it is; a change is logged. Never rejects, because nothing waits for it. */
+  /** Asks the KMS for its status; a change is logged. Never rejects, because nothing waits for it. */
   const look = async (): Promise<void> => {
     const before = status;
     let problem: string | undefined;
     status = await keyring()
       ?.status()
       .catch((error: Error) => {
-        // Another message may say what no log may have.
+        // Other messages may contain what must not be logged.
         problem = error instanceof AccountsError ? error.message : error.name;
         return { healthy: false, keyId: '' };
       });
     if (status === undefined) return;
-    // While it does not work, the key that it wrapped with last is still the newest one known.
+    // While the KMS does not work, the key that it last wrapped with is still the newest one known.
     if (!status.healthy) status = { healthy: false, keyId: before?.keyId ?? '' };
     const { healthy, keyId } = status;
     const worked = before?.healthy ?? true;

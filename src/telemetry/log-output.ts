@@ -37,7 +37,7 @@ export class LogOutput {
     this.#destination = pino.destination({
       dest: fd,
       sync: false,
-      // A failed write is tried again after this time, which needs a minimum length.
+      // A failed write is tried again after this time, which works only with a minimum length.
       periodicFlush: pause,
       minLength: 1,
       maxWrite: 2 * gathered,
@@ -81,8 +81,8 @@ export class LogOutput {
   }
 
   /**
-   * Writes the line of a crash at once, before the queue: a full queue would drop it, and a full disk would be tried forever. If
-   * that succeeds, the queue follows.
+   * Writes the line of a crash at once, ahead of the queue: a full queue would drop it, and on a full disk the queue would be tried
+   * forever. If the write succeeds, the queue follows.
    */
   crash(error: Error): void {
     this.#ended = true;

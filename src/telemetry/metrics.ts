@@ -107,7 +107,7 @@ export class Metrics {
       help: 'Connections of clients that the sidecar closed for a reason of its own.',
       labelNames: ['reason'],
     });
-    // All are exposed from the start, because `increase()` needs a value before the first.
+    // All are exposed from the start, because `increase()` needs a value from before the first closing.
     for (const reason of closingReasons) this.#closedConnections.at(reason);
     this.#unasked = new SeriesCounter(registry, {
       name: 'envelope_sidecar_upstream_unasked_total',
@@ -171,7 +171,7 @@ export class Metrics {
     this.#reported.count(environment, code);
   }
 
-  /** A request that was served during a grace. @param credentials of its response */
+  /** A request that was served during a grace. @param credentials those of its response */
   graceRequest(environment: EnvironmentName, credentials: 'current' | 'previous' | 'none'): void {
     this.#grace.count(environment, credentials);
   }
@@ -218,7 +218,7 @@ export class Metrics {
   }
 }
 
-/** The counts of envelopes. All are exposed from the start, because `increase()` needs a value before the first. */
+/** The counts of envelopes. All are exposed from the start, because `increase()` needs a value from before the first envelope. */
 function envelopeCounts(registry: Registry): Record<EnvironmentName, Record<Operation, Record<Outcome, Count>>> {
   const envelopes = new SeriesCounter(registry, {
     name: 'envelope_sidecar_envelopes_total',

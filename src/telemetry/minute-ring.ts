@@ -2,7 +2,7 @@ import type { EpochMs } from '../times.ts';
 
 const minuteLength = 60_000;
 
-/** A sliding window of minutes, or of other slots of time: each has a slot, which is emptied when it is used again. */
+/** A sliding window of minutes, or of other periods: each has a slot, which is emptied when another period begins to use it. */
 export class MinuteRing {
   readonly #size: number;
   readonly #empty: (slot: number) => void;
@@ -10,8 +10,8 @@ export class MinuteRing {
   #slot = Number.NaN;
 
   /**
-   * @param empty  called for each slot that a new one begins to use, or that was skipped
-   * @param length of a slot, in milliseconds
+   * @param empty  called for each slot that a new period begins to use, or that was skipped
+   * @param length the length of a period, in milliseconds
    */
   constructor(size: number, empty: (slot: number) => void, length = minuteLength) {
     this.#size = size;
@@ -20,8 +20,8 @@ export class MinuteRing {
   }
 
   /**
-   * The slot of the current time. A clock that is set back by less than a slot or two stays in its slot; one that is set
-   * back further empties the window.
+   * The slot of the current time. If the clock is set back into the previous period, the slot stays the same; if it is set back further,
+   * the window is emptied.
    */
   at(now: EpochMs): number {
     const slot = Math.floor(now / this.#length);
@@ -30,7 +30,7 @@ export class MinuteRing {
     return this.#slot % this.#size;
   }
 
-  /** The start of the current slot. */
+  /** The start of the current period. */
   get begin(): EpochMs {
     return this.#slot * this.#length;
   }

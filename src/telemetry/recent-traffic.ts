@@ -33,8 +33,8 @@ const envelopeCodes: ReadonlySet<RefusalCode> = new Set([
 ]);
 
 /**
- * Whether an envelope did not open: the same ones as `envelopes_total{operation="open",outcome="failed"}`. Bodies without an envelope,
- * and those for which the client names credentials that the account does not have, are not opened at all.
+ * Whether an envelope did not open, as counted by `envelopes_total{operation="open",outcome="failed"}`. Bodies without an envelope, and
+ * bodies for which the client names credentials that the account does not have, are not opened at all.
  */
 function didNotOpen({ code, reason }: AccessLine): boolean {
   const isOfEnvelope = code === 'decryption_failed' || code === 'too_many_attempts';
@@ -86,7 +86,7 @@ export class RecentTraffic {
   /**
    * The 20 accounts with the most refusals in the last ten minutes, by environment, most first.
    *
-   * @param wanted only those of one environment, or with a code, whose refusals are then counted
+   * @param wanted only accounts of one environment, or only refusals with one code
    */
   failures(
     wanted: { readonly environment?: EnvironmentName | undefined; readonly code?: RefusalCode | undefined } = {},
@@ -127,8 +127,8 @@ export class RecentTraffic {
   }
 
   /**
-   * Writes to the log, if there are any: the accounts that sent envelopes although they do not encrypt, and those with the
-   * most refusals, at `warn` if all envelopes of one fail.
+   * Logs the accounts that sent envelopes although they do not encrypt, if there are any, and the accounts with the most refusals, at
+   * `warn` if all envelopes of one of them fail.
    */
   report(log: Logger): void {
     const accounts = this.#counts()

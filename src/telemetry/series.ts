@@ -19,16 +19,16 @@ interface Sample {
 /** The values of a metric's labels, one for each name. */
 type ValuesOf<Names extends readonly string[]> = { readonly [I in keyof Names]: LabelValue };
 
-/** A tree of label values, with a series at the last one. */
+/** A tree of label values, with a series at the last value. */
 interface Branch<Series> {
   readonly next: Map<LabelValue, Branch<Series>>;
   series: Series | undefined;
 }
 
 /**
- * A metric for prom-client's registry. prom-client's own metrics hash all labels at each recording. These look a series up in
- * nested maps of label values and add to plain numbers; the text that they expose is the same. Code that runs for every request
- * keeps the series that it has found.
+ * A metric for prom-client's registry. prom-client's own metrics hash all labels at each recording. These metrics look a series up in
+ * nested maps of label values and add to plain numbers; the text that they expose is the same. Code that runs for every request keeps the
+ * series that it has found.
  */
 abstract class SeriesMetric<Names extends readonly string[], Series> {
   abstract readonly type: 'counter' | 'histogram';
@@ -44,7 +44,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
     this.name = name;
     this.help = help;
     this.labelNames = labelNames;
-    // The parameter has the type of prom-client's own classes, of which only `get` is called.
+    // The parameter has the type of prom-client's own metrics, but only `get` is called.
     registry.registerMetric(this as unknown as Metric);
   }
 
@@ -106,7 +106,7 @@ export class SeriesCounter<const Names extends readonly string[]> extends Series
 export class Distribution {
   readonly labels: Labels;
   readonly #bounds: readonly number[];
-  /** By bucket, not added up. */
+  /** By bucket, not cumulative. */
   readonly counts: number[];
   sum = 0;
   count = 0;

@@ -7,7 +7,7 @@ import type { EpochMs } from '../times.ts';
 /** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
 
-/** Metrics of Node itself and of the build. @param version of the sidecar */
+/** Metrics of Node itself and of the build. @param version the sidecar's version */
 export function processMetrics(registry: Registry, version: string): void {
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
@@ -174,14 +174,14 @@ export function masterKeysMetric(
   });
 }
 
-/** Why the operators' API refuses a request. `no_token`: nor a session that is open. */
+/** Why the operators' API refuses a request. `no_token`: neither a token nor an open session. */
 const operatorRefusals = ['no_token', 'unknown_token', 'forbidden', 'unknown_host'] as const;
 
 export type OperatorRefusal = (typeof operatorRefusals)[number];
 
-/** Counts what the operators' API is asked. */
+/** Counts the requests of the operators' API. */
 export interface OperatorsMetrics {
-  /** @param operation of the API, or `none` */
+  /** @param operation the API's name for it, or `none` */
   request(operation: string, status: number): void;
   refused(reason: OperatorRefusal): void;
 }
@@ -199,7 +199,7 @@ export function operatorsMetrics(registry: Registry): OperatorsMetrics {
     labelNames: ['reason'],
     registers: [registry],
   });
-  // All are exposed from the start, because `increase()` needs a value before the first.
+  // All are exposed from the start, because `increase()` needs a value from before the first refusal.
   for (const reason of operatorRefusals) refusals.inc({ reason }, 0);
   return {
     request: (operation, status) => requests.inc({ operation, status }),

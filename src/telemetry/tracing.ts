@@ -66,13 +66,12 @@ export class Tracing {
   }
 
   /**
-   * Begins the trace of a request, or continues the client's. A trusted proxy may have decided whether it is sampled.
-   * Other clients can neither decide that nor influence it by the trace id that they choose, because they must not be
-   * able to switch tracing on.
+   * Begins the trace of a request, or continues the client's. A trusted proxy may have decided whether it is sampled. Other clients can
+   * neither decide that nor influence it by the trace id that they choose, because they must not be able to switch tracing on.
    *
    * @param traceparent as received
    * @param trusted     whether it comes from a trusted proxy
-   * @param startedAt   of the request
+   * @param startedAt   when the request began
    */
   begin(traceparent: string | undefined, trusted: boolean, startedAt: MonotonicMs, now: EpochMs): RequestTrace {
     const parent = parseParent(traceparent);
@@ -102,7 +101,7 @@ export interface RequestTrace {
   end(line: AccessLine): void;
 }
 
-/** Ids alone: OpenTelemetry's spans would cost as much as half a request, although they are not recorded. */
+/** Only ids: OpenTelemetry's spans would cost as much as half a request, although they are not recorded. */
 class UnsampledTrace implements RequestTrace {
   readonly traceId: string;
   readonly continues: boolean;
@@ -121,7 +120,7 @@ class UnsampledTrace implements RequestTrace {
   end(): void {}
 }
 
-/** The spans of one request: one of the sidecar, and within it one of the request to the upstream. */
+/** The spans of one request: one of the sidecar and, within it, one of the request to the upstream. */
 class SampledTrace implements RequestTrace {
   readonly continues: boolean;
   readonly #tracer: Tracer;

@@ -34,7 +34,7 @@ export class TrafficRecorder {
   #tracing: Tracing | undefined;
   #tracingSettings: TracingSettings | undefined;
 
-  /** @param version of the sidecar */
+  /** @param version the sidecar's version */
   constructor(registry: Registry, log: Logger, clock: () => EpochMs, version: string) {
     this.#clock = clock;
     this.#log = log;
@@ -59,7 +59,7 @@ export class TrafficRecorder {
   /**
    * Records that an upstream has sent bytes that nobody asked for.
    *
-   * @param isNew whether its connections were reused before
+   * @param isNew whether its connections were reused until now
    */
   unasked(environment: EnvironmentName, isNew: boolean): void {
     this.metrics.unasked(environment);
@@ -74,8 +74,8 @@ export class TrafficRecorder {
   /**
    * Begins the trace of a request, if traces are configured.
    *
-   * @param isTrusted   whether it comes from a trusted proxy
-   * @param startedAt   of the request
+   * @param isTrusted whether it comes from a trusted proxy
+   * @param startedAt when the request began
    */
   trace(
     { traceparent }: { readonly traceparent: string | undefined },

@@ -12,14 +12,14 @@ interface Seen {
   last: Link;
   /** Whether the last event is signed; undefined: not known yet. */
   isSigned: boolean | undefined;
-  /** The first and the last of its own events behind others that were not seen yet. */
+  /** The first and the last of the sidecar's own events that follow events it has not seen yet. */
   added: readonly Link[];
 }
 
 const unseen = (): Seen => ({ last: beginning, isSigned: undefined, added: [] });
 
 /**
- * Tells when the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
+ * Reports if the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
  *
  * @param look asks the store where its trail ends, and for the hash of the event at a position
  */
@@ -51,20 +51,20 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
   const compare = async (before: Seen): Promise<void> => {
     const { last: expected, added } = before;
     const { last, seenHash, isSigned } = await look(expected.position);
-    // The look may be older than an event of this sidecar's own.
+    // This look may be older than an event that the sidecar has added meanwhile.
     if (expected.hash !== before.last.hash) return;
     expectHash(expected, seenHash, last.position);
     Object.assign(before, { last, isSigned });
     for (const link of added) {
       const again = await look(link.position);
-      // Of another store, if the accounts have moved meanwhile.
+      // If the accounts have moved meanwhile, the answer is from another store.
       if (before === seen) expectHash(link, again.seenHash, last.position);
     }
     before.added = before.added.filter((link) => !added.includes(link));
   };
-  /** Looks at the trail. If the store does not respond, the next look is due. */
+  /** Looks at the trail. If the store does not respond, the next look tries again. */
   const lookAgain = (): Promise<void> =>
-    // Others report that the store cannot be read.
+    // Other parts report that the store cannot be read.
     (looking ??= compare(seen)
       .catch(() => {})
       .finally(() => (looking = undefined)));
@@ -73,12 +73,12 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
     /**
      * Watches the trail of a store, and of no other from now on.
      *
-     * @returns logs an event that this sidecar has added to it, and watches it. If it does not follow what was seen, the next look is for that, too:
-     *   the event may stand where one was removed.
+     * @returns a function that logs an event that this sidecar has added to the trail, and watches it. If the event does not follow the
+     *   last one seen, the next look checks it too: it may stand where another was removed.
      */
     begin(): (event: AppendedEvent) => void {
       const audit = auditTo(log);
-      // A store that was replaced may still end a change, or a look.
+      // A replaced store may still complete a change, or a look.
       const own = (seen = unseen());
       return (event) => {
         audit(event);

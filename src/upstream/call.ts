@@ -5,16 +5,18 @@ export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, as received. */
   readonly target: string;
-  /** Flat list of names and values: end-to-end headers only, `Host` among them, no `Expect`, as the reader of requests accepts them. */
+  /**
+   * Flat list of names and values: only end-to-end headers, including any `Host` but no `Expect`, as the reader of requests accepts them.
+   */
   readonly headers: readonly string[];
   readonly body: Buffer | StreamedBody | undefined;
-  /** Whether no earlier request has the same `X-Request-Id`, because it was made at random. Default: false. */
+  /** Whether no earlier request has the same `X-Request-Id`, because the id was made at random. Default: false. */
   readonly idIsNew?: boolean;
 }
 
 /** A request's body that is forwarded as it arrives. */
 export interface StreamedBody {
-  /** Writes all its bytes and then its end; pauses if `write` returns false. Called once at most. */
+  /** Writes all its bytes and then its end; pauses if `write` returns false. Called at most once. */
   start(writer: BodyWriter): void;
   /** There is room again. */
   resume(): void;
@@ -61,7 +63,10 @@ export class Call implements UpstreamCall {
   /** The request's `X-Request-Id`; empty if it has none. */
   readonly id: string;
   readonly idIsNew: boolean;
-  /** The account whose secret key it came with: all these may see its response. Empty: only its own client may, because strangers have public keys too. */
+  /**
+   * The account whose secret key came with the request: all who have such a key may see the response. Empty: only the request's own client
+   * may see it, because strangers have public keys too.
+   */
   readonly owner: string;
   /** Request line, all headers and the empty line. */
   readonly head: string;
@@ -69,11 +74,11 @@ export class Call implements UpstreamCall {
   /** Whether a streamed body goes out in chunks; otherwise the head states its length. */
   readonly chunked: boolean;
   readonly handler: ResponseHandler;
-  /** The connection it was sent on. */
+  /** The connection that the request was sent on. */
   connection: UpstreamCall | undefined;
   closed = false;
 
-  /** @param authority for `Host` if the request has none */
+  /** @param authority the value of `Host` if the request has none */
   constructor(request: UpstreamRequest, authority: string, handler: ResponseHandler) {
     const { method, target, headers, body, idIsNew = false } = request;
     this.method = method;
@@ -98,7 +103,7 @@ export class Call implements UpstreamCall {
     }
     this.id = id;
     this.owner = isSecret ? account : '';
-    // A request over HTTP/1.0 may lack it, but is sent on over HTTP/1.1.
+    // A request over HTTP/1.0 may lack `Host`, but is forwarded over HTTP/1.1.
     if (!hosted) head += `Host: ${authority}\r\n`;
     this.chunked = body !== undefined && !sized;
     this.head = head + (this.chunked ? 'Transfer-Encoding: chunked\r\n\r\n' : '\r\n');

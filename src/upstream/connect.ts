@@ -12,16 +12,16 @@ export interface UpstreamAddress extends UpstreamTarget {
   readonly port: number;
   /** Host, and the port if it is not the protocol's default: for `Host`. */
   readonly authority: string;
-  /** Of `host`, for all its connections. */
+  /** The look-ups of `host`, for all connections. */
   readonly lookups: SharedLookup;
   /** Undefined without TLS. */
   readonly tls: SharedTls | undefined;
 }
 
-/** How long a session is resumed, in milliseconds: the certificate is verified again after that. */
+/** How long a session may be resumed, in milliseconds: after that, the certificate is verified again. */
 const sessionTime = 60_000;
 
-/** How long no session is resumed after an attempt to has failed, in milliseconds: some servers refuse it, and some do not respond. */
+/** How long no session is resumed after resuming one has failed, in milliseconds: some servers refuse it, and some do not respond. */
 const resumptionPause = 600_000;
 
 /** What all TLS connections to an upstream share. */
@@ -30,17 +30,17 @@ export class SharedTls {
   readonly #servername: string;
   #context: SecureContext | undefined;
   #session: Buffer | undefined;
-  /** On `performance.now()`'s scale, as is the next one. */
+  /** On `performance.now()`'s scale, as is `#pausedUntil`. */
   #sessionUntil = -Infinity;
   #pausedUntil = -Infinity;
 
-  /** @param host an IP address is no server name (RFC 6066 §3) */
+  /** @param host not used as the server name if it is an IP address (RFC 6066 §3) */
   constructor(target: UpstreamTarget, host: string) {
     this.#target = target;
     this.#servername = isIP(host) === 0 ? host : '';
   }
 
-  /** The session that the next connection may resume: that takes half the time of a handshake, of which clients may cause many. */
+  /** The session that the next connection may resume. That halves the time of a handshake, and clients may cause many handshakes. */
   get session(): Buffer | undefined {
     const now = performance.now();
     return this.#pausedUntil <= now && now < this.#sessionUntil ? this.#session : undefined;
@@ -54,7 +54,7 @@ export class SharedTls {
     return { servername: this.#servername, secureContext: this.#context, session };
   }
 
-  /** Keeps the session of a connection, unless that has resumed one: the certificate was not verified. */
+  /** Keeps the session of a connection, unless the connection has resumed one: then the certificate was not verified. */
   follow(socket: TLSSocket): void {
     socket.on('session', (session: Buffer) => {
       if (socket.isSessionReused()) return;

@@ -7,12 +7,12 @@ import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
-  /** Where a connection that has sent much waits before it is read on. */
+  /** Where a connection on which much has arrived waits before it is read again. */
   readonly reading: Queue;
   /**
-   * The connection may carry another request once all of the last one is sent.
+   * The connection may carry another request once all of the last one has been sent.
    *
-   * @param keepAlive seconds for which the upstream keeps an idle connection, if it says so
+   * @param keepAlive how many seconds the upstream keeps an idle connection, if it says so
    */
   onIdle(connection: Connection, keepAlive: number | undefined): void;
   onClosed(connection: Connection): void;
@@ -22,21 +22,21 @@ export interface ConnectionOwner {
   onUnasked(): void;
 }
 
-/** The bytes that take as long to read as a line of a chunk does. */
+/** How many bytes take as long to read as one chunk line. */
 const bytesOfLine = 128;
 
-/** How many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
+/** How many earlier requests of a connection are remembered: a response that is out of step answers one of the latest. */
 const remembered = 32;
 
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   readonly socket: Socket;
-  /** When it became idle last, and when it is closed if it is still idle; on `performance.now()`'s scale. */
+  /** When it last became idle, and when it will be closed if it is still idle; on `performance.now()`'s scale. */
   idleSince = Infinity;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
-  /** The ids of the last requests before the current one, in any order, and their owners. */
+  /** The ids of the latest requests before the current one, in no particular order, and their owners. */
   readonly #earlier: string[] = [];
   readonly #owners: string[] = [];
   #sent = 0;
@@ -45,12 +45,12 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   readonly #room = new WriteRoom(() => this.#onRoom());
   #paused = false;
   readonly #pace = new ReadPace(this);
-  /** What has arrived since it rests. */
+  /** What has arrived since it began to rest. */
   #held = nothing;
   #endRest: (() => void) | undefined;
   #cause = 'ECONNCLOSED';
 
-  /** @param socket connected */
+  /** @param socket a connected socket */
   constructor(socket: Socket, owner: ConnectionOwner) {
     this.socket = socket;
     this.#owner = owner;
@@ -62,8 +62,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   /**
-   * Whether an earlier request of another owner had the same id. Clients choose ids: a late response to that one would pass for the
-   * response to this one.
+   * Whether an earlier request of another owner had the same id. Clients choose ids: a late response to the earlier request would pass for
+   * the response to this one.
    */
   isAmbiguousFor({ id, idIsNew, owner }: Call): boolean {
     const isOthers = (i: number): boolean => owner === '' || this.#owners[i] !== owner;
@@ -72,7 +72,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
 
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
-    // On TLS the records that were read already are still received. Of many small ones the rest becomes one.
+    // On TLS, the records that were already read are still received. After many small ones, the rest are joined into one.
     if (this.#pace.rests) this.#held = appended(this.#held, bytes);
     else this.#process(bytes);
   }
@@ -80,7 +80,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   #process(bytes: Buffer): void {
     const outcome = this.#attempt(() => this.#reader.push(bytes));
     if (outcome === undefined) return;
-    // A client may choose two ids that the upstream's echo makes equal: only an echo that cannot be of this request's id proves a fault.
+    // A client may choose two ids that the upstream's echo makes equal: only an echo that cannot come from this request's id proves a
+    // fault.
     const isEarlier = outcome === 'EARLIER_RESPONSE' && this.#call?.idIsNew === true;
     if (outcome === 'UNEXPECTED_DATA' || isEarlier || this.#reader.excess) this.#owner.onUnasked();
     if (outcome === 'end') {
@@ -99,7 +100,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     if (held.length > 0) this.#process(held);
   }
 
-  /** Sends a request; the connection must be idle. Never throws: in a socket's event that would end the process. */
+  /** Sends a request; the connection must be idle. Never throws: in a socket's event, an error would end the process. */
   send(call: Call): void {
     this.#call = call;
     call.connection = this;
@@ -220,10 +221,10 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   #onEnd(call: Call): void {
     this.#call = undefined;
     if (call.id !== '') this.#remember(call);
-    // It may be paused, because the client reads slowly.
+    // The connection may be paused, because the client reads slowly.
     this.resume();
     const { reusable, keepAlive } = this.#reader;
-    // Whether all is sent is known when it has rested.
+    // Whether everything has been sent is known only after the connection has rested.
     if (reusable && this.#bodySent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
     else this.socket.destroy();
     call.onEnd();

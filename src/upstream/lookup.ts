@@ -1,26 +1,29 @@
 import { lookup as lookUp } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
-/** After this time a look-up is late: a resolver's answer may be lost, and it is asked again only after seconds. Milliseconds. */
+/** After this many milliseconds, a look-up is late: a resolver's answer may be lost, and is asked for again only after seconds. */
 const patience = 100;
 /** Maximum number of look-ups in progress. */
 const most = 2;
 
-/** For one connection: how it looks its host up, and what is called when it closes, so that it is not kept until there is a result. */
+/**
+ * For one connection: how it looks up its host, and what to call when it closes, so that the connection is not kept until there is a
+ * result.
+ */
 interface OwnLookup {
   readonly lookup: LookupFunction;
   readonly withdraw: () => void;
 }
 
 /**
- * Looks up one host, always with the same options: those that ask meanwhile share the result. A look-up cannot be ended, and takes one
- * of the process's four threads: with one for each connection, those of requests that were given up would keep others waiting. If it is
- * late, the next that asks begins another one.
+ * Looks up one host, always with the same options: connections that ask while a look-up is in progress share its result. A look-up cannot
+ * be cancelled, and takes one of the process's four threads: with a look-up for each connection, those of requests that were given up would
+ * keep others waiting. If a look-up is late, the next connection that asks begins another one.
  */
 export class SharedLookup {
   #waiting = new Set<Parameters<LookupFunction>[2]>();
   #running = 0;
-  /** The one that is not late: others begin only beside late ones. */
+  /** The look-up that is not late, if there is one: another begins only if all in progress are late. */
   #inTime: symbol | undefined;
 
   forOne(): OwnLookup {
@@ -49,7 +52,7 @@ export class SharedLookup {
       clearTimeout(late);
       end();
       this.#running -= 1;
-      // The other one may still have an answer.
+      // The other look-up may still get an answer.
       if (error !== null && this.#running > 0) return;
       const callbacks = this.#waiting;
       this.#waiting = new Set();

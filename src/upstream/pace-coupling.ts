@@ -5,12 +5,12 @@ import { startReading, stopReading } from '../http1/reading.ts';
 import { WriteRoom } from '../http1/writing.ts';
 
 /**
- * Paces two sockets that were piped to each other in this turn: neither fills the turns of the event loop, and neither is read while
- * the other takes nothing.
+ * Paces two sockets that were piped to each other in this turn: neither fills the turns of the event loop, and neither is read while the
+ * other takes nothing.
  *
  * @param rest calls back when it is this client's turn among those that send much
  * @param reading where the upstream waits for its turn
- * @returns has the client rest
+ * @returns a function that makes the client rest
  */
 export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['onRest'], reading: Queue): () => void {
   paceOneWay(upstream, client, (resume) => void reading.add(resume));

@@ -12,7 +12,7 @@ import { paceCoupling } from './pace-coupling.ts';
 /**
  * Called if the upstream switches to WebSocket, just before the two sockets are coupled.
  *
- * @param headers of its 101, a flat list as sent
+ * @param headers the headers of the upstream's 101, a flat list as sent
  * @returns the headers for the client, without those of the upgrade itself
  */
 export type SwitchHandler = (headers: readonly string[]) => readonly string[];
@@ -26,7 +26,7 @@ export interface UpgradeRequest {
   readonly headers: readonly string[];
   /** Calls back when it is this client's turn among those that send much. */
   readonly rest: PaceOwner['onRest'];
-  /** Called when the connections are coupled. @param restReading has the client rest */
+  /** Called when the connections are coupled. @param restReading makes the client rest */
   readonly onCoupled: (restReading: () => void) => void;
 }
 
@@ -35,12 +35,12 @@ const require = createRequire(import.meta.url);
 const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 
 /**
- * Sends a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy gets only values
- * prepared here, and its faults are corrected: it rewrites paths, it writes a response other than 101 to the client with headers
- * that do not fit its body, it couples the connections for any protocol, and it leaves one side open when the other disappears.
+ * Sends a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy gets only values prepared here,
+ * and its faults are corrected: it rewrites paths, it writes a response other than 101 to the client with headers that do not fit its body,
+ * it couples the connections for any protocol, and it leaves one side open when the other disappears.
  *
  * @param connectTimeout  milliseconds for TCP and TLS together
- * @param responseHandler for a response other than 101, or a failure
+ * @param responseHandler gets a response other than 101, or a failure
  */
 export function upgrade(
   address: UpstreamAddress,
@@ -51,7 +51,7 @@ export function upgrade(
 ): UpstreamCall {
   const call = new UpgradeCall(responseHandler, onSwitch);
   const { lookup, withdraw } = address.lookups.forOne();
-  // Loaded at the first handshake: it loads TLS and a client of its own.
+  // Loaded at the first handshake, because it loads TLS and a client of its own.
   const httpProxy = require('http-proxy') as typeof import('http-proxy');
   const proxy = httpProxy.createProxyServer();
   proxy.on('proxyReqWs', (proxyRequest) => {
@@ -60,9 +60,9 @@ export function upgrade(
     proxyRequest.once('close', withdraw);
     call.outgoing = proxyRequest;
   });
-  // Emitted when it has piped the connections to each other.
+  // Emitted when http-proxy has piped the connections to each other.
   proxy.on('open', (upstreamSocket) => onCoupled(paceCoupling(socket, upstreamSocket, rest, reading)));
-  // Of a request it reads only these members.
+  // http-proxy reads only these members of a request.
   const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
   proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address, lookup), (error) => call.fail(error));
   call.takeOver(socket, connectTimeout);
@@ -77,7 +77,7 @@ class UpgradeCall implements UpstreamCall {
   #closed = false;
   /** The request of http-proxy. */
   outgoing: ClientRequest | undefined;
-  /** Node's reading of a response other than 101; its content is ignored. */
+  /** A response other than 101 as Node reads it; its content is ignored. */
   #response: IncomingMessage | undefined;
   #paused = false;
 
@@ -86,14 +86,14 @@ class UpgradeCall implements UpstreamCall {
     this.#onSwitch = onSwitch;
   }
 
-  /** Follows the request that http-proxy has begun. @param client whose connection is coupled */
+  /** Follows the request that http-proxy has begun. @param client the client's connection, which is to be coupled */
   takeOver(client: Socket, connectTimeout: number): void {
     const { outgoing } = this;
     outgoing?.once('socket', (upstreamSocket: Socket) => {
       const timer = setTimeout(() => this.fail({ code: 'ETIMEDOUT' }), connectTimeout);
       const stop = (): void => clearTimeout(timer);
       upstreamSocket.once('encrypted' in upstreamSocket ? 'secureConnect' : 'connect', stop).once('close', stop);
-      // Node's client accepts responses without a stated length: the strict parser gets the bytes before it.
+      // Node's client accepts responses without a stated length, so the strict parser gets the bytes before Node's client does.
       upstreamSocket.prependListener('data', this.#receive);
       upstreamSocket.once('close', () => this.fail({ code: 'ECONNCLOSED' }));
     });
@@ -186,15 +186,15 @@ function isWebSocketSwitch(headers: readonly string[]): boolean {
   return /^websocket$/i.test(String(protocol)) && /(?:^|,)[\t ]*upgrade[\t ]*(?:,|$)/i.test(String(connection));
 }
 
-/** The upstream as http-proxy takes it. */
+/** The upstream in the form that http-proxy takes. */
 function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerOptions {
   const { protocol, host, port, tls, socketPath } = address;
   const { Agent } = require(tls === undefined ? 'node:http' : 'node:https') as typeof import('node:https');
   return {
-    // The only way to pass the look-up. It has this one connection.
+    // The only way to pass the look-up. The agent has only this connection.
     agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath },
-    // The size of heads is limited by the strict parser, for which Node's client must not be too strict: its own limit is 16 KiB.
+    // The strict parser limits the size of heads. Node's client must not be stricter: its own limit is 16 KiB.
     ssl: { ...tls?.options(), maxHeaderSize: 2 * maxHeadSize },
   };
 }

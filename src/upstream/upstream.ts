@@ -15,19 +15,19 @@ import type { MonotonicMs } from '../times.ts';
 const defaultIdleTime = 4_000;
 const maxIdleTime = 60_000;
 
-/** After a longer idle time the upstream may have closed a connection unnoticed. Milliseconds. */
+/** After a longer idle time, the upstream may have closed a connection unnoticed. Milliseconds. */
 const maxTrustedIdleTime = 500;
 
-/** How many idle connections may have carried the id of a request that therefore gets a new one. */
+/** A request whose id all idle connections have carried gets a new connection. If this many are idle, one of them is closed for it. */
 const maxPassedOver = 32;
 
-/** How many such requests of strangers have a TLS handshake in a second: more would take the time of others. */
+/** How many such requests of strangers may cause a TLS handshake in a second: more would take time from others. */
 const maxHandshakes = 100;
 
 /** How long connections are not reused after the upstream has sent bytes that nobody asked for. Milliseconds. */
 const distrustTime = 60_000;
 
-/** Called when an upstream has sent bytes that nobody asked for. @param isNew whether it was trusted before */
+/** Called when an upstream has sent bytes that nobody asked for. @param isNew whether the upstream was trusted until then */
 type OnUnasked = (isNew: boolean) => void;
 
 /** The payment core of one environment, over HTTP/1.1 on keep-alive connections, one request at a time on each. */
@@ -37,13 +37,13 @@ export class Upstream implements ConnectionOwner {
   readonly #connectTimeout: number;
   readonly #onUnasked: OnUnasked;
   readonly #idle: Connection[] = [];
-  /** How many connections are about to be idle, those of them that ended their response in this turn, and requests that wait for one. */
+  /** How many connections are about to be idle; those of them whose response ended in this turn; and the requests that wait for one. */
   #resting = 0;
   #batch: Connection[] = [];
   #waiting: Call[] = [];
   /** On `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
-  /** The handshakes for strangers that repeat an id, since when. */
+  /** How many handshakes strangers who repeat an id have caused, and since when. */
   #handshakes = 0;
   #countedSince = -Infinity;
   /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
@@ -53,7 +53,7 @@ export class Upstream implements ConnectionOwner {
 
   /**
    * @param connectTimeout milliseconds for TCP and TLS together
-   * @param reading where connections that have sent much wait before they are read on
+   * @param reading where connections on which much has arrived wait before they are read again
    */
   constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked, reading: Queue = nextTurn) {
     this.reading = reading;
@@ -92,8 +92,8 @@ export class Upstream implements ConnectionOwner {
   }
 
   /**
-   * A connection is reused only after one poll for events, which would bring the bytes of a response too many. The first end of
-   * a turn may come before it, the second does not.
+   * A connection is reused only after one poll for events, which would bring the bytes of a response that nobody asked for. The first
+   * `setImmediate` may come before that poll, the second does not.
    */
   readonly #restBatch = (): void => {
     const batch = this.#batch;
@@ -136,7 +136,7 @@ export class Upstream implements ConnectionOwner {
     } else if (now - connection.idleSince < maxTrustedIdleTime) {
       connection.send(call);
     } else {
-      // The upstream may have closed it: after one turn of the event loop its socket shows that, before anything is sent.
+      // The upstream may have closed the connection: after one turn of the event loop, the socket shows that before anything is sent.
       setImmediate(() => {
         if (call.closed) this.#keep(connection);
         else if (connection.socket.destroyed) this.#send(call);
@@ -155,7 +155,7 @@ export class Upstream implements ConnectionOwner {
       queueMicrotask(() => call.onFailure({ code: 'overloaded', cause: 'REPEATED_ID' }));
       return;
     }
-    // Whoever repeats an id would have ever more of them opened.
+    // Otherwise, whoever repeats an id would have more and more connections opened.
     if (this.#idle.length >= maxPassedOver) this.#idle.shift()?.socket.destroy();
     this.#connect(call, true);
   }
@@ -182,12 +182,13 @@ export class Upstream implements ConnectionOwner {
 
   #keep(connection: Connection): void {
     const { socket, idleSince } = connection;
-    // If its request is not sent completely, the upstream would read the next one as the rest. TLS may report the end after the response.
+    // If the connection's request has not been sent completely, the upstream would read the next request as the rest of it. TLS may report
+    // the end of the request only after the response.
     if (this.#closed || idleSince < this.#distrustedUntil || socket.writableLength > 0) socket.destroy();
     else if (!socket.destroyed) this.#idle.push(connection);
   }
 
-  /** The one that became idle last: others may be closed for want of use. */
+  /** The usable connection that became idle last: others may be closed for lack of use. */
   #takeIdle(call: Call, now: MonotonicMs): Connection | undefined {
     for (let i = this.#idle.length - 1; i >= 0; i -= 1) {
       const connection = this.#idle[i] as Connection;
@@ -207,10 +208,10 @@ export class Upstream implements ConnectionOwner {
   }
 }
 
-/** The upstreams in use. One with unchanged settings keeps its connections. */
+/** The upstreams in use. An upstream with unchanged settings keeps its connections. */
 export class Upstreams {
   readonly #onUnasked: (environment: EnvironmentName, isNew: boolean) => void;
-  /** As of `Upstream`: an environment's keep each other waiting, not those of the other one. */
+  /** As in `Upstream`: the connections of one environment keep each other waiting, but not those of the other environment. */
   readonly #createQueue: () => Queue;
   readonly #reading = new Map<EnvironmentName, Queue>();
   #inUse: ReadonlyMap<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }> = new Map();

@@ -2,7 +2,7 @@ import { displayName } from './files.ts';
 
 /** Something wrong with a file, at the place to correct. Never contains a value, which could be a secret. */
 export interface FileProblem {
-  /** Relative to the working directory if it is below it. */
+  /** Relative to the working directory if the file is below it. */
   readonly file: string;
   /** From 1, like `column`. */
   readonly line: number;
@@ -18,7 +18,7 @@ export function problemWithFile(file: string, message: string, path = '.'): File
   return { file: displayName(file), line: 1, column: 1, path, message };
 }
 
-/** `file:line:column  path  message`, the form of compilers that editors make clickable. */
+/** `file:line:column  path  message`, the form that compilers use and editors make clickable. */
 export function formatFileProblem({ file, line, column, path, message }: FileProblem): string {
   return `${file}:${line}:${column}  ${path}  ${message}`;
 }

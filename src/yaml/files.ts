@@ -15,7 +15,7 @@ export function permissionDenied(): string {
   return `permission denied for user ${process.geteuid?.() ?? 'unknown'}`;
 }
 
-/** Maximum size of a file in bytes: many times those of 10,000 accounts. */
+/** Maximum size of a file in bytes: many times the size of 10,000 accounts. */
 const maxSize = 256 * 1_048_576;
 
 /** Reads the files of one configuration and remembers their paths. */
@@ -24,7 +24,7 @@ export class Files {
   readonly seen = new Set<string>();
   readonly #hash = createHash(cryptography.digest.algorithm);
 
-  /** SHA-256 in hex. Differs if other files were read, or one had another content. */
+  /** SHA-256 in hex. Differs if other files were read, or if one had other content. */
   get digest(): string {
     return this.#hash.copy().digest('hex');
   }
@@ -35,11 +35,11 @@ export class Files {
     this.seen.add(absolute);
     const bytes = readBytes(absolute);
     this.#hash.update(`${absolute}\0${bytes.length}\0`).update(bytes);
-    // The target of a symbolic link may be replaced in its own folder, which the folder of the link does not show.
+    // The target of a symbolic link may be replaced in its own folder, where watching the folder of the link does not notice it.
     this.seen.add(resolveRealPath(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
     const text = bytes.toString();
-    // It may have secrets in it, and Node uses the memory again without clearing it.
+    // The bytes may contain secrets, and Node reuses their memory without clearing it.
     bytes.fill(0);
     return text;
   }
@@ -52,15 +52,15 @@ export class Files {
  * @throws the system's error if the file cannot be read
  */
 export function readRegularFile(path: string): Buffer {
-  // Checked before it is opened: opening a device may have side effects.
+  // Checked before the file is opened: opening a device may have side effects.
   expectReadable(statSync(path));
-  // A FIFO that has replaced it since must not block the call.
+  // A FIFO that has replaced the file since must not block the call.
   using file = openFile(path, constants.O_RDONLY | constants.O_NONBLOCK);
   expectReadable(fstatSync(file.fd));
   return readFileSync(file.fd);
 }
 
-/** An open file for `using`, which closes it at the end of its block. A new one is for its owner only. */
+/** An open file for `using`, which closes it at the end of its block. Only the owner may read or write a new file. */
 export function openFile(path: string, flags: string | number): { readonly fd: number } & Disposable {
   const fd = openSync(path, flags, 0o600);
   return { fd, [Symbol.dispose]: () => closeSync(fd) };
@@ -88,12 +88,12 @@ function resolveRealPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    // It was removed after it was read: the watch will see that.
+    // The file was removed after it was read: the watch will notice that.
     return path;
   }
 }
 
-/** A path as messages show it: relative to the working directory if it is below it. */
+/** A path as messages show it: relative to the working directory if the path is below it. */
 export function displayName(path: string): string {
   const name = relative('', path);
   return name === '' || name.startsWith('..') || isAbsolute(name) ? path : name;

@@ -9,7 +9,7 @@ interface SyntaxProblem {
   readonly message: string;
 }
 
-/** A text read as one YAML document. */
+/** Text read as one YAML document. */
 export interface ParsedYaml {
   /** The content as plain values; undefined if the text is empty or broken. */
   readonly value: unknown;
@@ -66,7 +66,7 @@ export function parseYaml(text: string): ParsedYaml {
       value = document.toJS() ?? undefined;
       if (value === undefined) problems.push(whole('the file is empty'));
     } catch {
-      // Thrown for an alias without an anchor, which was reported, and for aliases of aliases that would fill the memory.
+      // Thrown for an alias without an anchor, which has been reported, and for aliases of aliases that would fill the memory.
       if (problems.length === 0) problems.push(whole('aliases (*name) expand to too much: write the values out'));
     }
   }

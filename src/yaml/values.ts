@@ -36,7 +36,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
     return text;
   }
 
-  /** A value of this type. @param goesOn as of `orIssue`: for the short form of a value that may have members */
+  /** A value of this type. @param goesOn as in `orIssue`: for the short form of a value that may have members */
   function value<T>(type: ValueType<T>, goesOn = false) {
     return z
       .union(waysToWrite(type), { error: ({ input }) => mismatch(input, type) })
@@ -52,7 +52,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
   return { value, pem };
 }
 
-/** The schema for editors: a text that matches, or a reference. */
+/** The schema for editors: a string that matches, or a reference. */
 function waysToWrite({ choices, pattern, numbers }: ValueType<unknown>): readonly z.ZodType<Written, Written>[] {
   const patterns = choices === undefined ? [pattern, environmentReference] : [environmentReference];
   const text = z.string().meta({ pattern: patterns.map(({ source }) => source).join('|') });

@@ -22,7 +22,7 @@ export class YamlFile {
    * Reads and parses the file.
    *
    * @param text the content, if the file is not to be read
-   * @throws WrongValue it cannot be read
+   * @throws WrongValue if the file cannot be read
    */
   constructor(path: string, files: Files, directory: string = dirname(path), text: string = files.read(path)) {
     this.directory = directory;
@@ -55,12 +55,12 @@ export class YamlFile {
     this.#problems.push(this.problemAt(path, message, part));
   }
 
-  /** As `ParsedYaml` has it. */
+  /** As in `ParsedYaml`. */
   findItemLines(name: string): readonly number[] | undefined {
     return this.#parsed.findItemLines(name);
   }
 
-  /** Whether a problem with this member was reported, so that its absence means nothing. */
+  /** Whether a problem with this member was reported, so that the member's absence means nothing. */
   isWrong(path: MemberPath): boolean {
     return this.#reported.has(JSON.stringify(path));
   }
@@ -78,7 +78,7 @@ export class YamlFile {
     this.#warnings.push(this.problemAt(path, `warning: ${message}`));
   }
 
-  /** A problem with the member at `path`, which is not added to those of the file. */
+  /** A problem with the member at `path`. It is not added to those of the file. */
   problemAt(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): FileProblem {
     return this.#problemFrom(this.#parsed.findOffset(path, part), path, message);
   }

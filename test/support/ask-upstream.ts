@@ -31,7 +31,7 @@ async function rested(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await turn();
 }
 
-/** Sends a request with the upstream client alone. @param heard is called with the events of the response */
+/** Sends a request with the upstream client alone. @param heard called with the events of the response */
 export function ask(
   upstream: Upstream,
   method = 'GET',

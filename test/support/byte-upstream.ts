@@ -25,8 +25,8 @@ export function startSilentUpstream(): Promise<ByteUpstream> {
 }
 
 /**
- * Starts an upstream that can send any bytes. `onHead` is called for the first head of each connection, and with `every` for all
- * later ones too, whose requests must then have no body.
+ * Starts an upstream that can send any bytes. `onHead` is called for the first head of each connection, and with `every` for all later
+ * heads too, whose requests must then have no body.
  */
 export async function startByteUpstream(
   onHead: (connection: UpstreamConnection) => void,

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** A certificate and its private key, as PEM texts. */
+/** A certificate and its private key, in PEM. */
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
@@ -22,7 +22,7 @@ const newKeys = {
 
 /**
  * @param days how long its own certificate is valid
- * @param type of all keys
+ * @param type the type of all keys
  */
 export function createAuthority(days = 2, type: keyof typeof newKeys = 'ec'): Authority {
   const newKey = newKeys[type];

@@ -17,14 +17,14 @@ export interface CommandSetup {
   /** Epoch milliseconds. */
   readonly clock?: () => number;
   readonly stdin?: string | Buffer;
-  /** In place of one that is collected. */
+  /** Used instead of an output that is collected. */
   readonly stdout?: Output;
   /** Whether stderr is a terminal. */
   readonly isTerminal?: true;
   readonly keyring?: CliIo['keyring'];
 }
 
-/** As the program itself has it. */
+/** The same as in the program itself. */
 export const keyringOf: CliIo['keyring'] = (kms) => (kms === undefined ? localKeyring : kmsKeyring(kms, Date.now));
 
 /** Runs a command in this process. */

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { Defer } from './file-wide.ts';
 import { acmeTest, keys } from './sidecar.ts';
 
-/** Contents by file name; values other than texts are written as JSON, which is YAML. */
+/** Contents by file name; values other than strings are written as JSON, which is YAML. */
 export type Contents = Readonly<Record<string, unknown>>;
 
 /** A folder of configuration files, removed after the test unless `defer` says otherwise. */
@@ -67,7 +67,7 @@ export class MountedFolder extends Folder {
 function writeAll(folder: string, contents: Contents): void {
   for (const [name, content] of Object.entries(contents)) {
     const text = typeof content === 'string' ? content : JSON.stringify(content);
-    // Files with secrets have a mode without a warning.
+    // Files with secrets get a mode that causes no warning.
     writeFileSync(join(folder, name), text, { mode: name.endsWith('.yaml') ? 0o644 : 0o600 });
   }
 }

@@ -4,10 +4,10 @@ import { onTestFinished, vi } from 'vitest';
 type Report = (error?: Error | null) => void;
 
 /**
- * Has chosen sockets of this process not told that their bytes were sent, although they were: as over TLS, which reports it in a later turn of
- * the event loop. Until the test is over.
+ * Until the test is over, keeps chosen sockets of this process from being told that their bytes were sent: as with TLS, which reports it in
+ * a later turn of the event loop.
  *
- * @returns tells them
+ * @returns a function that tells them
  */
 export function holdReports(isHeld: (socket: Socket) => boolean): () => void {
   const reports: (() => void)[] = [];

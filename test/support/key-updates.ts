@@ -4,7 +4,7 @@ import { duplexPair } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { onTestFinished } from 'vitest';
 
-/** A TLS 1.3 connection on which a client sends records that Node's cannot send. */
+/** A TLS 1.3 connection on which a client sends records that Node's own cannot send. */
 interface RawClient {
   /** Below TLS. */
   readonly socket: Socket;
@@ -23,7 +23,7 @@ function expand(secret: Buffer, label: string, length: number): Buffer {
   return createHmac('sha256', secret).update(info).digest().subarray(0, length);
 }
 
-/** A record (RFC 8446 §5.2). @param number of the record under these keys @param content with the type of the record behind it */
+/** A record (RFC 8446 §5.2). @param number the record's number under these keys @param content followed by the record's type */
 function sealRecord(secret: Buffer, number: number, content: readonly number[]): Buffer {
   const head = Buffer.from([0x17, 3, 3, 0, content.length + 16]);
   const nonce = Buffer.from(expand(secret, 'iv', 12));

@@ -27,19 +27,19 @@ interface DecryptRequest {
 
 type Handler<Request> = (request: Request) => object;
 
-/** A KMS v2 plug-in, by gRPC's own library, whose keys are in this process. */
+/** A KMS v2 plug-in, made with gRPC's own library, whose keys are in this process. */
 export class TestKms {
   readonly socket: string;
   /** The calls so far: `Status`, `Encrypt`, `Decrypt`. */
   readonly calls: string[] = [];
-  /** With each wrapped key, and expected back. */
+  /** Sent with each wrapped key, and expected back. */
   annotations: Readonly<Record<string, Buffer>> = { 'kms.example/label': Buffer.from([0, 255, 10]) };
   healthz = 'ok';
-  /** What it has wrapped last. */
+  /** What it wrapped last. */
   plaintext: Buffer = Buffer.alloc(0);
-  /** In place of the plaintext that was opened. */
+  /** What is sent in place of the plaintext that was opened. */
   spoil: (plaintext: Buffer) => Buffer = (plaintext) => plaintext;
-  /** In place of parts of the response to `Encrypt`. */
+  /** What is sent in place of parts of the response to `Encrypt`. */
   misWrap: (plaintext: Buffer) => Partial<DecryptRequest> = () => ({});
   /** The gRPC status that every call fails with; undefined: none. */
   failure: number | undefined;

@@ -5,7 +5,7 @@ import { openConnection } from './connection.ts';
 import type { Defer } from './file-wide.ts';
 
 /**
- * Has a server listen on 127.0.0.1 until the test is over, when its connections are closed too if it is one of HTTP.
+ * Has a server listen on 127.0.0.1 until the test is over. The connections of an HTTP server are then closed too.
  *
  * @param at a port, by default a free one, or the path of a socket
  * @returns the port; 0 for a socket

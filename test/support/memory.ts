@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { eventually } from './eventually.ts';
 
-/** Counts how often texts occur in the memory of a process, counting each page once. Linux only. */
+/** Counts how often these bytes occur in the memory of a process, counting each page once. Linux only. */
 export function occurrences(pid: number, needles: Readonly<Record<string, Buffer>>): Record<string, number> {
   const counts = Object.fromEntries(Object.keys(needles).map((name) => [name, 0]));
   const memory = openSync(`/proc/${pid}/mem`, 'r');

@@ -20,7 +20,7 @@ export interface ReceivedSpan {
 export interface OtlpReceiver {
   readonly origin: string;
   readonly spans: ReceivedSpan[];
-  /** All bytes received, as a text that can be searched. */
+  /** All bytes received, as a string that can be searched. */
   text(): string;
 }
 

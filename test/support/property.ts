@@ -8,7 +8,7 @@ export function runs(all: number): number {
   return few ? Math.ceil(all / 20) : all;
 }
 
-/** Any code point but surrogates, as `unit: 'binary'` of fast-check, which takes seconds to set up. */
+/** Any code point but surrogates, like `unit: 'binary'` of fast-check, which takes seconds to set up. */
 export const anyCharacter = fc
   .integer({ min: 0, max: 0x10_ff_ff })
   .filter((code) => code < 0xd8_00 || code > 0xdf_ff)

@@ -160,7 +160,7 @@ export function configOf(
       request: 60_000,
       upstream: 30_000,
       idle: 75_000,
-      // A test is over when its sidecar is: what nobody answers must not hold it up.
+      // A test is over when its sidecar is: requests that nobody answers must not hold it up.
       drain: 2_000,
       ...timeouts,
     },

@@ -9,7 +9,7 @@ export function blocks(page: string, language: string): string[] {
   return blocksIn(readFileSync(page, 'utf8'), language);
 }
 
-/** The same of a text, without the indentation of a list around them. */
+/** The same for a string, without the indentation of a list around the blocks. */
 export function blocksIn(text: string, language: string): string[] {
   const fenced = new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\`$`, 'gm');
   return [...text.matchAll(fenced)].map(([, indent = '', code = '']) =>

@@ -1,7 +1,7 @@
 /** A fault put into one file by hand, and the test file that must fail with it. */
 export interface Fault {
   readonly file: string;
-  /** Stands in the file exactly once. */
+  /** Occurs in the file exactly once. */
   readonly text: string;
   readonly replacement: string;
   readonly test: string;
@@ -11,7 +11,7 @@ export interface Fault {
 const without = (file: string, test: string, ...texts: readonly string[]): Fault[] =>
   texts.map((text) => ({ file, text, replacement: '', test }));
 
-/** What StrykerJS cannot make: faults in other languages than TypeScript, lost durability, and another order of calls. */
+/** Faults that StrykerJS cannot make: in languages other than TypeScript, lost durability, and another order of calls. */
 export const faults: readonly Fault[] = [
   // A whole statement is left out of a block, which StrykerJS does not do.
   {

@@ -11,7 +11,9 @@ if (chosen.length === 0) {
   process.exit(1);
 }
 
-/** Tries each fault in a copy of the sources. Arguments select those with these words. Exit code 1 if a test misses one. */
+/**
+ * Tries each fault in a copy of the sources. Arguments select the faults that contain these words. Exit code 1 if a test misses a fault.
+ */
 process.exitCode = await withCleanUp(async (defer) => {
   const copy = new Copy(defer);
   const outcomes = [];

@@ -17,7 +17,7 @@ const maxRunTime = 300_000;
 /** What the test file of a fault did: `missed` is a gap in the tests, `stale` a fault whose text is not in the file exactly once. */
 export type Outcome = 'noticed' | 'missed' | 'stale';
 
-/** The source with the fault in it; undefined if its text does not stand there exactly once. */
+/** The source with the fault in it; undefined if its text does not occur there exactly once. */
 export function withFault(source: string, { text, replacement }: Fault): string | undefined {
   const [before, after, ...others] = source.split(text);
   return before === undefined || after === undefined || others.length > 0 ? undefined : before + replacement + after;

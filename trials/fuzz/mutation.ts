@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 
-/** A change of some bytes of any text. */
+/** A change of some bytes of any string. */
 interface Mutation {
   readonly kind: 'cut' | 'remove' | 'flip' | 'insert' | 'repeat' | 'replace';
   readonly at: number;
@@ -28,7 +28,7 @@ export const mutations: fc.Arbitrary<readonly Mutation[]> = fc.oneof(
   { weight: 2, arbitrary: fc.array(mutation, { minLength: 1, maxLength: 3 }) },
 );
 
-/** The bytes of a text after its mutations. */
+/** The bytes of a string after its mutations. */
 export function mutated(text: string, changes: readonly Mutation[]): string {
   return changes.reduce(mutate, text);
 }
@@ -52,7 +52,7 @@ function mutate(text: string, { kind, at: position, length, bytes }: Mutation): 
   }
 }
 
-/** Splits a text at these positions. */
+/** Splits a string at these positions. */
 export function pieces(text: string, cuts: readonly number[]): string[] {
   const places = [0, ...cuts.map((cut) => cut % (text.length + 1)).toSorted((a, b) => a - b), text.length];
   return places.slice(1).flatMap((end, index) => {

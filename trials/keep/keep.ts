@@ -11,7 +11,8 @@ export function nameOf(script: string, args: readonly string[]): string {
 }
 
 /**
- * Runs a command and, if it exits with 0, writes what it printed to a file: below when, of which commit, where and for how long.
+ * Runs a command and, if it exits with 0, writes what it printed to a file, under a line with the date, the commit, the machine and the
+ * duration.
  *
  * @returns its exit code
  */

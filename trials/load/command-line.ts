@@ -10,7 +10,7 @@ export interface Findings {
   readonly problems: readonly string[];
 }
 
-/** At most this many problems are printed; of the others only the number. */
+/** Maximum number of problems printed; of the others, only the number is. */
 const written = 20;
 
 /** A command with one option, for the size of its run. Exit codes: 0 no problems, 1 problems, 2 wrong usage. */

@@ -97,7 +97,7 @@ export function sealedLook(pair: Pair, id: string, path: string): Exchange {
     asked: { method: 'GET', path, headers },
     complaint: ({ status, body }) => {
       if (status !== 200) return `status ${status}`;
-      // One time in 256, a text opened with the wrong key ends like padding: only readable text counts as opened.
+      // One time in 256, what is opened with the wrong key ends like padding: only readable text counts as opened.
       const responses = pair.map(({ credentials }) => parsed(openedBy(credentials, body) ?? ''));
       const version = pair.find((_, i) => responses[i] !== undefined);
       return mixture(version, responses[0] ?? responses[1], 'acme', id, 0);

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** What the tests cannot see mutants in: it runs in a browser, or in programs that tests start. */
+/** Code in which the tests cannot see mutants: it runs in a browser, or in programs that tests start. */
 const notMutated = /^src\/(?:console|cli|demo)\/|^src\/main\.ts$|\.d\.ts$/;
 
 /** The tests of the folders of src/ that are mutated, and of the files beside them. A folder's tests have its name. */

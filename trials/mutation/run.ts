@@ -17,8 +17,8 @@ export interface Run {
 /**
  * Has StrykerJS make mutants of files and run the tests that reach them, until the time is over.
  *
- * @param seconds for everything, with the first run of the tests without a mutant
- * @param tests patterns of the only tests to run; all without one
+ * @param seconds for everything, including the first run of the tests without a mutant
+ * @param tests patterns of the only tests to run; all if there is none
  * @throws Error if the tests fail without a mutant
  */
 export async function mutate(
@@ -37,7 +37,7 @@ export async function mutate(
   const stryker = join(root, 'node_modules/@stryker-mutator/core/bin/stryker.js');
   const child = spawn(process.execPath, [stryker, 'run', configuration], {
     cwd: root,
-    // What is printed is the score.
+    // Stdout is for the score.
     stdio: ['ignore', process.stderr, 'inherit'],
     detached: true,
     env: ownEnvironment(),

@@ -19,7 +19,7 @@ export interface Score {
   readonly survivors: readonly string[];
 }
 
-/** @param planned mutants to try, of which the time may not have sufficed for all */
+/** @param planned the number of mutants to try; the time may have been too short for all of them */
 export function scoreOf(results: readonly Result[], planned: number): Score {
   // Mutants that fail before a test runs, and those of code that runs only while a file is loaded, say nothing.
   const tried = results.filter(({ status }) => !['Ignored', 'RuntimeError', 'CompileError'].includes(status));

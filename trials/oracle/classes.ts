@@ -20,7 +20,7 @@ export const classNames = Object.keys(classes) as ClassName[];
 
 export const blockLength = 16;
 
-/** The bytes of a longer plaintext: a quarter more, 2 KiB at least. */
+/** The bytes of a longer plaintext: a quarter more, at least 2 KiB. */
 export function lengthOf(name: ClassName, length: number): number {
   return name === 'longer' ? length + Math.max(2_048, length / 4) : length;
 }

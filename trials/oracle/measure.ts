@@ -7,10 +7,10 @@ import type { Random } from './random.ts';
 export type Times = Readonly<Record<ClassName, readonly number[]>>;
 
 /**
- * Sends this many requests of each class in random order, one at a time on one connection, and measures the time from
- * the first byte of each to the last byte of its response. A tenth as many go before and do not count.
+ * Sends this many requests of each class in random order, one at a time on one connection, and measures the time from the first byte of
+ * each to the last byte of its response. A tenth as many are sent before and do not count.
  *
- * @param length of the decrypted text with its padding, in bytes
+ * @param length the length of the decrypted text with its padding, in bytes
  * @throws if one response differs from another in more than its request id
  */
 export async function measure(port: number, length: number, ofEach: number, random: Random): Promise<Times> {

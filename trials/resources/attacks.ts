@@ -35,7 +35,7 @@ const merchants = { listener: 'merchants' } as const;
 const admin = { listener: 'admin' } as const;
 const operators = { listener: 'operators', tls: true } as const;
 
-/** A share of a limit, two at least. */
+/** A share of a limit, at least two. */
 function part(of: number, by: number): number {
   return Math.max(2, Math.ceil(of / by));
 }

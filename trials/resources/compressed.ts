@@ -9,7 +9,7 @@ const interval = 200;
 /** Milliseconds before a refused client asks again. */
 const pause = 200;
 
-/** A text that fills the window of any decoder: of gzip 32 KiB, of brotli 16 MiB. */
+/** Text that fills the window of any decoder: of gzip 32 KiB, of brotli 16 MiB. */
 const text = Buffer.from(
   Array.from({ length: 400_000 }, (_, i) => `${i * 7_919} `)
     .join('')

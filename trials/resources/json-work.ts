@@ -51,7 +51,7 @@ export function jsonWork({ limits: { requestBody, buffered } }: Target): readonl
   ];
 }
 
-/** Sends one of the texts after the other. */
+/** Sends these strings one after the other. */
 function inTurn(texts: readonly string[]): (socket: Socket) => void {
   let turn = 0;
   return (socket) => {

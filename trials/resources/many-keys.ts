@@ -20,7 +20,7 @@ export async function runManyKeys(
   defer: Defer,
   { program, more = 0, keys = 100_000 }: ResourceOptions,
 ): Promise<{ readonly lines: string[][]; readonly problems: string[] }> {
-  // A file of so many keys does not fit the memory that is tried here.
+  // A file with this many keys does not fit into the memory that is tried here.
   if (postgres === undefined) return { lines: [], problems: [] };
   const { deployed } = setups();
   const { folder, url = '' } = await emptyStore(postgres, defer);

@@ -10,7 +10,7 @@ import { askApi, emptyStore, keyEntry, runOn, type Place } from './store-setup.t
 /** Keys to be revoked in each phase, and the shortest time between two revocations in milliseconds. */
 const keysOfPhase = 150;
 const pause = 50;
-/** A single revocation may take this time, whatever else is done, or as much longer than alone as the median. Milliseconds. */
+/** During other work, a single revocation may take this long, or as many times longer than alone as the median may. Milliseconds. */
 const longest = 5_000;
 /** Accounts that each import adds, and each apply renames. */
 const changed = 5;
@@ -24,7 +24,7 @@ const reads = [
   'GET /due?limit=1000',
   'GET /graces',
 ];
-/** Connections for each of them. */
+/** Connections for each read. */
 const readers = 5;
 
 interface Times {
@@ -33,7 +33,10 @@ interface Times {
   readonly count: number;
 }
 
-/** Keys are revoked in both stores: alone, and beside each command that reads or writes all accounts, while others search and read the trail. */
+/**
+ * Keys are revoked in both stores: alone, and alongside each command that reads or writes all accounts, while others search and read the
+ * trail.
+ */
 export async function runRevocations(
   postgres: Place,
   seconds: number,
@@ -61,7 +64,7 @@ async function runIn(
     return folder.file(file);
   };
   await run('import', write('accounts.ndjson', accountLines(accounts)));
-  /** What is done beside the revocations, again and again. */
+  /** What is done alongside the revocations, again and again. */
   const commands: Readonly<Record<Beside, (turn: number) => Promise<void>>> = {
     rekey: (turn) => run('rekey', '--new-master-key-file', folder.file(`master-key-${turn % 2}`)),
     import: (turn) => run('import', write('import.ndjson', linesOf(`new-${turn}`, `Store ${turn}`))),
@@ -112,7 +115,7 @@ function linesOf(id: string, name: string): string[] {
 
 /** Accounts to be searched and changed, and one for each phase whose keys are revoked. */
 function accountLines(accounts: number): string[] {
-  // Accounts that share a key are each warned of, at a place that only the slow parser knows.
+  // Each account that shares a key gets a warning, at a place in the file that only the slow parser knows.
   const encryption = (i: number): Contents => ({
     test: { enabled: true, key: `key-${i}`.padEnd(32, 'k'), iv: 'i'.repeat(16) },
   });

@@ -41,8 +41,8 @@ interface Attacked {
 }
 
 /**
- * A key of the sandbox takes all it can get, while merchants of live send requests. What they are compared with is how they
- * fare while the same attack goes to another sidecar: attackers use the same cores here, and elsewhere their own.
+ * A key of the sandbox takes all it can get, while merchants of live send requests. They are compared with how they fare while the same
+ * attack goes to another sidecar: here attackers use the same CPU cores as the sidecar, elsewhere their own.
  */
 export async function runSandbox(
   seconds: number,
@@ -63,7 +63,7 @@ export async function runSandbox(
   };
   const [one, other] = [await start(), await start()];
   const { sidecar } = one;
-  // As the attackers, who stand for other machines.
+  // Like the attackers, which stand for other machines.
   setPriority(other.sidecar.pid, constants.priority.PRIORITY_LOW);
 
   const merchants = new Merchants(sidecar.port, liveCharge, { ca: authority.cert });

@@ -55,7 +55,7 @@ const hints = {
 const objects = Array.from({ length: testBody / 17 }, (_, i) => `{\\"${(i + 46_656).toString(36)}\\":0},`).join('');
 const jsonInData = Buffer.from(`{"data":"[${objects}0]"}`);
 const encryptedText = randomBytes(testBody / 2 - 32).toString('hex');
-/** Looks like JSON at every place, and is none. */
+/** Looks like JSON at every place, and is not. */
 const sealedBrackets = createCodec(credentials, 'base64').seal(Buffer.alloc((testBody * 3) / 4 - 48, '['));
 const encryptedBrackets = atOnce(readDataMember(Buffer.from(sealedBrackets)))?.toString() ?? '';
 const encryptedSlice = Buffer.from(sealed.toString().replace('data', 'encrypted_data'));

@@ -76,7 +76,7 @@ end
 local out_length = ffi.new('int[1]')
 local last_length = ffi.new('int[1]')
 
--- The key schedule is kept with the account; each message only sets the IV anew.
+-- The key schedule is kept with the account; each message only sets a new IV.
 local function decrypt(account, ciphertext, length)
   if length == 0 or length % 16 ~= 0 then return nil end
   local out = buffer('plaintext', length + 16)

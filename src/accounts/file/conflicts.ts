@@ -3,7 +3,7 @@ import type { StoredAccount, StoredKey } from '../store.ts';
 import { isWrapped } from '../vault.ts';
 
 /**
- * A store without its master key would add credentials in the clear to those that are wrapped.
+ * Refuses new credentials in the clear if others are wrapped: a store without its master key would otherwise add them.
  *
  * @throws AccountsError `master_key_missing`
  */

@@ -10,29 +10,32 @@ import { editedText } from './edit.ts';
 import { toMembers } from './members.ts';
 import { readAccounts } from './read.ts';
 
-/** A valid text of an accounts' file. */
+/** The text of a valid accounts' file, and its accounts. */
 export interface Content {
   readonly text: string;
   /** In the order of the text. */
   readonly accounts: readonly StoredAccount[];
-  /** As `findItemLines` of a YAML file. */
+  /** As in `YamlFile.findItemLines`. */
   readonly starts: readonly number[] | undefined;
 }
 
-/** What a file holds: the text that was read or written last is not parsed again, and of another one only what differs. */
+/** The content of a file. The text that was last read or written is not parsed again; of other text, only what differs is parsed. */
 export class Contents {
   readonly #file: string;
   readonly #env: Env;
-  /** Undefined if it depends on other files. */
+  /** The content that was last read or written; undefined if it depends on other files. */
   #known: Content | undefined;
 
-  /** @param env for references in the file, as its path for those to other files */
+  /**
+   * @param file paths of references to other files are relative to its folder
+   * @param env for references to variables
+   */
   constructor(file: string, env: Env) {
     this.#file = file;
     this.#env = env;
   }
 
-  /** Reads the file. @throws AccountsError `store_invalid` @throws WrongValue it cannot be read */
+  /** Reads the file. @throws AccountsError `store_invalid` @throws WrongValue if the file cannot be read */
   read(path: string): Content {
     const files = new Files();
     const text = files.read(path);
@@ -47,7 +50,11 @@ export class Contents {
     return content;
   }
 
-  /** A content after a change. @throws AccountsError `store_invalid` if the text cannot be changed in what was asked for only */
+  /**
+   * The content after a change.
+   *
+   * @throws AccountsError `store_invalid` if the text cannot be changed without changing more than was asked for
+   */
   edited(path: string, before: Content, changed: readonly StoredAccount[], removed: readonly string[]): Content {
     const left = before.accounts.filter(({ id }) => !removed.includes(id));
     const expected = replaced(left, changed).map(toMembers);
@@ -59,18 +66,18 @@ export class Contents {
       return { ...content, problem: problems[0]?.message ?? (isExpected ? undefined : entangled) };
     };
     const inPlace = edit(false);
-    // No layout of a valid file may stop a revocation.
+    // A revocation must be possible whatever the layout of a valid file.
     const { problem, ...content } = inPlace.problem === undefined ? inPlace : edit(true);
     if (problem !== undefined) throw new AccountsError('store_invalid', `${displayName(path)} ${problem}`);
     return content;
   }
 
-  /** Notes what was written. */
+  /** Remembers the content that was written. */
   know(content: Content): void {
     if (this.#known !== undefined) this.#known = content;
   }
 
-  /** Reads a text as the file's. Nothing is unwrapped, so that a key can be revoked without the master key. */
+  /** Reads text as the content of the file. Nothing is unwrapped, so that a key can be revoked without the master key. */
   #parse(path: string, files: Files, text: string): Content & Pick<YamlFile, 'problems'> {
     const parse = (part: string, read: Files): Content & Pick<YamlFile, 'problems'> => {
       const file = new YamlFile(path, read, dirname(this.#file), part);
@@ -90,17 +97,17 @@ export class Contents {
 
 const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';
 
-/** Accounts with the new versions of some in their places, and with new ones at the end. */
+/** The accounts, with changed ones replaced in their places and new ones at the end. */
 function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {
   return [...new Map([...accounts, ...changed].map((account) => [account.id, account])).values()];
 }
 
-/** Reads a text as accounts; undefined if it has a mistake or depends on other files. */
+/** Reads text as accounts; undefined if it has a mistake or depends on other files. */
 type ReadText = (text: string) => Content | undefined;
 
 /**
- * Reads a text that differs from a known one in a few accounts: of a thousand, reading one takes a hundredth of the time. A part is only
- * read by itself if it means the same there as in the whole text.
+ * Reads text that differs from known text in only a few accounts: reading one account of a thousand takes a hundredth of the time of
+ * reading all. A part is read by itself only if it means the same there as in the whole text.
  *
  * @returns undefined if the text must be read as a whole, also to report its mistakes
  */
@@ -111,7 +118,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
   const part = (i: number): string => known.text.slice(starts[i], starts[i + 1]);
   let from = 0;
   while (from < starts.length && text.startsWith(part(from), starts[from])) from += 1;
-  // Lines that were added behind an account may belong to it.
+  // Lines that were added after an account may belong to it.
   from = Math.max(0, from - 1);
   const begin = starts[from] ?? 0;
   let to = starts.length;
@@ -121,7 +128,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
     end -= part(to).length;
   }
   const different = text.slice(begin, end);
-  // Another document, which may begin or end anywhere, is a mistake in the whole text only.
+  // A second document, which may begin or end anywhere, is a mistake only in the whole text.
   if (/^(?:---|\.\.\.|%)/m.test(different) || (to < starts.length && !different.endsWith('\n'))) return undefined;
   const beginning = `accounts:${newlineOf(text)}`;
   const found = read(beginning + different);
@@ -139,7 +146,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
   };
 }
 
-/** As `editedText`, of existing accounts whose lines can be read by themselves; undefined: the whole text must be edited. */
+/** As `editedText`, for existing accounts whose lines can be read by themselves; undefined if the whole text must be edited. */
 function editedLines({ text, accounts, starts }: Content, changed: readonly StoredAccount[]): string | undefined {
   if (starts === undefined) return undefined;
   const places = new Map(accounts.map(({ id }, place) => [id, place]));
@@ -159,7 +166,7 @@ function editedLines({ text, accounts, starts }: Content, changed: readonly Stor
   return result;
 }
 
-/** Whether nothing before the accounts concerns them: no other member, no directive. */
+/** Whether nothing before the accounts affects them: no other member, no directive. */
 function isPlainHead(head: string): boolean {
   return head.split('\n').every((line) => /^\uFEFF?\s*(?:#|$)|^accounts:\s*(?:#|$)/.test(line));
 }
@@ -168,7 +175,7 @@ function newlineOf(text: string): string {
   return text.includes('\r\n') ? '\r\n' : '\n';
 }
 
-/** The indentation of the accounts, all of which have the same. */
+/** The indentation, which is the same for all accounts. */
 function columnOf({ text, starts: [start = 0] = [] }: Content): number {
   return text.indexOf('-', start) - start;
 }

@@ -6,14 +6,14 @@ import { isList, isMembers, toMembers, type Members, type Plain } from './member
 const layout = { lineWidth: 0 } as const;
 
 /**
- * The text of an accounts' file after a change. Only the members that differ are touched, so that references, comments and the order of
- * the rest stay. If the accounts are a block list, as they usually are, all other lines keep every byte: written by the library, a
- * comment between two accounts would belong to the first. Otherwise the file is formatted anew.
+ * The text of an accounts' file after a change. Only the members that differ are touched, so that references, comments and the order of the
+ * rest are kept. If the accounts are a block list, as they usually are, all other lines keep every byte: if the library wrote them, a
+ * comment between two accounts would become part of the first one. Otherwise the whole file is reformatted.
  *
  * @param before  the accounts of the text, in its order
  * @param changed accounts to be written; those with a new id come last
  * @param removed the ids of accounts to be left out
- * @param anew    formats the file anew in any case
+ * @param anew    reformats the file in any case
  */
 export function editedText(
   text: string,
@@ -143,13 +143,13 @@ function splice(
 /** The position of an item in the text. */
 interface Span {
   readonly from: number;
-  /** The end of its last line that is not a comment only. */
+  /** The end of the item's last line that is not only a comment. */
   readonly to: number;
 }
 
 /**
- * The position of an item, without the comments before and after it. The parser attaches those after it to a node inside, however
- * deep; they are removed there, because they stay in the text.
+ * The position of an item, without the comments before and after it. The parser attaches the comments after it to a node inside the item,
+ * however deep. They are removed there, because they stay in the text.
  */
 function findSpan(text: string, item: unknown): Span {
   if (!hasRange(item)) throw new Error('an item that was read stands nowhere');

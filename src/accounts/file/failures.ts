@@ -16,7 +16,7 @@ const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> =
 /**
  * Explains the error of an operation on an accounts' file to the operator. An unknown error is returned unchanged.
  *
- * @param name of the file
+ * @param name the name of the file
  */
 export function fileError(name: string, error: unknown): unknown {
   if (error instanceof AccountsError) return error;
@@ -28,7 +28,7 @@ export function fileError(name: string, error: unknown): unknown {
   return new AccountsError('store_unavailable', `${other} cannot be used: ${error.code}`, error);
 }
 
-/** An error of the file system, or of a call to it. */
+/** Whether an error comes from the file system, or from a call to it. */
 export function isSystemError(error: unknown): error is { readonly code: string; readonly path?: string } {
   return error instanceof Error && 'syscall' in error && 'code' in error && typeof error.code === 'string';
 }

@@ -16,7 +16,7 @@ import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { copyRights } from './replace.ts';
 
-/** The time between attempts to take a lock, in milliseconds. Who asks more often is mostly the next. */
+/** The time between attempts to take a lock, in milliseconds. Whoever tries more often is usually the next to get it. */
 const interval = 20;
 const urgentInterval = 2;
 /** SQLITE_BUSY. */
@@ -25,13 +25,14 @@ const busy = 5;
 const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
 
 /**
- * Locks a file for rewriting, and returns a function that releases the lock. The lock is an exclusive transaction on an
- * empty SQLite database next to the file, which is a lock of the kernel and ends with its process. A plain lock file
- * would be left behind by a killed process.
+ * Locks a file for rewriting, and returns a function that releases the lock. The lock is an exclusive transaction on an empty SQLite
+ * database next to the file. It is a lock of the kernel, which ends with its process; a plain lock file would be left behind by a killed
+ * process.
  *
  * @param patience the longest wait for another writer, in milliseconds
- * @param urgent   whether it goes before others that wait
- * @throws AccountsError `store_locked`, `store_invalid` if the lock's path is not a lock; the file system's error if it cannot be made
+ * @param urgent   whether to go before others that wait
+ * @throws AccountsError `store_locked`, `store_invalid` if something else is at the lock's path; the file system's error if the lock cannot
+ *   be made
  */
 export async function lockFile(path: string, patience: number, urgent = false): Promise<() => void> {
   const lock = lockPath(path);
@@ -52,7 +53,7 @@ export async function lockFile(path: string, patience: number, urgent = false): 
   return () => database.close();
 }
 
-/** The lock of a file, next to it. */
+/** The path of the lock of a file, next to that file. */
 export function lockPath(path: string): string {
   return join(dirname(path), `.${basename(path)}.lock`);
 }
@@ -80,7 +81,10 @@ function taken(database: DatabaseSync): boolean {
   }
 }
 
-/** Those who may read a lock can hold it, and keep a key from being revoked: only those who may write the file may do either. */
+/**
+ * The mode of a lock. Anyone who may read a lock can hold it, and so keep a key from being revoked: only users who may write the file may
+ * read or write its lock.
+ */
 function readMode(path: string): number {
   const writers = statSync(path).mode & 0o222;
   return writers | (writers << 1);
@@ -96,7 +100,7 @@ function closeToReaders(lock: string, path: string): void {
 
 /** Creates a lock that only users who may write the file can take. */
 function makeLock(lock: string, path: string): void {
-  // Without write access to the file, a user with write access to its folder could still replace it.
+  // Refuses a user who may only write the folder, and so could replace the file.
   accessSync(path, constants.W_OK);
   let file: number;
   try {

@@ -16,7 +16,7 @@ export function isList(value: Plain | undefined): value is readonly Members[] {
   return Array.isArray(value);
 }
 
-/** An account in the form of the file. */
+/** An account as it is written in the file. */
 export function toMembers(account: StoredAccount): Members {
   const encryption: Record<string, Members> = {};
   for (const environment of environmentNames) {

@@ -18,7 +18,7 @@ type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encr
 /** A file with accounts, or a substitute for one. */
 type AccountsSource = Input & Pick<YamlFile, 'isWrong' | 'warn'>;
 
-/** Credentials, the texts they were parsed from, and the position of their key. */
+/** Credentials, the strings they were parsed from, and the position of their key. */
 interface Placed {
   readonly credentials: Credentials;
   readonly stored: StoredCredentials;
@@ -26,12 +26,12 @@ interface Placed {
 }
 
 /**
- * Reads the accounts of their file, in its order. Mistakes are reported to the file, and an account with a mistake is left out.
- * Wrapped texts stay wrapped.
+ * Reads the accounts from their file, in its order. Mistakes are reported to the file, and an account with a mistake is left out. Wrapped
+ * strings stay wrapped.
  *
- * If some texts can be unwrapped and others cannot, the latter are warnings by default, because each affects only its own account.
+ * If only some of these can be unwrapped, each failure is a warning by default, because it affects only its own account.
  *
- * @param vault unwraps texts to check them; undefined: they are not checked
+ * @param vault unwraps strings to check them; undefined: they are not checked
  */
 export function readAccounts(
   file: YamlFile,
@@ -42,7 +42,11 @@ export function readAccounts(
   return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, failures);
 }
 
-/** Reads accounts from any input with the members of their file; see `readAccounts`. @param failures how a text that cannot be unwrapped is reported */
+/**
+ * Reads accounts from any input with the members of their file; see `readAccounts`.
+ *
+ * @param failures how a string that cannot be unwrapped is reported
+ */
 export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
@@ -105,7 +109,7 @@ class AccountsReader {
     return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
-  /** Reports the texts that could not be unwrapped. If none could, the master key is wrong, which is reported once. */
+  /** Reports the strings that could not be unwrapped. If none could, the master key is wrong, which is reported once. */
   end(failures: 'warning' | 'problem'): void {
     const failed = this.#wrapped.filter(({ error }) => error !== undefined);
     const [first] = failed;
@@ -142,7 +146,7 @@ class AccountsReader {
 
     if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;
     const { name, expiresAt, revokedAt } = entry;
-    // Of a key in the clear it is seen; with `key` the member would only repeat it.
+    // A key in the clear shows its last four characters: with `key`, the member would only repeat them.
     const lastFour = key === undefined ? entry.lastFour : undefined;
     return { id, name, prefix, hash, lastFour, createdAt, expiresAt, revokedAt, lastUsedAt: undefined };
   }
@@ -193,7 +197,7 @@ class AccountsReader {
     if (!this.#vault?.isFor(owner.environment) && (isWrapped(key) || isWrapped(iv))) return stored;
     const plainKey = this.#unwrapped(key, [...path, 'key'], { ...owner, member: 'key' });
     const plainIv = this.#unwrapped(iv, [...path, 'iv'], { ...owner, member: 'iv' });
-    // A text that cannot be unwrapped is reported at the end and stays stored unchanged.
+    // A string that cannot be unwrapped is reported at the end and kept unchanged.
     if (plainKey === undefined || plainIv === undefined) return stored;
     const credentials = parseCredentials(plainKey, plainIv, format);
     if (!Array.isArray(credentials)) return { ...stored, credentials };
@@ -218,7 +222,7 @@ class AccountsReader {
     }
   }
 
-  /** Reports a text that must be unique in the file. */
+  /** Reports a string that must be unique in the file but occurs again. */
   #once(seen: Map<string, MemberPath>, text: string | undefined, path: MemberPath, what: string): void {
     if (text === undefined) return;
     const first = seen.get(text);
@@ -226,7 +230,9 @@ class AccountsReader {
     else this.#file.report(path, `the same ${what} as ${formatPath(first)}`);
   }
 
-  /** A test key that leaked would otherwise read live traffic through the test environment. */
+  /**
+   * Reports a key that test and live share: a leaked test key could otherwise be used to read live traffic through the test environment.
+   */
   #differ(test: readonly Placed[], live: readonly Placed[]): void {
     for (const { credentials, path } of live) {
       const same = test.find((other) => sameCredentials(other.credentials, credentials));
@@ -244,7 +250,10 @@ class AccountsReader {
   }
 }
 
-/** The account with up to `limit` keys from the one with the id `from` on, or from the first one; none if no key has it. */
+/**
+ * The account with up to `limit` of its keys, starting with the one with the id `from`, or with the first one; without keys if none has
+ * this id.
+ */
 export function withKeysFrom(
   account: StoredAccount | undefined,
   limit: number,

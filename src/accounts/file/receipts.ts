@@ -7,7 +7,10 @@ import { refuseReuse } from '../changes.ts';
 import { readVersion, type Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
-/** Maximum number of receipts kept. Beyond it, the account with the most loses its oldest, so that no token displaces others'. */
+/**
+ * Maximum number of receipts kept. Beyond it, the account with the most receipts loses its oldest one, so that no token displaces the
+ * receipts of others.
+ */
 const maxReceipts = 1_000;
 
 /** By idempotency key, the oldest first. */
@@ -15,8 +18,8 @@ const fileForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), re
 type ReceiptsByKey = Map<string, { request: string; receipt: string }>;
 
 /**
- * Receipts of changes that must be made only once. They are in a file next to the accounts' file, so that all programs
- * that change it know them, even after a restart.
+ * Receipts of changes that must be made only once. They are in a file next to the accounts' file, so that all programs that change the
+ * accounts know them, even after a restart.
  */
 export class Receipts {
   readonly #path: string;
@@ -25,7 +28,7 @@ export class Receipts {
   /** @param accounts the path of the accounts' file, not of a symbolic link to it */
   constructor(accounts: string) {
     this.#path = join(dirname(accounts), `.${basename(accounts)}.receipts`);
-    // Before they are read, so that a change in between is noticed when they are replaced.
+    // Read before the receipts are, so that a change in between is noticed when they are replaced.
     this.#version = readVersion(this.#path);
   }
 
@@ -60,7 +63,7 @@ export class Receipts {
   }
 }
 
-/** The oldest key of the account that has most, or of the tokens that are for all accounts. */
+/** The oldest idempotency key of the account that has the most; tokens for all accounts count as one account. */
 function oldestOfLargest(receipts: ReceiptsByKey): string {
   const keysOf = Map.groupBy(receipts.keys(), parseAccount);
   const [oldest = ''] = [...keysOf.values()].reduce((most, keys) => (keys.length > most.length ? keys : most), []);

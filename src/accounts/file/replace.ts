@@ -27,14 +27,14 @@ export interface Companion {
 }
 
 /**
- * Replaces a file's text so that a reader, at any moment and after any crash, finds either the old text whole or
- * the new one. Mode and owner stay. The caller holds the file's lock.
+ * Replaces a file's text so that a reader, at any moment and after any crash, finds either the whole old text or the whole new one. Mode
+ * and owner are kept. The caller holds the file's lock.
  *
- * @param path    not a symbolic link: that would be replaced itself
+ * @param path    not a symbolic link: the link itself would be replaced
  * @param version the version that the new text was made from
- * @param companion replaced, or created, with it; it keeps its old text only if the process is
- *   killed, or the disk fails, between the two
- * @returns false, with nothing changed, if one of the files is no longer that version
+ * @param companion replaced, or created, together with the file; it is left with its old text only if the process is killed, or the disk
+ *   fails, between the two
+ * @returns false, with nothing changed, if one of the files no longer has its version
  * @throws the file system's error, with nothing changed
  */
 export function replaceFile(path: string, text: string, version: string, companion?: Companion): boolean {
@@ -51,7 +51,7 @@ export function replaceFile(path: string, text: string, version: string, compani
   return true;
 }
 
-/** There is one writer at a time, so a fixed name is enough. A crash leaves at most one such file. */
+/** There is one writer at a time, so a fixed name is enough. A crash leaves at most one such file for each path. */
 function createTemporaryName(path: string): string {
   return join(dirname(path), `.${basename(path)}.new`);
 }
@@ -64,7 +64,7 @@ function writeNew(written: string, text: string, model: string): void {
   fsyncSync(file.fd);
 }
 
-/** A new or renamed file lasts through a power failure only once its folder is written. */
+/** A new or renamed file survives a power failure only once its folder is on disk. */
 export function syncFolder(folder: string): void {
   using file = openFile(folder, 'r');
   fsyncSync(file.fd);

@@ -36,18 +36,18 @@ import type {
 
 /** How long to wait for another writer, in milliseconds. */
 const lockTimeout = 10_000;
-/** Maximum number of attempts at a change that conflicts with another program's. */
+/** Maximum number of attempts at a change that conflicts with a change by another program. */
 const attempts = 3;
 
 export interface FileStoreOptions extends TrailOptions {
   /** The path of the accounts' file. If it is a symbolic link, its target is rewritten. */
   readonly file: string;
-  /** For references in the file. */
+  /** Environment variables for references in the file. */
   readonly env: Env;
 }
 
 /**
- * The accounts' file as a store. Each operation reads the whole file, so that it is never out of date; a text that it knows is not
+ * The accounts' file as a store. Each operation reads the whole file, so that the store is never out of date; text that it knows is not
  * parsed again.
  */
 export class FileStore implements Store {
@@ -79,7 +79,7 @@ export class FileStore implements Store {
   async *list(after = '', _unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
     const { accounts } = this.#read(this.#target());
     const selected = accounts.filter((account) => account.id > after && isSelected(account, selection));
-    // Ids are ASCII: the order of their UTF-16 code units is that of their bytes.
+    // Ids are ASCII: the order of their UTF-16 code units is the order of their bytes.
     yield* selected.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
@@ -150,7 +150,7 @@ export class FileStore implements Store {
 
   #read(path: string): Read {
     try {
-      // Before the text is read, so that a change in between is noticed when the text is replaced.
+      // Read before the text is, so that a change in between is noticed when the text is replaced.
       const version = readVersion(path);
       return { version, ...this.#contents.read(path) };
     } catch (error) {
@@ -159,8 +159,8 @@ export class FileStore implements Store {
   }
 
   /**
-   * Applies `decide` and writes the result. The lock is held only to write, so that no change waits while another reads and decides, and
-   * none for one that is refused. If another program has changed the file meanwhile, it is kept for the next attempt.
+   * Applies `decide` and writes the result. The lock is held only to write, so that no change waits while another one reads and decides, or
+   * for a change that is refused. If another program has changed the file meanwhile, the lock is kept for the next attempt.
    */
   async #rewrite<T>(urgent: boolean, decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
     let lock: { readonly path: string; readonly release: () => void } | undefined;
@@ -189,8 +189,9 @@ export class FileStore implements Store {
   }
 
   /**
-   * Makes and checks the new text. Returns undefined if nothing changes, or a function that writes it under the lock. That one
-   * returns the events, or undefined if another program has changed the file, or put another one in its place: try again.
+   * Makes and checks the new text. Returns undefined if nothing changes, otherwise a function that writes the text, to be called under the
+   * lock. That function returns the events, or undefined if another program has changed the file or put another one in its place: try
+   * again.
    */
   #prepare(
     path: string,
@@ -223,7 +224,7 @@ export class FileStore implements Store {
       }
       if (written) this.#contents.know(content);
       if (!written) trail.appendFailure(appended);
-      // A link may lead to another file since: the change must be made there, too.
+      // A link may lead to another file by now: the change must be made there, too.
       return written && this.#target() === path ? appended : undefined;
     };
   }

@@ -15,18 +15,22 @@ import type { EpochMs, MonotonicMs } from '../../times.ts';
  */
 const idleTime = 10_000;
 
-/** How often it is looked whether an operation may go on, which may wait for the file's lock for seconds. Milliseconds. */
+/** How often to check whether an operation may continue: it may wait seconds for the file's lock. Milliseconds. */
 const checkInterval = 100;
 
-/** A thread leaves room for another one's operation for this many times as long as its own took. */
+/** After an operation, a thread leaves room for another thread's operation for up to this many times as long as its own took. */
 const restFactor = 3;
 
-/** The longest rest beside what the token of an account asks for, in milliseconds: others' revocations wait for it, too. */
+/**
+ * The longest such rest while the other thread's operation is for the token of an account, in milliseconds: others' revocations wait for
+ * it, too.
+ */
 const maxRestForAccounts = 100;
 
 /**
- * The longest rest of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a second
- * to write, and its tokens may ask for changes again and again, for which others' reads and changes would wait. Its revocations may wait for it, too.
+ * The longest rest of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a
+ * second to write, and its tokens may ask for changes again and again, while others' reads and changes wait. The rest after an urgent
+ * change is shorter: the account's revocations may wait for it, too.
  */
 const maxRestOfAccount = 5_000;
 const maxUrgentRest = 1_000;
@@ -45,9 +49,9 @@ export type OperationReply =
 export interface OperationsWorkerData extends FileStoreOptions {
   readonly masterKeys: readonly MasterKey[];
   readonly isUrgent: boolean;
-  /** Not 0: the operation in progress must not change anything any more. Shared by both threads. */
+  /** If not 0, the operation in progress must not change anything any more. Shared by the main thread and the worker. */
   readonly withdrawn: Int32Array;
-  /** As of `OperationsOptions`. */
+  /** As in `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
 }
 
@@ -58,12 +62,12 @@ export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isU
   readonly audit: (event: AppendedEvent) => void;
 }
 
-/** The call without what a thread cannot get. */
+/** The call without the request's `check`, which cannot be sent to a thread. */
 function sendable(call: OperationCall): OperationCall {
   return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
 }
 
-/** The second looks for who has revoked the key, which may be long ago. */
+/** `showKey` looks for who revoked the key, which may be long ago. */
 const readsTrail: ReadonlySet<string> = new Set(['eventsPage', 'showKey']);
 
 function isRefused(check: () => void): boolean {
@@ -76,8 +80,9 @@ function isRefused(check: () => void): boolean {
 }
 
 /**
- * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second: urgent
- * ones on a thread of their own, and so what reads the trail, which may take seconds. Each thread carries out one at a time.
+ * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second. Urgent
+ * operations have a thread of their own, and so do those that read the trail, which may take seconds. Each thread carries out one operation
+ * at a time.
  */
 export class OperationsThreads {
   readonly operations = createOperationsClient((call) => this.#threadFor(call).carryOut(call));
@@ -111,15 +116,16 @@ class OperationsThread {
   readonly #leavesRoomFor: OperationsThread | undefined;
   #isBusy = false;
   #isClosing = false;
-  /** What the thread carries out, and whether for the token of an account. */
+  /** The operation that the thread carries out, and whether it is for the token of an account. */
   running: { readonly result: Promise<unknown>; readonly ofAccount: boolean } | undefined;
-  /** The operations that are not over. */
+  /** Operations that have not finished. */
   readonly #pending = new Set<Promise<unknown>>();
   readonly #thread = new IdleThread(() => this.#start());
 
   /**
-   * @param leavesRoomFor a thread whose operation may end before this one's next begins: a change begins anew if the file is changed before
-   *   it is written. What tokens of accounts ask for, of which there may be any number, delays the revocations of none but such tokens by that
+   * @param leavesRoomFor a thread whose operation may end before this thread begins its next one: a change starts again if the file is
+   *   changed before the change is written. An account may have any number of tokens, so operations for them delay only revocations by such
+   *   tokens in this way
    */
   constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoomFor?: OperationsThread) {
     this.#options = options;
@@ -176,7 +182,7 @@ class OperationsThread {
     this.#isClosing = true;
     this.#waiting.resting.clear();
     if (!this.#isBusy) this.#startNext();
-    // Others may be asked for meanwhile.
+    // More operations may be requested meanwhile.
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
     await this.#thread.end();
   }
@@ -197,7 +203,7 @@ class OperationsThread {
     try {
       const reply = await thread.ask({ ...sendable(call), now: clock() });
       if ('code' in reply) {
-        // Its own error says more than that the operation was withdrawn.
+        // The error that `check` throws says more than that the operation was withdrawn.
         check?.();
         throw new AccountsError(reply.code, reply.message);
       }

@@ -27,11 +27,11 @@ export class Trail {
   }
 
   /**
-   * Adds events, which are on the disk when it returns. An event is written before its change: a crash may leave an
-   * event without its change, but no change without its event.
+   * Adds events, and returns once they are on disk. An event is written before its change: a crash may leave an event without its change,
+   * but no change without its event.
    *
-   * @throws AccountsError `store_invalid` if the path is not a regular file, `audit_key_missing`; the file system's error,
-   *   with nothing added
+   * @throws AccountsError `store_invalid` if the path is not a regular file, `audit_key_missing`; the file system's error, with nothing
+   *   added
    */
   append(events: readonly AuditEvent[]): readonly AppendedEvent[] {
     const [first] = events;
@@ -40,12 +40,12 @@ export class Trail {
       const { torn, ...end } = findEnd(file);
       if (torn.length > 0) this.#setAside(torn, file);
       const { size } = fstatSync(file);
-      // What is there was written by the version before.
+      // What the file contains was written by the previous version.
       const older = end.chained === undefined && size > 0 ? readFileSync(this.#path) : undefined;
       const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: sha256Hex(older) });
       const chained = chainEvents(end, begun === undefined ? events : [begun, ...events], this.#options);
       try {
-        // `writeSync` would return after a part if the disk is almost full.
+        // `writeSync` may return after a partial write if the disk is almost full.
         writeFileSync(file, chained.map(({ line }) => `${line}\n`).join(''));
         fsyncSync(file);
         if (size === 0) syncFolder(dirname(this.#path));
@@ -58,7 +58,7 @@ export class Trail {
     });
   }
 
-  /** Adds that the change of these events was not made. If that fails too, they stay as after a crash. */
+  /** Records that the change of these events was not made. If that fails too, the events stay, as after a crash. */
   appendFailure(appended: readonly AppendedEvent[]): void {
     const [first] = appended;
     if (first === undefined) return;
@@ -69,7 +69,7 @@ export class Trail {
     }
   }
 
-  /** As of a store. Most lines of events that are not wanted are left out. */
+  /** The lines of the trail, newest first; with `after`, in the order of writing. Most lines of unwanted events are left out. */
   async *lines(filter: EventFilter): AsyncIterable<Line> {
     const { before = Infinity, after } = filter;
     const texts = wantedTexts(filter);
@@ -110,9 +110,9 @@ export class Trail {
     fsyncSync(trail);
   }
 
-  /** Works on a file that can be read and appended to; a new one gets the rights of the accounts' file. */
+  /** Opens a file for reading and appending, and passes it to `work`. A new file gets the rights of the accounts' file. */
   #on<T>(path: string, work: (file: number) => T): T {
-    // Checked before it is opened: a FIFO would be written into.
+    // Checked before the file is opened: a FIFO would be written to.
     const isThere = isFile(path);
     using file = openFile(path, 'a+');
     if (!isThere) copyRights(this.#model, file.fd);
@@ -120,12 +120,12 @@ export class Trail {
   }
 }
 
-/** The trail of an accounts' file, next to it. */
+/** The path of the trail of an accounts' file, next to that file. */
 export function trailPath(accounts: string): string {
   return join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
 }
 
-/** Whether there is a file. @throws AccountsError `store_invalid` if it is something else */
+/** Whether there is a file. @throws AccountsError `store_invalid` if something else is there */
 function isFile(path: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats?.isFile() === false)
@@ -133,7 +133,7 @@ function isFile(path: string): boolean {
   return stats !== undefined;
 }
 
-/** The end of a trail: the last line that is chained, and behind it what was added by hand or by the version before. */
+/** The end of a trail: the last line that is chained, and after it what was added by hand or by the previous version. */
 function findEnd(file: number, size = fstatSync(file).size): TrailEnd & { readonly torn: Buffer } {
   const lines = fromEnd(file, size);
   const torn = lines.next().value ?? Buffer.alloc(0);

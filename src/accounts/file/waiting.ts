@@ -4,7 +4,7 @@ import type { ChangeRequest } from '../operations.ts';
 import { isRequest, type OperationCall } from '../operations-rpc.ts';
 import type { Hints } from '../store.ts';
 
-/** Whether an operation does not wait for others: it ends what a leaked key can do, or tells whether that is in force. */
+/** Whether an operation does not wait for others, because it ends what a leaked key can do or tells whether such a change is in force. */
 export function isUrgent(call: OperationCall): boolean {
   const {
     name,
@@ -12,13 +12,13 @@ export function isUrgent(call: OperationCall): boolean {
   } = call;
   if (name === 'setActive') return first === false;
   if (name === 'stored') return (first as Hints | undefined)?.urgent === true;
-  // The end of a grace, and new credentials for leaked ones.
+  // Ending a grace, and replacing credentials that may have leaked.
   if (name === 'changeGrace') return option === undefined;
   if (name === 'enableEncryption') return (option as EnableOptions).replace && findRequest(call)?.ofAccount !== true;
   return name === 'revokeKey' || name === 'disableEncryption';
 }
 
-/** Who asks for a change; undefined for what only reads. */
+/** The request for a change; undefined if the operation only reads. */
 export function findRequest(call: OperationCall): ChangeRequest | undefined {
   return call.arguments.find(isRequest);
 }
@@ -29,7 +29,7 @@ export function findOwnAccount(call: OperationCall): string | undefined {
   return findRequest(call)?.ofAccount === true && typeof account === 'string' ? account : undefined;
 }
 
-/** The account that a read is about, or the only one that its token may read. Of others, all lists take turns as one. */
+/** The account that a read is about, or the only account that its token may read. All other reads take turns as one owner. */
 function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
   if (name === 'findKey') return typeof second === 'string' ? second : '';
   if (typeof first === 'string') return first;
@@ -37,15 +37,15 @@ function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
   return only ?? account ?? '';
 }
 
-/** Changes of some operators, or accounts, who take turns: with many accounts each change takes a second. */
+/** Changes that wait, by operator or by account. Their owners take turns: with many accounts in the file, each change takes a second. */
 class Changes {
-  /** What may take away what a leaked key can do. */
+  /** Changes that may end what a leaked key can do. */
   readonly #first: FairQueue<string>;
   readonly #others: FairQueue<string>;
-  /** Or those who revoke again and again would keep all others waiting. */
+  /** Otherwise, those who revoke again and again would keep all others waiting. */
   readonly #turns: TurnAbout;
 
-  /** @param isReady as of `FairQueue` */
+  /** @param isReady as in `FairQueue` */
   constructor(isReady?: (owner: string) => boolean) {
     this.#first = new FairQueue(isReady);
     this.#others = new FairQueue(isReady);
@@ -61,7 +61,10 @@ class Changes {
   }
 }
 
-/** Operations that wait for a thread. There may be any number of tokens of an account: they wait among themselves. */
+/**
+ * Operations that wait for a thread. An account may have any number of tokens, so the changes that tokens of accounts ask for wait in
+ * queues of their own.
+ */
 export class Waiting {
   readonly #reads = new FairQueue<string>();
   readonly #changes = new Changes();
@@ -71,7 +74,7 @@ export class Waiting {
   readonly #turns = new TurnAbout(this.#reads, this.#changes, this.#changesOfAccounts);
   readonly #readsFirst: boolean;
 
-  /** @param readsFirst whether no read waits for changes: they are few */
+  /** @param readsFirst whether reads go before all changes: for a thread with few reads */
   constructor(readsFirst: boolean) {
     this.#readsFirst = readsFirst;
   }

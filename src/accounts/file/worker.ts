@@ -10,12 +10,12 @@ import { FileStore } from './store.ts';
 import type { OperationReply, OperationRequest, OperationsWorkerData } from './thread.ts';
 
 const options = workerData as OperationsWorkerData;
-// Searches and long changes must not take CPU time from requests, revocations and reloads. Linux has a priority for each thread.
+// Searches and long changes must not take CPU time from requests, revocations and reloads. On Linux, each thread has its own priority.
 if (!options.isUrgent && process.platform === 'linux') setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 
-/** The main thread's check of the request cannot be sent. */
+/** Stands in for the request's own `check`, a function of the main thread that cannot be sent. */
 function check(): void {
   if (Atomics.load(options.withdrawn, 0) !== 0)
     throw new AccountsError('store_changed', 'what permitted the change has been taken away');

@@ -86,7 +86,7 @@ const countKeys = (now: EpochMs): string => `
   SELECT prefix, ${rotation(now)}, count(*)::float AS count
   FROM envelope_sidecar.api_keys WHERE ${isValid(now)} GROUP BY 1, 2`;
 
-/** Valid keys that expire, and how many of them soon. */
+/** Valid keys that expire, and how many of them expire soon. */
 const countExpiring = (now: EpochMs): string => `
   SELECT prefix, (count(*) FILTER (WHERE ${isExpiring(now)}))::float AS count,
     (extract(epoch FROM min(expires_at)) * 1000)::float AS next

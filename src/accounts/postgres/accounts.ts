@@ -42,7 +42,7 @@ export interface PostgresSettings {
   readonly cache: number;
   /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
-  /** As of `OperationsOptions`. */
+  /** As in `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
 }
 
@@ -94,7 +94,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
       monotonic,
       monitor: {
         ...monitor,
-        // Revocations are reported for all keys, not only for cached ones.
+        // Revocations are reported separately: for all keys, not only for cached ones.
         changed: (found) => monitor.changed(found.filter(({ change }) => change !== 'key_revoked')),
       },
       heard: (account) => revocations.heard(account),
@@ -123,7 +123,8 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
 
   async sampleCredentials(): Promise<CredentialsSample> {
     const inspection = await inspect(this.#url, sampleSize);
-    // Other connections may work without it, as through a transaction pooler or on a standby. Without it no key is looked up.
+    // Other connections may work while the one for look-ups does not, for example through a transaction pooler or on a standby. Without it,
+    // no key is looked up.
     if (!this.state.connected) throw new AccountsError('store_unavailable', 'the connection for look-ups is not open');
     return unwrapSample(inspection, this.vault);
   }
@@ -154,7 +155,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     void (await pool)?.end();
   }
 
-  /** Carries out what closing would end. */
+  /** Runs work that closing the accounts would cut short. */
   async #operate<T>(work: () => Promise<T>): Promise<T> {
     this.#operating += 1;
     try {
@@ -165,7 +166,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   async #openPool(): Promise<Pool> {
-    // Who was about to ask, as for revocations, would open connections that nobody closes.
+    // Work that was about to use the pool, such as a look for revocations, would open connections that nobody closes.
     if (this.#closed) throw new Error('the accounts are closed');
     return (this.#pool ??= changePool(this.#url, 1));
   }

@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 const largest = 250;
 
 /**
- * Looks up values by key, with one query at a time: look-ups during a query wait and share the next one, however many there are. So who
- * asks for many keeps others waiting for two queries at most.
+ * Looks up values by key, with one query at a time: look-ups during a query wait and share the next one, up to `largest` keys. Unless more
+ * keys wait, whoever asks for many keeps others waiting for at most two queries.
  */
 export class BatchLoader<T> {
   readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;

@@ -12,7 +12,7 @@ interface Patience {
   readonly response: number;
 }
 
-/** A request of a merchant waits for look-ups. */
+/** Merchants' requests wait for look-ups. */
 const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 
 /** Changes are not urgent and may be large. */
@@ -21,10 +21,13 @@ const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 
 /** How long a change waits for the commits of others. Milliseconds. */
 export const lockTimeout = 5_000;
 
-/** How long a migration waits for a lock, behind which all changes of the table wait. Milliseconds. */
+/** How long a migration waits for a lock. Meanwhile, all changes of the table wait behind it. Milliseconds. */
 const migrationLockTimeout = 500;
 
-/** How long it waits for another one to the same accounts before it is tried again, so that its connection serves others meanwhile. Milliseconds. */
+/**
+ * How long a change waits for another one of the same accounts before it is tried again, so that its connection serves others meanwhile.
+ * Milliseconds.
+ */
 export const shortLockTimeout = 100;
 
 /**
@@ -44,14 +47,14 @@ export async function lookUpClient(url: string): Promise<Client> {
 }
 
 /**
- * Works with a connection for look-ups of its own. It is ended, but that is not waited for: a peer that has become silent would hold the
- * caller up.
+ * Passes `work` a look-up connection of its own, and ends it afterwards without waiting for the end: a peer that has gone silent would hold
+ * up the caller.
  *
  * @throws what `work` throws, or the database's error
  */
 export async function withLookUpClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client = await lookUpClient(url);
-  // Without a listener, losing the connection would end the process. It fails the statement in any case.
+  // A lost connection fails the statement. Without a listener it would also end the process.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -61,10 +64,7 @@ export async function withLookUpClient<T>(url: string, work: (client: Client) =>
   }
 }
 
-/**
- * A single connection for migrations, not connected yet. They have no time limit, but must not block other statements
- * for long.
- */
+/** A single connection for migrations, not connected yet. Migrations have no time limit, but must not block other statements for long. */
 export async function migrationClient(url: string): Promise<Client> {
   const { default: pg } = await import('pg');
   const { connect } = changes;
@@ -88,8 +88,8 @@ export async function changePool(url: string, size: number, locks = lockTimeout)
     // Open connections do not keep a finished command alive.
     allowExitOnIdle: true,
   });
-  // A lost connection fails its statement, and the pool opens a new one on demand. Without a listener it would also end the process, be it idle
-  // or not: that of the pool is gone before a connection is handed out.
+  // A lost connection fails its statement, and the pool opens a new one on demand. Without a listener, it would also end the process,
+  // whether it is idle or in use: the pool removes its own listener before it hands out a connection.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   return pool;

@@ -5,9 +5,10 @@ import type { EpochMs } from '../../times.ts';
 // The rules of ../conditions.ts in SQL.
 
 /**
- * The accounts `a` of a selection, as a condition and its values, for a query of at most $2 accounts after $1 in the order of their ids.
+ * The SQL condition for the accounts `a` of a selection, and its values. It is for a query of at most $2 accounts after the id $1, in the
+ * order of ids.
  *
- * @param first the number of its first parameter
+ * @param first the number of the condition's first parameter
  */
 export function buildConditions(
   selection: Selection | undefined,
@@ -17,7 +18,7 @@ export function buildConditions(
   const { search, anyOf, now } = selection;
   const parts: string[] = [];
   if (search !== undefined) parts.push(`(a.account_id ILIKE $${first} OR a.name ILIKE $${first})`);
-  // A search leaves out some of the accounts that are found.
+  // No limit with a search, which drops some of the accounts found here.
   const limit = search === undefined ? '$2' : 'ALL';
   const found = (rows: string): string =>
     `(SELECT DISTINCT account_id FROM envelope_sidecar.${rows} AND account_id > $1 ORDER BY account_id LIMIT ${limit})`;
@@ -33,8 +34,8 @@ export function buildConditions(
 }
 
 /**
- * On the account itself, or the rows whose accounts are in it. Sets of rows instead of a look-up for each account, because most queries
- * select few rows of many; no more than a page of them, because others select most.
+ * Each condition as SQL on the account itself, or as sets of rows whose accounts meet it. Sets are used instead of a look-up for each
+ * account, because most queries select few rows of many. A set is limited to a page of accounts, because other queries select most rows.
  */
 const sql: Readonly<Record<Condition, (now: EpochMs) => string | readonly string[]>> = {
   inactive: () => 'NOT a.active',
@@ -48,17 +49,17 @@ const sql: Readonly<Record<Condition, (now: EpochMs) => string | readonly string
   in_grace: (now) => [`encryption WHERE previous_until > ${time(now)}`],
 };
 
-/** `isValidKey` of a row of api_keys. */
+/** `isValidKey` for a row of api_keys. */
 export function isValid(now: EpochMs): string {
   return `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${time(now)})`;
 }
 
-/** `isDue` of a row of api_keys or encryption. */
+/** `isDue` for a row of api_keys or encryption. */
 export function isDue(now: EpochMs): string {
   return `created_at <= ${time(now - rotationAge)}`;
 }
 
-/** Whether a valid key of a row of api_keys expires soon. */
+/** Whether the valid key in a row of api_keys expires soon. */
 export function isExpiring(now: EpochMs): string {
   return `expires_at <= ${time(now + expiryNotice)}`;
 }

@@ -7,14 +7,14 @@ import { expectNotifications } from './notification-test.ts';
 /** The channel on which the database notifies of changes; see migrations/. */
 const channel = 'envelope_sidecar_accounts';
 
-/** The delays between attempts to connect: none after the first attempt, then doubling. Milliseconds. */
+/** The delays between attempts to connect: none before the first attempt after a loss, then doubling. Milliseconds. */
 const firstPause = 100;
 const maxPause = 5_000;
 
 /**
- * How long the database may take to add a listener, at first and at most: twice as long at each attempt. It walks its whole queue of
- * notifications, which any role may fill, and goes on if nobody waits any more: attempts that were given up early would pile up there.
- * Milliseconds.
+ * How long the database may take to add a listener, at the first attempt and at most. Each attempt may take twice as long as the one
+ * before. The database walks its whole queue of notifications, which any role may fill, and goes on even if nobody waits any more: attempts
+ * that were given up early would pile up there. Milliseconds.
  */
 const firstPatience = 2_000;
 const maxPatience = 60_000;
@@ -27,7 +27,7 @@ interface News {
   connected(): void;
   /** The connection is lost, or an attempt to make it has failed. */
   lost(error: unknown): void;
-  /** Accounts have changed: their ids with spaces between, or `*`. */
+  /** Accounts have changed: their ids, separated by spaces, or `*`. */
   changed(accounts: string): void;
 }
 

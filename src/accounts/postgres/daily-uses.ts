@@ -5,28 +5,28 @@ import type { EpochMs } from '../../times.ts';
 
 const hour = 3_600_000;
 
-/** Keys in one statement, each of which may have 720 rows: others wait for it. */
+/** Maximum number of keys in one statement: each may have 720 rows, and others wait for the statement. */
 const page = 50;
 
-/** How long what was read is used again: sidecars store uses once a minute. Milliseconds. */
+/** How long what was read is reused: sidecars store uses once a minute. Milliseconds. */
 const maxAge = 60_000;
 
 /** Maximum number of keys whose uses are kept. */
 const maxKept = 10_000;
 
 interface Kept {
-  /** Of the last day. Epoch milliseconds. */
+  /** The end of the last day. Epoch milliseconds. */
   readonly end: number;
-  /** Undefined: there are none. */
+  /** Undefined: there are no requests. */
   readonly counts: readonly number[] | undefined;
 }
 
-/** Reads the requests with keys by day, as all sidecars have stored them. */
+/** Reads the numbers of requests with keys by day, as all sidecars have stored them. */
 export class DailyUseReader {
   readonly #kept = new LRUCache<string, Kept>({ max: maxKept, ttl: maxAge, ttlResolution: 0 });
 
   /**
-   * @param now the last day ends with its hour
+   * @param now the last day ends with the hour of this time
    * @throws AccountsError
    */
   async read(run: Query, keys: readonly string[], now: EpochMs): Promise<DailyUses> {

@@ -13,13 +13,13 @@ import type { MonotonicMs } from '../../times.ts';
 /** The interval of heartbeats. Milliseconds. */
 const heartbeat = 1_000;
 
-/** What the database says if each change was announced. */
+/** What the database reports if every change was announced. */
 const noneUnannounced = '0 0';
 
 /** A hash that no key has. A heartbeat looks it up. */
 const noHash = '';
 
-/** Milliseconds from one query for keys to the next: at most 200 a second, however many are guessed. */
+/** Milliseconds from one query for keys to the next: at most 200 queries a second, however many keys are guessed. */
 const queryInterval = 5;
 
 export interface PostgresDirectoryOptions extends KeyCacheOptions {
@@ -27,7 +27,7 @@ export interface PostgresDirectoryOptions extends KeyCacheOptions {
   readonly vault: Vault;
   readonly uses: Uses;
   readonly monitor: Monitor;
-  /** Called for each account that has changed; undefined: any account may have. */
+  /** Called for each account that has changed; undefined: any account may have changed. */
   readonly heard: (account: string | undefined) => void;
 }
 
@@ -41,15 +41,15 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #announce: (account: string | undefined) => void;
   readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes), queryInterval);
   readonly #cache: KeyCache;
-  /** The accounts that were notified since the query in progress began; `*`: any. */
+  /** The accounts whose changes were notified since the query in progress began; `*`: any account. */
   #changedMeanwhile = new Set<string>();
-  /** The accounts of notifications that are not handled yet; `*`: any. */
+  /** The accounts of notifications that are not handled yet; `*`: any account. */
   readonly #heard = new Set<string>();
-  /** The number of the last change that was seen, and which ones were without a notification; whether to read both with the next query. */
+  /** The number of the last change that was seen, and which changes had no notification; whether to read both with the next query. */
   #lastChange = 0;
   #unannounced = noneUnannounced;
   #numbersDue = false;
-  /** The ids of the tables, read with both: a restore in place, which fires no trigger, makes others. */
+  /** The ids of the tables, read together with both: a restore in place fires no trigger, but makes tables with other ids. */
   #tables: string | undefined;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
@@ -102,7 +102,7 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.has(hash) || this.#unconfirmed(hash) !== undefined;
   }
 
-  /** As long as look-ups fail, such as for a locked table, a known key does not wait for one more. */
+  /** While look-ups fail, for example because a table is locked, a known key does not wait for another look-up. */
   #unconfirmed(hash: string): Entry | undefined {
     return this.#cannotLookUp ? this.#cache.getStale(hash) : undefined;
   }
@@ -117,7 +117,7 @@ export class PostgresDirectory implements KeyDirectory {
       const entry = await this.#loader.load(hash);
       return entry === undefined ? this.#answered('unknown', undefined) : this.#answered('found', entry.found);
     } catch {
-      // The query reports it to the monitor, once for all waiting look-ups.
+      // The query reports the error to the monitor, once for all waiting look-ups.
       const entry = this.#cache.getStale(hash);
       return entry === undefined ? this.#answered('unavailable', 'unavailable') : this.#answered('stale', entry.found);
     }
@@ -156,8 +156,9 @@ export class PostgresDirectory implements KeyDirectory {
     span.heardAt = this.#monotonic();
     const read = { span, at: asked };
     const entries = new Map(rows.map((row) => [row.key.hash, this.#toEntry(row, read)] as const));
-    // After a change was notified, the rows of its account may be out of date, and an unknown key may exist. They serve the waiting look-ups but
-    // are not cached. Others are: the changes of one account must not have the keys of all looked up again and again.
+    // After a notified change, the rows of its account may be out of date, and a key that was not found may exist now. These results serve
+    // the waiting look-ups but are not cached. The results for other accounts are cached: changes of one account must not cause the keys of
+    // all accounts to be looked up again and again.
     const changed = this.#changedMeanwhile;
     for (const hash of span === this.#cache.span && !changed.has('*') ? hashes : []) {
       const entry = entries.get(hash);
@@ -168,8 +169,8 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   /**
-   * Reads the number of the last change: a lower one than before means that changes were lost. If others were without a notification than
-   * before, or the tables are others, any account may have changed.
+   * Reads the number of the last change: a lower number than before means that changes were lost. If the changes without a notification are
+   * not the same as before, or the tables have other ids, any account may have changed.
    */
   async #readNumbers(): Promise<void> {
     this.#numbersDue = false;
@@ -187,7 +188,7 @@ export class PostgresDirectory implements KeyDirectory {
     const last = Number(row?.last);
     if (last < this.#lastChange) {
       this.#monitor.lost(this.#lastChange - last);
-      // The connection may have lived on.
+      // The connection may have stayed open, so that no new span has begun.
       this.#cache.beginSpan();
     }
     const areOthers = this.#tables !== undefined && row?.tables !== this.#tables;
@@ -205,7 +206,7 @@ export class PostgresDirectory implements KeyDirectory {
       if (key === undefined) throw new Error('a look-up by key returned none');
       return { account, found: { account: unwrapAccount(stored, this.#vault), key }, read };
     } catch (error) {
-      // Other accounts are not affected. This one must not be treated as one that does not encrypt.
+      // Other accounts are not affected. This account must not be treated as one that does not encrypt.
       this.#monitor.failed(error);
       return { account, found: 'unavailable', read };
     }
@@ -235,7 +236,7 @@ export class PostgresDirectory implements KeyDirectory {
   #changed(accounts: string): void {
     this.#numbersDue = true;
     this.#loader.invalidate();
-    // All notifications of one socket read are handled together: any role of the database may send any number of them.
+    // All notifications from one socket read are handled together: any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
     for (const account of accounts.split(' ')) {
       this.#heard.add(account);

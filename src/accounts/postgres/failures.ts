@@ -29,7 +29,7 @@ export function isLocked(error: unknown): boolean {
 
 const lockNotAvailable = '55P03';
 
-/** Whether PostgreSQL's queue of notifications is full: the only limit of a program that a commit can meet. */
+/** Whether PostgreSQL's queue of notifications is full: the only program limit (54000) that a commit can reach. */
 export function isQueueFull(error: unknown): boolean {
   return sqlState(error) === '54000';
 }
@@ -89,7 +89,7 @@ const driverFailures: readonly (readonly [message: RegExp, meaning: string])[] =
   [/SASL|password/i, 'the password is missing or refused'],
 ];
 
-/** The system's code of a network failure, such as ECONNREFUSED, or what the driver means. */
+/** The system's code of a network failure, such as ECONNREFUSED, or what the driver's message means. */
 function reason(error: unknown): string {
   const { code, message } = Object(error) as { code?: unknown; message?: unknown };
   if (typeof code === 'string') return code;

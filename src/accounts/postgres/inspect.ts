@@ -51,9 +51,9 @@ export function unwrapSample(
 /**
  * Inspects a database without changing it.
  *
- * @param maxSample the most accounts in the sample
+ * @param maxSample the maximum number of accounts in the sample
  * @param hasOperators whether the user of the database must be able to change accounts
- * @throws AccountsError the database cannot be reached, lacks a migration of this version, or its user may not read accounts
+ * @throws AccountsError if the database cannot be reached or lacks a migration of this version, or if its user may not read accounts
  */
 export async function inspect(url: string, maxSample: number, hasOperators = false): Promise<Inspection> {
   const pool = await changePool(url, 1);
@@ -84,7 +84,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
   }
 }
 
-/** The number of accounts. @throws AccountsError also if the database does not tell within seconds */
+/** The number of accounts. @throws AccountsError also if the database does not answer within seconds */
 export async function countAccounts(url: string): Promise<number> {
   const text = 'SELECT count(*)::float8 AS count FROM envelope_sidecar.accounts';
   try {
@@ -105,7 +105,7 @@ async function readSchema(pool: Pool): Promise<{ readonly at: number; readonly n
   return { at: done === undefined ? own.length : own.filter((name) => done.has(name)).length, needed: own.length };
 }
 
-/** Undefined if the user of the database may not read them. Then the queries tell whether the tables are missing. */
+/** The names of the migrations done; undefined if the database's user may not read them. Then queries show whether tables are missing. */
 async function migrationsDone(pool: Pool): Promise<ReadonlySet<string> | undefined> {
   const [found] = await query<{ exists: boolean }>(
     pool,

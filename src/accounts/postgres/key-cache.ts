@@ -6,15 +6,15 @@ import { LastKnown } from './last-known.ts';
 import type { MonotonicMs } from '../../times.ts';
 
 /**
- * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries that
- * were read in it are valid until its end or a notified change.
+ * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries that were read in it are
+ * valid until the period ends or a change is notified.
  */
 export interface Span {
   /** When the database last responded in this period. */
   heardAt: MonotonicMs;
 }
 
-/** The reading of a key. */
+/** When a key was read, and in which span. */
 export interface Reading {
   readonly span: Span;
   /** When it was read. */
@@ -22,8 +22,8 @@ export interface Reading {
 }
 
 /**
- * A key is looked up again after `maxAge`, in case that a change was not notified, as without triggers; a key in use already after
- * half of it, while requests still use the entry. Milliseconds.
+ * A key is looked up again after this time, in case a change was not notified, for example without triggers. A key in use is looked up
+ * after half of it, while requests still use the entry. Milliseconds.
  */
 const maxAge = 60_000;
 
@@ -40,11 +40,11 @@ export interface KeyCacheOptions {
   readonly cache: number;
   /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
-  /** Monotonic: a wall clock that is put back must not lengthen `staleFor`. */
+  /** Monotonic: a wall clock that is set back must not lengthen `staleFor`. */
   readonly monotonic: () => MonotonicMs;
 }
 
-/** The API keys in use as the database last had them, by hash, and whether they may be used without asking it again. */
+/** The API keys in use as the database last had them, by hash, and whether they may be used without asking the database again. */
 export class KeyCache {
   readonly #staleFor: number;
   readonly #monotonic: () => MonotonicMs;
@@ -163,7 +163,7 @@ export class KeyCache {
     if (this.#unknown.size > 0) this.#unknown.clear();
   }
 
-  /** Whether what was read holds without asking the database. */
+  /** Whether what was read may be used without asking the database. */
   #isValid(read: Reading | undefined): boolean {
     return read !== undefined && read.span === this.#span && this.#monotonic() - read.at < maxAge;
   }

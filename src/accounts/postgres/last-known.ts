@@ -3,7 +3,7 @@ import type { ApiKey } from '../api-key.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
 import type { Principal } from '../key-directory.ts';
 
-/** Maximum number of accounts remembered. Changes of others are applied without a log line. */
+/** Maximum number of accounts remembered. Changes of other accounts are applied without a log line. */
 const maxKeys = 1_000;
 
 /** Earlier cached versions of changed accounts, to determine the differences when they are read again. */
@@ -19,7 +19,10 @@ export class LastKnown {
     else known.keys.set(key.hash, key);
   }
 
-  /** The differences between a principal that was just read and the remembered one; each once, whatever the number of keys. */
+  /**
+   * The differences between a principal that was just read and the remembered one. Each is returned once, however many keys the account
+   * has.
+   */
   differences({ account, key }: Principal): readonly Difference[] {
     const known = this.#accounts.get(account.id);
     if (known === undefined) return [];

@@ -9,17 +9,17 @@ const schema = 'envelope_sidecar';
 /** The folder of the migrations, one SQL file each. */
 export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.url));
 
-/** Attempts at the locks of tables, and the milliseconds between them, in which changes of others are made. */
+/** Attempts to lock tables, and the milliseconds between attempts, in which others can make changes. */
 const attempts = 20;
 const pause = 2_000;
 
 /**
- * Applies the missing migrations, in one transaction and under a lock. Returns their names. Migrations only add tables
- * and columns, so that sidecars of the previous version keep working.
+ * Applies the missing migrations, in one transaction and under a lock. Returns their names. Migrations only add tables and columns, so that
+ * sidecars of the previous version keep working.
  *
- * @param url of a user who owns the schema, or may create it
+ * @param url for a user who owns the schema, or may create it
  * @param wait called once if somebody else holds a lock
- * @throws AccountsError nothing was changed then
+ * @throws AccountsError if it fails; then nothing was changed
  */
 export async function migrate(url: string, wait: () => void): Promise<string[]> {
   for (let attempt = 1; ; attempt += 1) {

@@ -6,7 +6,7 @@ export const lookupOutcomes = [
   // From the cache, which is up to date: a known or an unknown key.
   'cached',
   'cached_unknown',
-  // By the database.
+  // From the database.
   'found',
   'unknown',
   // From the cache, while the database was unreachable.
@@ -25,7 +25,7 @@ export interface Monitor {
   disconnected(error: AccountsError): void;
   /** A cached account was read again and has changed. */
   changed(differences: readonly Difference[]): void;
-  /** The database has an older state than it had before. @param changes the least number of changes that are lost */
+  /** The database is in an older state than before. @param changes the minimum number of changes that are lost */
   lost(changes: number): void;
   /** Another failure, which an operator must correct. Contains no secret. */
   failed(error: unknown): void;

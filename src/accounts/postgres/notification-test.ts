@@ -8,10 +8,10 @@ import { accountsError, isLocked, isQueueFull } from './failures.ts';
 const patience = 2_000;
 
 /**
- * Sends a notification through a second connection and waits for it on `client`. A transaction pooler passes look-ups
- * but loses notifications, and revoked keys would keep working unnoticed.
+ * Sends a notification through a second connection and waits for it on `client`. A transaction pooler passes look-ups but loses
+ * notifications, so revoked keys would keep working unnoticed.
  *
- * @throws AccountsError `store_unavailable` if it does not arrive
+ * @throws AccountsError `store_unavailable` if the notification does not arrive
  */
 export async function expectNotifications(client: Client, url: string): Promise<void> {
   const channel = `envelope_sidecar_test_${randomBytes(8).toString('hex')}`;
@@ -28,7 +28,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
   const timer = setTimeout(() => reject(missed), patience);
   try {
     const sent = notify(url, channel).catch((error: unknown) => {
-      // Any role can fill the queue, or hold its lock. Changes that cannot be announced are found without.
+      // Any role can fill the queue, or hold its lock. Changes that cannot be announced are found without notifications.
       if (isQueueFull(error) || isLocked(error)) resolve();
       else throw error;
     });
@@ -40,7 +40,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
   await client.query(`UNLISTEN ${channel}`);
 }
 
-/** Tests a database that is not in use yet. @throws AccountsError it does not take a listener, or its notifications do not arrive */
+/** Tests a database that is not in use yet. @throws AccountsError if it does not take a listener, or its notifications do not arrive */
 export async function testNotifications(url: string): Promise<void> {
   try {
     await withLookUpClient(url, (client) => expectNotifications(client, url));

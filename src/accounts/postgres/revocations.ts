@@ -8,16 +8,16 @@ import type { EpochMs } from '../../times.ts';
 /** How long notifications are gathered, so that a bulk change is one query. Milliseconds. */
 const gathering = 500;
 
-/** How far the clocks of those who revoke keys may differ from this one. Milliseconds. */
+/** How far the clocks of those who revoke keys may differ from this sidecar's clock. Milliseconds. */
 const clockDifference = 300_000;
 
 /** Maximum number of keys remembered as reported. */
 const maxReported = 10_000;
 
-/** Revoked keys that are read and reported at once: more lines of the log than it holds would be lost. */
+/** Maximum number of revoked keys that are read and reported together: the log holds a limited number of lines, and would lose more. */
 const page = 1_000;
 
-/** Maximum number of accounts that one query names; more are all accounts. */
+/** Maximum number of accounts that one query names. If there are more, all accounts are queried. */
 const maxNamed = 1_000;
 
 interface RevokedRow {
@@ -29,7 +29,7 @@ interface RevokedRow {
 
 /**
  * Reports revoked API keys of all accounts, whoever revoked them and whether or not they are used here: after a restore of an older
- * database, the log is where they are found. It reads only the tables that look-ups read.
+ * database, the log shows which keys had been revoked. It reads only the tables that look-ups read.
  */
 export class Revocations {
   readonly #pool: () => Promise<Pool>;
@@ -48,7 +48,7 @@ export class Revocations {
     this.#lookedAt = clock();
   }
 
-  /** Looks at accounts that have changed, soon. @param account undefined: any account may have */
+  /** Looks at an account that has changed, soon. @param account undefined: any account may have changed */
   heard(account: string | undefined): void {
     if (account !== undefined && this.#changed.size < maxNamed) this.#changed.add(account);
     else this.#all = true;
@@ -68,7 +68,7 @@ export class Revocations {
           await nextTurn();
         }
       } catch {
-        // The directory reports that the database is unreachable. All accounts are looked at once it is back.
+        // The directory reports that the database is unreachable. Once it is back, all accounts are looked at.
         this.#all = true;
         break;
       }
@@ -94,7 +94,7 @@ export class Revocations {
       found = rows.length;
       last = rows.at(-1);
     }
-    // Each change before this moment was notified, and looked at.
+    // Every change before this moment has been notified and looked at.
     this.#lookedAt = now;
   }
 }

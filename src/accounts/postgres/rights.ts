@@ -3,7 +3,7 @@ import type { Pool } from 'pg';
 
 // The rights that docs/postgresql.md grants, by table.
 
-/** Of a sidecar that only serves merchants. */
+/** For a sidecar that only serves merchants. */
 const serving: readonly (readonly [rights: readonly string[], tables: readonly string[]])[] = [
   [['SELECT'], ['accounts', 'api_keys', 'encryption', 'migrations']],
   [
@@ -12,7 +12,7 @@ const serving: readonly (readonly [rights: readonly string[], tables: readonly s
   ],
 ];
 
-/** Of commands and of sidecars with the operators' API. */
+/** For commands, and for sidecars with the operators' API. */
 const operating: typeof serving = [
   [
     ['SELECT', 'INSERT', 'UPDATE', 'DELETE'],
@@ -23,7 +23,7 @@ const operating: typeof serving = [
   [['SELECT'], ['migrations']],
 ];
 
-/** Functions that every user calls. PostgreSQL lets all call them, unless that is revoked. */
+/** Functions that every user calls. PostgreSQL lets all users call them, unless that right is revoked. */
 const called = ['last_change()', 'unannounced_changes()', 'forget_key_hours()', 'trail_state(bigint)'];
 
 /** A message about missing rights. */
@@ -31,22 +31,25 @@ export function describeMissing(missing: readonly string[]): string {
   return `the database's user lacks ${missing.join(', ')}: grant it`;
 }
 
-/** Whether the accounts can be read with what else is missing. */
+/** Whether the accounts can be read although these rights are missing. */
 export function canRead(missing: readonly string[]): boolean {
   return !missing.some((right) => /^(?:USAGE|SELECT on (?:accounts|api_keys|encryption)$)/.test(right));
 }
 
 /** What the user of the database lacks, and what it has too much of. */
 interface Rights {
-  /** Such as `SELECT on receipts`: of an operator if it may add accounts, else of a sidecar that only serves merchants. */
+  /**
+   * Such as `SELECT on receipts`. A user that may add accounts needs an operator's rights, any other those of a sidecar that only serves
+   * merchants.
+   */
   readonly missing: readonly string[];
-  /** Whether it may not add accounts, but take all connections of the server, so that nobody could change them. */
+  /** Whether the user may not add accounts but may take all connections of the server, so that nobody could change accounts. */
   readonly isUnlimited: boolean;
   /** Why not every change can be made, although the user has the rights. */
   readonly obstacle: string | undefined;
 }
 
-/** What the database is like for its user, as PostgreSQL names it. */
+/** The database's settings for its user, by PostgreSQL's names. */
 interface Session {
   readonly encoding: string;
   readonly read_only: string;
@@ -59,12 +62,12 @@ function describeObstacle(session: Session | undefined): string | undefined {
 }
 
 /**
- * Asks for the rights of the database's user. A table that does not exist lacks none.
+ * Queries the rights of the database's user. Rights on a table that does not exist do not count as missing.
  *
  * @param hasOperators whether an operator's rights are needed in any case
  */
 export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rights> {
-  // Without it, nothing can be asked of the tables.
+  // Without this right, nothing can be asked about the tables.
   const [schema] = await query<{ usable: boolean }>(
     pool,
     `SELECT has_schema_privilege('envelope_sidecar', 'USAGE') AS usable`,
@@ -98,7 +101,7 @@ export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rig
   return { missing, isUnlimited: user?.operates === false && user.unlimited, obstacle: describeObstacle(user) };
 }
 
-/** The roles, other than its owner, that may insert into the table of events of the version before. */
+/** The roles, other than its owner, that may insert into the previous version's table of events. */
 export async function olderWriters(run: Query): Promise<readonly string[]> {
   const found = await run<{ role: string }>(
     `SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(grantee) END AS role

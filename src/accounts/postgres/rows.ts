@@ -9,7 +9,7 @@ import { rowName, type Versions } from './write.ts';
 /** An account as one row: keys and encryption as JSON, times in epoch milliseconds. */
 export interface AccountRow {
   readonly account_id: string;
-  /** Another one after each change of the row. Keys and encryption have their own. */
+  /** Differs after each change of the row. Keys and encryption have versions of their own. */
   readonly version: string;
   readonly name: string;
   readonly active: boolean;
@@ -50,7 +50,7 @@ function milliseconds(column: string): string {
   return `trunc(extract(epoch FROM ${column}) * 1000)`;
 }
 
-/** A key of `k`, last used as `u` says, as `KeyJson`. */
+/** The row `k` of api_keys, with its last use from `u`, as `KeyJson`. */
 const keyJson = `json_build_object(
   'key_id', k.key_id, 'version', k.xmin::text, 'prefix', k.prefix, 'hash', encode(k.hash, 'hex'),
   'name', k.name, 'last_four', k.last_four,
@@ -74,9 +74,9 @@ const isValid = 'k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at 
 
 /** Which keys of an account are read. */
 interface KeyChoice {
-  /** Maximum number of them: valid ones first, then the newest. Undefined: all. */
+  /** Maximum number of keys: valid ones first, then the newest. Undefined: all. */
   readonly limit?: number;
-  /** A condition on a key `k`, which is then among them. */
+  /** A condition on `k`. A key that meets it is always read. */
   readonly named?: string;
 }
 
@@ -88,7 +88,7 @@ export function selectAccounts({ limit, named }: KeyChoice = { limit: maxKeysRea
   );
 }
 
-/** Accounts with at most $3 of their keys, from the one with the id $2 on, or from the oldest one if $2 is null. */
+/** Accounts with at most $3 of their keys, from the one with the id $2 on, or from the oldest one on if $2 is null. */
 export const selectKeysFrom = selectWithKeys(
   `AND ($2::text IS NULL OR k.position >= (
     SELECT position FROM envelope_sidecar.api_keys WHERE account_id = a.account_id AND key_id = $2))
@@ -98,7 +98,7 @@ export const selectKeysFrom = selectWithKeys(
 /** Accounts without keys. */
 export const selectWithoutKeys = selectWithKeys('LIMIT 0');
 
-/** @param chosen the end of a query of keys `k` */
+/** @param chosen the end of a query for keys `k` */
 function selectWithKeys(chosen: string): string {
   return `
     SELECT a.account_id, a.xmin::text AS version, a.name, a.active, (
@@ -121,8 +121,8 @@ export const selectHolders = `
   WHERE k.hash = ANY($1)`;
 
 /**
- * The account of a row. The database's constraints guarantee most of it, unless they were dropped, but they allow times
- * that are not dates.
+ * The account of a row. The database's constraints guarantee that most values are valid, unless the constraints were dropped, but they
+ * allow times that are not dates.
  *
  * @throws AccountsError `store_invalid`, with the account's id
  */
@@ -159,7 +159,7 @@ export function readVersions(rows: readonly AccountRow[]): Versions {
   );
 }
 
-/** As `accountOf`; undefined if the row cannot be read, which is reported to `unreadable`. */
+/** As `toAccount`; undefined if the row cannot be read, which is reported to `unreadable`. */
 export function accountIfReadable(row: AccountRow, unreadable: Unreadable): StoredAccount | undefined {
   try {
     return toAccount(row);
@@ -180,7 +180,7 @@ function toKey(row: KeyJson, account: Owner): StoredKey {
     name: row.name ?? undefined,
     lastFour: row.last_four ?? undefined,
     createdAt: time(row.created_at, 'created_at') ?? account.refuse(`created_at of key ${row.key_id}`),
-    // Written by hand, in place of null.
+    // 'Infinity' may have been written by hand, in place of null.
     expiresAt: row.expires_at === 'Infinity' ? undefined : time(row.expires_at, 'expires_at'),
     revokedAt: time(row.revoked_at, 'revoked_at'),
     lastUsedAt: readUse(row.used_at),
@@ -213,20 +213,23 @@ function toCredentials(
   return { key, iv, format: account.oneOf(keyTexts, format, name), createdAt: undefined };
 }
 
-/** Times that a `Date` can hold. ECMA-262 §21.4.1.1. */
+/** The latest time that a `Date` can hold, in epoch milliseconds. ECMA-262 §21.4.1.1. */
 const latest = 8.64e15;
 
-/** When something was used last, undefined if that is no time: every serving role may write it, and must not make an account unreadable. */
+/**
+ * When something was last used; undefined if the value is not a valid time. Every serving role may write it, and must not make an account
+ * unreadable.
+ */
 function readUse(value: number | null): number | undefined {
   return isTime(value) ? value : undefined;
 }
 
-/** 'infinity' is read as a text. */
+/** PostgreSQL's 'infinity' arrives as a string. */
 function isTime(value: number | null): value is number {
   return typeof value === 'number' && Math.abs(value) <= latest;
 }
 
-/** Reads the values of an account's row. Refuses a bad value under the account's id, never with the value itself. */
+/** Reads the values of an account's row. The error for a bad value has the account's id, never the value itself. */
 class Owner {
   readonly #id: string;
 

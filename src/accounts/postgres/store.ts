@@ -50,16 +50,16 @@ import type { EpochMs } from '../../times.ts';
 const poolSizes = {
   /** Changes that take something away. */
   urgent: 2,
-  /** Other changes of one account, queries for one, and events of the operators' API. */
+  /** Other changes of one account, queries for one account, and events of the operators' API. */
   single: 2,
-  /** All that concerns many accounts or the trail. */
+  /** Everything that concerns many accounts or the trail. */
   bulk: 2,
   /** The accounts of bodies to seal, of which there may be hundreds a second. */
   seals: 1,
 };
 type Purpose = keyof typeof poolSizes;
 
-/** Accounts in PostgreSQL, see migrations/ for the tables. */
+/** Accounts in PostgreSQL; see migrations/ for the tables. */
 export class PostgresStore implements Store {
   readonly recordsUse = true;
   /** In one transaction, which locks them. */
@@ -68,7 +68,7 @@ export class PostgresStore implements Store {
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
   readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
-  /** One query at a time of those that may be long, so that they leave connections to others. */
+  /** Queries that may be long run one at a time, so that they leave connections to others. */
   readonly #trailTurns = new OneAtATime();
   readonly #useTurns = new OneAtATime();
   readonly #uses = new DailyUseReader();
@@ -76,7 +76,7 @@ export class PostgresStore implements Store {
     const rows = await this.#query('seals')<AccountRow>(`${selectWithoutKeys} WHERE a.account_id = ANY($1)`, [ids]);
     return new Map(rows.map((row) => [row.account_id, row]));
   }, 1);
-  /** Transactions that are not over. */
+  /** Transactions in progress. */
   readonly #open = new Set<Promise<unknown>>();
 
   /** @param url `postgres://…`; connections are opened on demand */
@@ -92,7 +92,7 @@ export class PostgresStore implements Store {
     return rows.map(toAccount)[0];
   }
 
-  /** An account without its keys. Any number of reads wait for two queries at most. */
+  /** An account without its keys. However many reads there are, each waits for at most two queries. */
   async readWithoutKeys(id: string): Promise<StoredAccount | undefined> {
     // The query under way may have begun before a change that was made before this call.
     this.#withoutKeys.invalidate();
@@ -169,7 +169,7 @@ export class PostgresStore implements Store {
   }
 
   async *changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
-    // Before anything is written, so that an account that cannot be rewritten changes nothing.
+    // Called for all accounts before anything is written, so that an account that cannot be rewritten changes nothing.
     for await (const account of this.list()) rewrite(account);
     let isRecorded = false;
     for await (const rows of pages(this.#query('bulk'))) {
@@ -193,18 +193,18 @@ export class PostgresStore implements Store {
     yield* olderLines(this.#query('bulk'));
   }
 
-  /** As `chainOlder` of trail.ts. */
+  /** As `chainOlder` in trail.ts. */
   chainOlder(begun: AuditEvent): Promise<readonly AppendedEvent[]> {
     return chainOlder(this.#query('bulk'), begun, this.#trail);
   }
 
-  /** As `olderWriters` of rights.ts. */
+  /** As `olderWriters` in rights.ts. */
   olderWriters(): Promise<readonly string[]> {
     return olderWriters(this.#query('bulk'));
   }
 
   async close(): Promise<void> {
-    // One that waits for a row has no connection meanwhile, and needs another one.
+    // A transaction that waits for a row has no connection meanwhile, and needs another one.
     while (this.#open.size > 0) await Promise.allSettled(this.#open);
     await Promise.all(Object.values(this.#pools).map(async (pool) => (await pool).end()));
   }
@@ -252,12 +252,12 @@ function isChangedBy(rewrite: RewriteAccount, account: StoredAccount): boolean {
 }
 
 /**
- * Locks accounts against other changes and reads them. The lock is on their rows only, and of a kind that foreign keys do not
- * wait for: a sidecar's role, which may record uses, cannot hold it up.
+ * Locks accounts against other changes and reads them. The lock is only on their rows, and of a kind that foreign keys do not wait for: a
+ * sidecar's role, which may record uses, cannot hold up this lock.
  */
 async function lockAccounts(run: Query, ids: readonly string[], key?: string): Promise<ReadAccounts> {
-  // The read is a separate statement, which sees changes that were committed while the first one waited for the lock.
-  // Locks in the order of ids, to avoid deadlocks.
+  // The read is a separate statement, which sees changes that were committed while the first one waited for the lock. Rows are locked in
+  // the order of ids, to avoid deadlocks.
   await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE', [
     ids,
   ]);
@@ -276,7 +276,7 @@ async function readAccounts(run: Query, ids: readonly string[], key = ''): Promi
 }
 
 /**
- * Claims an idempotency key for this transaction: undefined if it was free, otherwise its receipt. Waits for another
+ * Claims an idempotency key for this transaction; returns undefined if the key was free, otherwise its receipt. Waits for another
  * transaction that is claiming the same key.
  */
 async function claim(run: Query, idempotencyKey: IdempotencyKey): Promise<string | undefined> {

@@ -7,18 +7,18 @@ import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
-/** Events looked at by one statement. */
+/** Number of events that one statement looks at. */
 const page = 1_000;
 
-/** Events of the version before that are read at once, and chained by one statement. */
+/** Number of events of the previous version that are read together, and chained by one statement. */
 const olderPage = 50;
 
-/** Attempts at the next position. Another writer has taken it at each lost one. */
+/** Attempts to take the next position. Each failed attempt means that another writer has taken it. */
 const attempts = 1_000;
 
 /**
- * Adds events to the trail, all or none, with a single statement behind the signing. As the last one of a transaction, others wait for
- * it no longer than a commit takes. Whoever loses the race for the next position tries again.
+ * Adds events to the trail, all or none. They are signed before the single statement that adds them, which is the last one of its
+ * transaction: others wait for it no longer than a commit takes. Whoever loses the race for the next position tries again.
  *
  * @throws AccountsError `audit_key_missing`, `store_locked`
  */
@@ -31,7 +31,7 @@ export async function record(
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
     const end = await endOfTrail(run);
     const chained = chainEvents(end, events, options);
-    // Nobody can take the positions behind the first one before it is committed.
+    // Nobody can take a position after the first one until the first one is committed.
     const taken = await run(
       `WITH given AS (SELECT $1::bigint + number AS position, line FROM unnest($2::text[]) WITH ORDINALITY AS line (line, number)),
         taken AS (INSERT INTO envelope_sidecar.trail SELECT * FROM given WHERE position = $1 + 1 ON CONFLICT (position) DO NOTHING RETURNING true),
@@ -44,14 +44,14 @@ export async function record(
   throw contended(undefined);
 }
 
-/** Whether the trail has events that were appended. They are committed together, so one shows it for all. */
+/** Whether the trail has these events, which were appended. They are committed together, so checking one is enough. */
 export async function isRecorded(run: Query, [event]: readonly AppendedEvent[]): Promise<boolean> {
   return event === undefined || (await trailState(run, event.position)).seenHash === event.hash;
 }
 
 /**
- * The last line that has one before it: a stray one, of the table's owner or of a time before the database refused it, does not stop
- * changes. A scalar subquery, unlike EXISTS, is never planned as a scan of the whole trail.
+ * The last line that directly follows another one. A stray line, which the table's owner added or which is older than the database's check,
+ * thus does not stop changes. A scalar subquery, unlike EXISTS, is never planned as a scan of the whole trail.
  */
 async function endOfTrail(run: Query): Promise<TrailEnd> {
   const [last] = await run<{ readonly position: number; readonly line: string }>(
@@ -64,7 +64,7 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
   return { position: last.position, hash: sha256Hex(chained), chained };
 }
 
-/** Where the trail ends, for any role. @param seen a position whose hash is wanted */
+/** Where the trail ends. Works for any role. @param seen a position whose hash is wanted */
 export async function trailState(run: Query, seen: number): Promise<TrailState> {
   const [row] = await run<{ readonly state: TrailState }>(
     `SELECT jsonb_strip_nulls(jsonb_build_object('last', jsonb_build_object('position', last, 'hash', coalesce(last_hash, $2)),
@@ -75,19 +75,20 @@ export async function trailState(run: Query, seen: number): Promise<TrailState> 
   return row?.state ?? { last: beginning, isSigned: false, seenHash: undefined };
 }
 
-/** The lines of the trail, newest first; with `after` in the order of writing. Most lines of events that are not wanted are left out. */
+/** The lines of the trail, newest first; with `after`, in the order of writing. Most lines of unwanted events are left out. */
 export async function* trailLines(run: Query, filter: EventFilter): AsyncIterable<Line> {
   const { account = null, before = null, after } = filter;
   const order = after === undefined ? 'DESC' : 'ASC';
   const times = [filter.since, filter.until].map((time) =>
-    // Up to the end of the year 9999: with five digits, a year is no longer in the order of its text.
+    // At most the end of the year 9999: later years have five digits, and are not in order as text.
     time === undefined ? null : new Date(Math.min(time, 253_402_300_799_999)).toISOString(),
   );
   const texts = wantedTexts(filter);
-  // A bigint as the driver has it, so that no position is out of reach.
+  // As the driver returns a bigint, so that no position is out of reach.
   let [low, high]: (number | string | null)[] = [after ?? 0, before];
   for (;;) {
-    // Not until a page of wanted events is found: a search of a long trail would keep others waiting.
+    // Each statement reads one page, whether its events are wanted or not: to search a long trail for a page of wanted events would keep
+    // others waiting.
     const found: readonly { readonly position: string; readonly line: string | null }[] = await run(
       `WITH part AS (SELECT position, line FROM envelope_sidecar.trail
         WHERE position > $1 AND ($2::bigint IS NULL OR position < $2) AND ($3::text IS NULL OR line::jsonb ->> 'account' = $3)
@@ -106,11 +107,11 @@ export async function* trailLines(run: Query, filter: EventFilter): AsyncIterabl
 }
 
 /**
- * Chains the events that the version before wrote, beside running sidecars, and adds one that says so. An interrupted run is continued
- * by the next one.
+ * Chains the events that the previous version wrote, while sidecars are running, and adds an event that says so. The next run continues an
+ * interrupted one.
  *
- * @param run carries out each statement outside of transactions, so that no change waits for this process
- * @param begun the event; it gets the number of `events`
+ * @param run carries out each statement outside transactions, so that no change waits for this process
+ * @param begun the event to add; it gets the number of chained events as `events`
  * @throws AccountsError
  */
 export async function chainOlder(
@@ -126,7 +127,7 @@ export async function chainOlder(
   return events === 0 ? [] : record(run, [{ ...begun, details: { events } }], options);
 }
 
-/** The events of the version before that are not chained, as lines that belong to no chain. */
+/** The events of the previous version that are not chained, as lines that belong to no chain. */
 export async function* olderLines(run: Query): AsyncIterable<Line> {
   for await (const found of olderEvents(run)) {
     for (const { at, ...event } of found)
@@ -134,10 +135,11 @@ export async function* olderLines(run: Query): AsyncIterable<Line> {
   }
 }
 
-/** The events of the version before that are not chained, in the order of writing. */
+/** The events of the previous version that are not chained, in the order of writing. */
 async function* olderEvents(run: Query): AsyncIterable<readonly AuditEvent[]> {
   for (let last: number | undefined = 0; last !== undefined;) {
-    // A time that no clock has is the earliest. A scalar subquery, unlike NOT EXISTS, is never planned as a scan of the whole trail.
+    // An infinite time, which no clock has, becomes 1970. A scalar subquery, unlike NOT EXISTS, is never planned as a scan of the whole
+    // trail.
     const found: (AuditEvent & { readonly older: number })[] = await run(
       `SELECT position::float8 AS older, CASE WHEN isfinite(at) THEN round(extract(epoch FROM at) * 1000) ELSE 0 END::float8 AS at,
           actor, action, account_id AS account, details

@@ -11,20 +11,20 @@ export type Query = <R extends QueryResultRow>(text: string, values?: readonly u
 const attempts = 5;
 
 /**
- * Attempts at locks that others hold, five seconds in all, and the milliseconds between them, in which neither a connection nor another
- * lock is held: whatever waits for one account delays no work on others.
+ * Attempts to take locks that others hold, five seconds in all, and the milliseconds between attempts. In between, neither a connection nor
+ * another lock is held: work that waits for one account delays no work on others.
  */
 const lockAttempts = 10;
 const lockPause = 400;
 
 /**
- * How long a commit waits for PostgreSQL's lock of the notifications, which another commit holds for milliseconds, and how long after that no
- * change is announced: it would wait as long, and all others behind it.
+ * How long a commit waits for PostgreSQL's notification lock, which another commit holds for milliseconds, and how long no change is
+ * announced after that wait: the next one would wait as long, and all others after it.
  */
 const announcePatience = '300ms';
 const unannouncedTime = 10_000;
 
-/** Whether changes are announced. Shared by all that are made in the same database. */
+/** Whether changes are announced. Shared by all changes in the same database. */
 export class Announcing {
   #pause: NodeJS.Timeout | undefined;
 
@@ -38,7 +38,7 @@ export class Announcing {
   }
 }
 
-/** How often the outcome of a commit is queried after its response was lost, and the milliseconds between queries. */
+/** How many times the outcome of a commit is queried after its response was lost, and the milliseconds between queries. */
 const inquiries = 50;
 const inquiryInterval = 100;
 
@@ -63,17 +63,19 @@ export function queryOn(pool: Pool): Query {
 /** What a transaction does. */
 export interface Work<T> {
   run(query: Query): Promise<T>;
-  /** Called immediately before the commit with what `run` has returned. */
+  /** Called immediately before the commit, with what `run` returned. */
   finish?(query: Query, result: T): Promise<T>;
-  /** Whether the result is in the database. Asked if the response to the commit was lost and its id is committed. */
+  /**
+   * Whether the result is in the database. Called if the response to the commit was lost and the transaction's id is reported as committed.
+   */
   isStored(query: Query, result: T): Promise<boolean>;
 }
 
 /**
- * Does `work` in a transaction, and again if it conflicts with another one. An error that it throws aborts the transaction and is
- * rethrown.
+ * Runs `work` in a transaction, and again if the transaction conflicts with another one. An error that `work` throws aborts the transaction
+ * and is rethrown.
  *
- * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
+ * @throws AccountsError if it fails; then nothing was changed, unless the message says that the outcome is unknown
  */
 export async function transaction<T>(pool: Pool, work: Work<T>, announcing: Announcing): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
@@ -90,7 +92,7 @@ export async function transaction<T>(pool: Pool, work: Work<T>, announcing: Anno
   }
 }
 
-/** Thrown by the work of a transaction if somebody else changed what it had read: it is done again. */
+/** Thrown by the work of a transaction if somebody else has changed what it read: the work is then done again. */
 export class LostRace extends Error {
   constructor() {
     super('the rows were changed after they were read');
@@ -112,8 +114,8 @@ function fail(error: unknown): never {
 }
 
 /**
- * Whether the notification of a change has failed: any role may fill PostgreSQL's queue of them, or hold its lock for as long as it writes
- * to it. The triggers have the meaning of a change without one.
+ * Whether a change failed because of its notification: any role may fill PostgreSQL's queue of notifications, or hold the queue's lock for
+ * as long as that role writes to the queue. The triggers say what a change without a notification means.
  */
 function isUnannounceable({ cause, atCommit }: Failure): boolean {
   return atCommit && (isQueueFull(cause) || isLocked(cause));
@@ -133,12 +135,12 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
   let failure: unknown;
   let lost = false;
   try {
-    // Whatever the database's default is: a stricter one has changes fail that wait for each other here.
+    // Whatever the database's default is: at a stricter level, changes that wait for each other here would fail.
     await run('BEGIN ISOLATION LEVEL READ COMMITTED');
     if (!announced) await run(`SET LOCAL envelope_sidecar.unannounced = 'on'`);
     const made = await work.run(run);
-    // Null if nothing was written, so that a lost response does not matter. From here on it waits for commits, one of which notifies at a
-    // time: to give up would be to do all again.
+    // The id is null if nothing was written, so that a lost response does not matter. From here on the transaction waits for other commits,
+    // of which one notifies at a time: giving up would mean doing everything again.
     const [{ id } = { id: null }] = await run<{ id: string | null }>(
       `SELECT pg_current_xact_id_if_assigned()::text AS id, set_config('lock_timeout', $1, true)`,
       [`${lockTimeout}ms`],
@@ -155,7 +157,7 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
     lost = error instanceof Failure && isConnectionLost(error.cause);
     if (!lost) await client.query('ROLLBACK').catch(() => (lost = true));
   } finally {
-    // Before anything else asks for a connection: all of the pool may have been lost at once.
+    // Before anything else asks for a connection: all connections of the pool may have been lost at once.
     client.release(lost);
   }
   if (!lost || commit === undefined || !(await wasCommitted(pool, work, commit, failure))) throw failure;
@@ -169,7 +171,8 @@ async function wasCommitted<T>(pool: Pool, work: Work<T>, { id, result }: Commit
     try {
       const [row] = await run<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]);
       if (row?.status === 'aborted') return false;
-      // A server that crashes may forget an id that it has given, and give it to another transaction, which is then the one that committed.
+      // A server that crashes may forget an id that it has assigned, and assign it to another transaction, which is then the one that
+      // committed.
       if (row?.status === 'committed') return await work.isStored(run, result);
     } catch {
       // The database cannot be reached yet.

@@ -10,7 +10,7 @@ const interval = 60_000;
 /** How soon the first use in a grace is stored, because operators wait for it. Milliseconds. */
 const soon = 1_000;
 
-/** Maximum number of graces known. */
+/** Maximum number of graces remembered. */
 const maxGraces = 100_000;
 
 /** Rows in one statement. */
@@ -18,23 +18,24 @@ const batch = 1_000;
 
 const hour = 3_600_000;
 
-/** Maximum number of hours whose requests may wait to be written; older ones are lost. */
+/** Maximum number of hours whose requests may wait to be written; those of older hours are lost. */
 const maxHours = 6;
 
-/** Old counts are deleted with each of so many writes: once an hour. */
+/** Old counts are deleted at one write in this many: about once an hour. */
 const writesBetweenDeletions = 60;
 
 /**
- * Records when keys and previous credentials were last used, and the requests with each key by hour. All is written once a minute, times only if no other sidecar has done so within the last minute: a
- * key in use costs two writes a minute, however busy it is.
+ * Records when keys and previous credentials were last used, and counts the requests with each key by hour. Everything is written once a
+ * minute; times are written only if no other sidecar has done so within the last minute. A key in use costs two writes a minute, however
+ * busy it is.
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
   readonly #keys = new WriteBehindBuffer<number>();
   readonly #previous = new WriteBehindBuffer<{ readonly until: EpochMs; readonly at: number }>();
-  /** Requests by hour and key. A text for both would cost each request half a microsecond. */
+  /** Requests by hour and key. One string for both would cost each request half a microsecond. */
   readonly #hours = new Map<number, WriteBehindBuffer<number>>();
-  /** By account and environment, the end of the grace whose first use is stored or about to be. */
+  /** By account and environment: the end of the grace whose first use is stored, or about to be. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | undefined;
@@ -82,7 +83,7 @@ export class UseRecorder implements Uses {
     clearTimeout(this.#soon);
   }
 
-  /** @param number of the hour since the epoch */
+  /** @param number the number of the hour since the epoch */
   #requestsIn(number: number): WriteBehindBuffer<number> {
     const found = this.#hours.get(number);
     if (found !== undefined) return found;
@@ -93,7 +94,7 @@ export class UseRecorder implements Uses {
     return requests;
   }
 
-  /** @param statement writes rows, which are one JSON text in $1 */
+  /** @param statement writes rows, which $1 holds as JSON */
   async #store<T>(
     buffer: WriteBehindBuffer<T>,
     statement: string,
@@ -111,19 +112,19 @@ export class UseRecorder implements Uses {
     try {
       await (await this.#pool()).query('SELECT envelope_sidecar.forget_key_hours()');
     } catch {
-      // Another sidecar deletes them, or this one later.
+      // Another sidecar deletes them, or this one does later.
     }
   }
 }
 
-/** No id of an account has a space. */
+/** Account ids have no spaces. */
 function environmentIn(id: string): object {
   const [account_id, environment] = id.split(' ');
   return { account_id, environment };
 }
 
-// In the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left
-// out. By the database's clock no use is of the future: one that a sidecar's wrong clock had put there would stay the last.
+// Rows are written in the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left
+// out. No use is later than the database's time: one that a sidecar's wrong clock put in the future would stay the last one.
 const writeKeys = `
   INSERT INTO envelope_sidecar.key_uses AS stored (key_id, used_at)
   SELECT key_id, least(given.used_at, now())

@@ -75,15 +75,15 @@ function timestamp(milliseconds: number | undefined): string | null {
 /** The versions of the rows that were read, by table and primary key. */
 export type Versions = ReadonlyMap<string, string>;
 
-/** The name of a row in `Versions`. @param key the columns of the primary key, with spaces between */
+/** The name of a row in `Versions`. @param key the values of the primary key's columns, separated by spaces */
 export function rowName(table: string, key: string): string {
   return `${table} ${key}`;
 }
 
 /**
- * Replaces the rows of `before` by those of `after`; equal rows are not written.
+ * Replaces the rows of `before` with those of `after`; equal rows are not written.
  *
- * @param versions of the rows of `before`: one that has another version now was changed in SQL since it was read
+ * @param versions the versions of the rows of `before`: a row that has another version now was changed in SQL after it was read
  * @throws LostRace
  */
 export async function writeAccounts(
@@ -115,7 +115,10 @@ export async function writeAccounts(
   }
 }
 
-/** A use is of the grace that ends at its `until`: if nothing but the end of a grace has changed, its use is one of the same grace. */
+/**
+ * A use belongs to the grace that ends at its `until`. If only the end of a grace has changed, the grace is still the same, and its use is
+ * kept.
+ */
 async function keepGraceUses(query: Query, old: ReadonlyMap<string, Row>, updated: Rows): Promise<void> {
   const moved = updated.flatMap(([key, row]) => {
     const before = old.get(key)?.['previous_until'] ?? null;
@@ -138,8 +141,8 @@ function collectRows({ key, rowsOf: rows }: Table, accounts: readonly StoredAcco
 type Statement = (table: Table, given: string, columns: readonly string[]) => string;
 
 /**
- * Runs a statement on any number of rows. They are one JSON text in $1, whose types are those of the table's columns; with
- * `versions`, those that they must have are in $2.
+ * Runs a statement on any number of rows. $1 is all rows as JSON, with the types of the table's columns; with `versions`, $2 is the
+ * versions that the rows must have.
  */
 async function write(query: Query, statement: Statement, table: Table, rows: Rows, versions?: Versions): Promise<void> {
   const [first] = rows;
@@ -163,13 +166,13 @@ const update: Statement = (table, given, columns) => `
 const remove: Statement = (table, given) => `
   DELETE FROM envelope_sidecar.${table.name} AS stored USING ${given} WHERE ${isAsRead(table)} RETURNING true`;
 
-/** Whether a row is the given one and was not changed since it was read: each change gives a row another `xmin`. */
+/** Whether a row is the given one and has not been changed since it was read: each change gives a row another `xmin`. */
 function isAsRead({ key }: Table): string {
   const sameKey = key.map((column) => `stored.${column} = given.${column}`).join(' AND ');
   return `${sameKey} AND stored.xmin::text = ($2::text[])[given.ordinality]`;
 }
 
-/** Deletes the keys of accounts that are to be removed which were not read, because there are too many. */
+/** Deletes those keys of accounts to be removed that were not read because there are too many. */
 export async function removeUnreadKeys(
   query: Query,
   accounts: readonly string[],

@@ -48,8 +48,8 @@ export async function* ndjsonAccounts(
 }
 
 /**
- * Reads accounts from CSV. The first line has the paths of members, such as `id`, `keys.0.sha256` and
- * `encryption.live.iv`. Every other line is an account. An empty cell is a missing member.
+ * Reads accounts from CSV. The first line has the paths of members, such as `id`, `keys.0.sha256` and `encryption.live.iv`. Every other
+ * line is an account. An empty cell means that the member is missing.
  */
 export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vault: Vault): AsyncIterable<AccountLine> {
   const read = accountReader(vault);
@@ -87,7 +87,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   const schema = accountsSchema(valuesIn({ directory: '', files }, {}));
   return (value) => {
     const problems = new Map<string, string>();
-    // A file with a single account, whose problems are reported with paths within the account.
+    // The account is read as a file with only this account; problems are reported with paths within the account.
     const formatName = (path: MemberPath): string => formatPath(path.slice(2));
     const source = {
       value: { accounts: [value] },
@@ -104,8 +104,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
 }
 
 /**
- * The mistake in the header line; undefined if it is valid. Its cells are not quoted, because the line may be an
- * account.
+ * The mistake in the header line; undefined if the line is valid. The message does not quote its cells, because the line may be an account.
  */
 function describeProblems(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));

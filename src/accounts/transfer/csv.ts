@@ -1,6 +1,6 @@
 import { maxLineLength, tooLong } from './lines.ts';
 
-/** Records of a CSV text (RFC 4180): cells in quotes may hold commas, quotes written twice, and newlines. */
+/** A record of CSV (RFC 4180): cells in quotes may hold commas, quotes written twice, and newlines. */
 export type CsvRecord =
   | { readonly line: number; readonly cells: readonly string[] }
   /** `isLast`: no further record can be read, because its start is not known. */
@@ -10,7 +10,7 @@ export type CsvRecord =
 const maxCells = 1_000;
 const maxCellLength = 16_384;
 
-/** Makes records of lines, each with the number of its first line, from 1. @param lines undefined: one that is too long */
+/** Joins lines into records, each with the number of its first line, from 1. @param lines undefined for a line that is too long */
 export async function* csvRecords(lines: AsyncIterable<string | undefined>): AsyncIterable<CsvRecord> {
   let line = 0;
   let begun: { readonly line: number; readonly parts: string[]; length: number } | undefined;
@@ -62,10 +62,7 @@ function endOfPlain(text: string, from: number): number | undefined {
   return text.slice(from, end).includes('"') ? undefined : end;
 }
 
-/**
- * The offset after the quote that closes a cell; undefined if there is none, or if another character than a comma
- * follows it.
- */
+/** The offset after the quote that closes a cell; undefined if there is none, or if a character other than a comma follows it. */
 function endOfQuoted(text: string, from: number): number | undefined {
   for (let at = from; ;) {
     const quote = text.indexOf('"', at);

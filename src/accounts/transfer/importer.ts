@@ -55,7 +55,7 @@ export class Importer {
       if (!(error instanceof AccountsError)) throw error;
       if (error.account !== undefined) return this.#addOthers(accounts, error.account, error);
       if (error.code !== 'key_exists') throw error;
-      // A key in the batch belongs to another account. The store does not say which one, so each half is tried.
+      // A key in the batch belongs to another account. The store does not say which key, so each half is tried.
       if (accounts.length === 1) return [error];
       const middle = Math.ceil(accounts.length / 2);
       const first = await this.add(accounts.slice(0, middle));
@@ -63,7 +63,7 @@ export class Importer {
     }
   }
 
-  /** The outcomes of `add`, without a change. A key that the store has under another account is noticed by `add` only. */
+  /** The outcomes of `add`, without a change. Only `add` notices a key that the store has under another account. */
   async check(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const ids = accounts.map(({ id }) => id);
     const long = await this.#readLong(accounts);
@@ -77,7 +77,7 @@ export class Importer {
     });
   }
 
-  /** The stored ones of those with more keys than a change reads, with all keys that could be equal. */
+  /** The stored versions of those accounts that have more keys than a change reads, with all keys that could be equal. */
   async #readLong(accounts: readonly StoredAccount[]): Promise<ReadonlyMap<string, StoredAccount>> {
     const long = new Map<string, StoredAccount>();
     for (const { id, keys } of accounts) {
@@ -87,7 +87,7 @@ export class Importer {
     return long;
   }
 
-  /** Refuses a key that another account of the input has, or the account itself. */
+  /** Refuses a key that already occurred in the input, in another account or in this one. */
   #repeatedKey({ id, keys }: StoredAccount): AccountsError | undefined {
     for (const key of keys) {
       if (this.#keys.has(key.id) || this.#keys.has(key.hash)) {

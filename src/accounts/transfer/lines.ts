@@ -3,12 +3,12 @@ import { createReadStream } from 'node:fs';
 /** Maximum number of characters of a line, and of a CSV record of several lines. Five thousand keys with the longest names fit. */
 export const maxLineLength = 4_194_304;
 
-/** The problem of a longer one. */
+/** The problem of a longer line or record. */
 export const tooLong = 'longer than 4 MiB';
 
 /**
- * The lines of a text file, read on demand; undefined for one that is longer than `maxLineLength`, which is not kept. A byte order
- * mark is left out.
+ * The lines of a text file, read on demand; undefined for a line that is longer than `maxLineLength`, which is not kept. A byte order mark
+ * is left out.
  *
  * @throws the file system's error; TypeError if the file is not UTF-8
  */

@@ -17,9 +17,9 @@ import { AddAccount } from './account-dialogs.tsx';
 const say = texts.accounts;
 const pageSize = 50;
 
-/** The input is a whole API key. Only its hash is sent. */
+/** Matches a whole API key. Only its hash is sent. */
 const apiKey = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;
-/** The input may become a key, so it is not searched for either. */
+/** Matches input that may become a key, so it is not searched for either. */
 const beginOfKey = /^[ps]k_(?:test|live)_/;
 
 /** All accounts: searched, filtered, page by page. */

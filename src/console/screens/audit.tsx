@@ -100,7 +100,7 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
   );
 }
 
-/** What was done; of an import of several accounts, their number, and each when it is opened. */
+/** What was done; for an import of several accounts, their number and, when it is opened, each of them. */
 function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
   if (entry.length === 1) return <Sentence event={entry[0]} />;
   return (
@@ -151,7 +151,7 @@ async function fetchPage(
     next = isCut ? more.next : String(events.at(-1)?.position);
   }
   if (way === 'after') {
-    // The newest page is full, too.
+    // So that the newest page is full, too.
     if (next === null) return { ...(await fetchPage(query)), previous: null };
     events.reverse();
   }

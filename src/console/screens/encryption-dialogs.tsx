@@ -12,7 +12,7 @@ type GraceLength = keyof typeof say.graces;
 
 type EncryptionDialogProps<Changed = Encryption> = DialogHandlers<Changed> & { readonly encryption: Encryption };
 
-/** Whether a grace is what an operator in live wants, and may begin: plaintext there needs an admin. */
+/** Whether a grace for plaintext is preset: it is useful in live, where it needs an admin. */
 function mayGrace(environment: Encryption['environment']): boolean {
   return environment === 'live' && session.value?.role === 'admin';
 }

@@ -20,7 +20,7 @@ export function IssueKey({ account, ...handlers }: DialogHandlers<IssuedKey> & {
   const kind = useSignal<ApiKey['kind']>('secret');
   const name = useSignal('');
   const chosen = useSignal<keyof typeof say.expiries | undefined>(undefined);
-  // A live key that never expires is one that nobody rotates.
+  // Nobody rotates a live key that never expires.
   const expiry: Cell<keyof typeof say.expiries> = {
     get value() {
       return chosen.value ?? (environment.value === 'live' ? '180d' : '');

@@ -50,7 +50,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
   };
   const listChanges = (key: UsedKey): readonly MenuItem[] => {
     if (key.state !== 'valid' || !mayChange()) return [];
-    // Nobody depends on a test key that was never used, as far as the store records it.
+    // Nobody depends on a test key that has never been used, as far as is recorded.
     const isUnused = key.environment === 'test' && lastUse([key], key.use) === null;
     const askToRevoke = set(asking, { what: 'revoke', key } as const);
     return [
@@ -111,7 +111,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
   );
 }
 
-/** What its owner calls it, and its id. */
+/** The name that its owner gave the key, and its id. */
 function KeyName({ apiKey: { id, name } }: { apiKey: UsedKey }) {
   if (name === null) return <Id id={id} />;
   return (

@@ -12,7 +12,7 @@ import { Verdict } from './verdict.tsx';
 
 const say = texts.overview;
 
-/** What this sidecar does: whether it needs somebody, its traffic, who is refused and why, and how full it is. */
+/** What this sidecar does: whether it needs an operator, its traffic, who is refused and why, and how full it is. */
 export function OverviewPage() {
   const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), 5_000);
   const environment = inAddress<EnvironmentName>('environment');

@@ -10,7 +10,7 @@ import { Table } from '../ui/table.tsx';
 
 const say = texts.rotateSeveral;
 
-/** What names a key. */
+/** What identifies a key. */
 export type DueKey = Pick<Due, 'account'> & { readonly id: string };
 
 /** A key, and what became of its rotation: its successor, or why it was refused. Undefined: not done yet. */

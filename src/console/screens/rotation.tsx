@@ -16,7 +16,7 @@ const say = texts.rotation;
 
 const kinds = ['secret', 'public', 'credentials'] as const;
 
-/** Orders of a page besides that of the API, which is by urgency. What was never used comes first. */
+/** Orders of a page other than the API's, which is by urgency. What was never used comes first. */
 const orders = {
   unused: (a: Due, b: Due) => (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
   oldest: (a: Due, b: Due) => (a.created_at ?? '').localeCompare(b.created_at ?? ''),
@@ -33,7 +33,7 @@ export function Rotation() {
   );
 }
 
-/** What is due as a work list: the keys that are selected are rotated one after the other. */
+/** What is due, as a work list: selected keys are rotated one after the other. */
 function Dues() {
   const selected = useSignal<readonly DueKey[]>([]);
   const rotating = useSignal(false);
@@ -97,7 +97,7 @@ function Dues() {
   );
 }
 
-/** The key, which can be selected, or that it is key and IV, which are replaced at their account. */
+/** A key, which can be selected. Credentials cannot: they are replaced on their account's page. */
 function What({ due: { account, id, kind, name, hint }, selected }: { due: Due; selected: Signal<readonly DueKey[]> }) {
   if (id === null) return <>{say.kinds[kind]}</>;
   const key = (
@@ -139,7 +139,7 @@ export function Warnings({ of }: { of: Pick<Due, 'warnings'> }) {
 /**
  * The running graces, and whether they are still used.
  *
- * @param props.every how often it is asked for, in milliseconds
+ * @param props.every how often they are loaded, in milliseconds
  */
 export function Graces({ every }: { every: number }) {
   return (

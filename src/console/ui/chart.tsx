@@ -10,7 +10,7 @@ const say = texts.overview;
 /** The outcomes from the bottom of a bar to its top. */
 const outcomes = ['served', 'refused', 'failed', 'left'] as const;
 
-/** Heights in pixels: of the bars, of the strip below them, and of the labels of both. */
+/** Positions and heights in pixels: of the bars, of the strip below them, and of the whole chart. */
 const barsHeight = 150;
 const stripTop = 190;
 const stripHeight = 44;
@@ -23,7 +23,7 @@ export function Chart({ slots }: Pick<Traffic, 'slots'>) {
   const place = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
   const pointed = useSignal<number | undefined>(undefined);
-  // Apart from the pointer's: a pointer at rest leaves by itself when the page above the chart grows.
+  // The slot chosen by keyboard, apart from the pointer's: a resting pointer leaves the chart when the page above it grows.
   const chosen = useSignal<number | undefined>(undefined);
   useEffect(() => {
     const element = place.current;
@@ -133,7 +133,7 @@ function Line({ y, width, label }: { y: number; width: number; label: string }) 
   );
 }
 
-/** @param props.isOpen whether its time is not over, so that it is not yet comparable */
+/** @param props.isOpen whether the slot's time is not over, so that it is not comparable yet */
 function Bar({ slot, x, step, most, isOpen }: { slot: Slot; x: number; step: number; most: number; isOpen: boolean }) {
   let y = barsHeight + 8;
   return (
@@ -186,7 +186,7 @@ function sumSlot(slot: Slot): number {
   return outcomes.reduce((sum, outcome) => sum + slot[outcome], 0);
 }
 
-/** In UTC, as logs have it. */
+/** In UTC, as in logs. */
 function formatTime(slot: Slot | undefined): string {
   return slot?.time.slice(11, 16) ?? '';
 }

@@ -1,14 +1,14 @@
 import { useSignal } from '@preact/signals';
 import { texts } from '../texts.ts';
 
-/** Copies a text, and says so. */
+/** Copies text, and says so. */
 export function Copy({ text, label = texts.copy, of }: { text: string; label?: string; of?: string }) {
   const copied = useSignal(false);
   const copy = async (): Promise<void> => {
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      return; // The text can be marked and copied by hand.
+      return; // The text can be selected and copied by hand.
     }
     copied.value = true;
     setTimeout(() => {

@@ -36,7 +36,7 @@ export function Dialog(props: { title: string; onClose?: (() => void) | undefine
         onClose?.();
       }}
       onKeyDown={(event) => {
-        // A browser closes at the second Escape without asking.
+        // At the second Escape, a browser closes the dialog without asking.
         if (event.key === 'Escape' && onClose === undefined) event.preventDefault();
       }}
     >

@@ -4,9 +4,9 @@ import { setText, type Cell } from '../route.ts';
 
 /** A form's request, by the names of its members. */
 interface FormState {
-  /** What is wrong with them. */
+  /** What is wrong with each member. */
   readonly errors: Readonly<Record<string, string>>;
-  /** Those with a field, which shows what is wrong with them. */
+  /** The members with a field, which shows what is wrong with them. */
   readonly fields: Set<string>;
 }
 
@@ -88,7 +88,7 @@ export interface TextProps {
   readonly of: Cell<string>;
 }
 
-/** A choice of one option. The options' texts are listed by their values. */
+/** A choice of one option. `options` has the text of each value. */
 export function Choice<Value extends string>(props: {
   label: string;
   hint?: string | undefined;

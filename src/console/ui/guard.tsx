@@ -20,7 +20,7 @@ interface GuardProps {
   readonly typed: Cell<string>;
 }
 
-/** What a change would hit: the traffic, and an id to type if that is live. */
+/** What a change would affect, and an id to type if much can go wrong. */
 export function Guard({ use, id, typed }: GuardProps) {
   return (
     <>

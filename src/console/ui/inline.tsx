@@ -35,7 +35,7 @@ export function When({ date }: { date: string | null | undefined }) {
   );
 }
 
-/** The id of an account, which leads to it. A table shows as much as fits, and all of it in the title. */
+/** The id of an account, as a link to it. A table shows as much of the id as fits, and all of it in the title. */
 export function AccountLink({ id, tab }: { id: string; tab?: 'keys' | 'encryption' | 'activity' }) {
   return (
     <a class="id" href={linkTo('accounts', id, ...(tab === undefined ? [] : [tab]))} title={id}>

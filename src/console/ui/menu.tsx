@@ -4,7 +4,7 @@ import { texts } from '../texts.ts';
 /** An entry of a menu: its text, what it does, and whether it takes something away. */
 export type MenuItem = readonly [text: string, onSelect: () => void, danger?: 'danger'];
 
-/** Copies an id, which can also be marked and copied by hand. */
+/** Copies an id, which can also be selected and copied by hand. */
 export function copyItem(id: string): MenuItem {
   return [texts.keys.copyId, () => void navigator.clipboard.writeText(id).catch(() => {})];
 }
@@ -24,7 +24,7 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
     list.current.style.top = isLow ? 'auto' : `${bottom + 4}px`;
     list.current.style.bottom = isLow ? `${window.innerHeight - top + 4}px` : 'auto';
     list.current.style.right = `${document.documentElement.clientWidth - right}px`;
-    // It does not move with its button.
+    // The list does not move with its button.
     for (const event of ['scroll', 'resize']) window.addEventListener(event, close, { once: true, capture: true });
   };
   return (

@@ -7,9 +7,9 @@ import { Problems, Show } from './states.tsx';
 
 /** A page of a list of the API. */
 interface Page {
-  /** Asks for the next page; null: this is the last. */
+  /** The position of the next page; null: this is the last. */
   readonly next: string | null;
-  /** Asks for the page before; null: this is the first. Undefined: there is only a way back to the beginning. */
+  /** The position of the previous page; null: this is the first. Undefined: there is only a way back to the beginning. */
   readonly previous?: string | null;
   /** The accounts that cannot be read from the store. */
   readonly unreadable: readonly string[];
@@ -20,9 +20,9 @@ export type After = { readonly after?: string };
 
 interface PagesProps<Data> {
   readonly ask: (after: After) => Promise<Data>;
-  /** How often the page is asked for, in milliseconds. Undefined: once. */
+  /** How often the page is loaded, in milliseconds. Undefined: once. */
   readonly every?: number;
-  /** The position in the list; empty at its beginning. Undefined: of this component alone. */
+  /** The position in the list; empty at its beginning. Undefined: this component keeps its own. */
   readonly at?: Cell<string>;
   readonly children: (page: Data) => ComponentChildren;
 }

@@ -18,7 +18,7 @@ export function Show<Data>(props: { loaded: Loaded<Data>; children: (data: Data)
   );
 }
 
-/** What takes the place of data that is loading, so that the page does not jump. */
+/** A placeholder for data that is loading, so that the page does not jump. */
 function Skeleton() {
   return (
     <div class="skeleton" role="status" aria-label={texts.loading}>

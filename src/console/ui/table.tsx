@@ -8,7 +8,7 @@ type Column<Row> = readonly [
 ];
 
 /**
- * A table, in a narrow window a card for each row; without rows, the text `empty`. The first column names the row; the headings of
+ * A table, or in a narrow window a card for each row; without rows, the text of `empty`. The first column names the row; the headings of
  * `actions` and `bare` columns are left out of cards.
  */
 export function Table<Row>(props: {
@@ -17,7 +17,7 @@ export function Table<Row>(props: {
   keyOf: (row: Row, index: number) => string;
   columns: readonly Column<Row>[];
   empty?: string;
-  /** Whether a row is marked, because it was looked for. */
+  /** Whether a row is marked, because it was searched for. */
   isMarked?: (row: Row) => boolean;
 }) {
   const { label, rows, keyOf, columns, empty, isMarked } = props;

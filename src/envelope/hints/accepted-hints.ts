@@ -5,12 +5,15 @@ import { isJson, quote } from '../json/json.ts';
 import { MemberReader, memberAt, skipWhiteSpace, stringAt } from '../json/members.ts';
 import { findPadding } from './paddings.ts';
 
-/** White space of JSON that is also a PKCS#7 padding: 9, 10 or 13 bytes of it, or 32 to a larger block; and the space. */
+/**
+ * White space of JSON that may also be padding: tabs, line feeds and carriage returns as PKCS#7 padding of 9, 10 or 13 bytes; spaces as
+ * padding with spaces, or of 32 bytes to a larger block.
+ */
 const paddings = new Set(Buffer.from('\t\n\r '));
 
 /**
- * The likely slip in a plaintext that is JSON and therefore accepted; for merchants in the test environment. At most 200 characters
- * of ASCII; nothing of the plaintext.
+ * The likely slip in a plaintext that is JSON and therefore accepted; for merchants in the test environment. The hint has at most 200
+ * characters, all ASCII, and quotes nothing from the plaintext.
  */
 export function hintForPlaintext(plaintext: Buffer): string | undefined {
   if (plaintext.length > longestExamined) return undefined;

@@ -2,20 +2,20 @@ import { createHash } from 'node:crypto';
 import { blockLength } from '../aes-cbc.ts';
 import { decodeBase64 } from '../encoding.ts';
 
-/** Bytes that a merchant's code may have used by mistake. An empty name means the right ones. */
+/** Bytes that a merchant's code may have used by mistake. An empty name means the right bytes. */
 export interface Candidate {
   readonly name: string;
   readonly bytes: Buffer;
 }
 
-/** A mistake and its result; undefined if it is impossible with this text. */
+/** A mistake and the bytes that it yields; undefined if the mistake is impossible with this text. */
 type Mistake = readonly [name: string, bytes: Buffer | undefined];
 
 const keyLength = 32;
 const asText = 'pass its 32 characters as bytes';
 const ivAsText = 'pass its first 16 characters as bytes';
 
-/** What programs make of a key by mistake, the right one first and the most frequent mistakes next. All are 16, 24 or 32 bytes. */
+/** The right key, then what programs make of it by mistake, the most frequent mistakes first. All are 16, 24 or 32 bytes. */
 export function keysFor(key: string, iv: string): readonly Candidate[] {
   const bytes = Buffer.from(key);
   const decoded = decodeBase64(key);
@@ -29,7 +29,7 @@ export function keysFor(key: string, iv: string): readonly Candidate[] {
     ['the key was decoded from hex, so that AES-128 was used: pass its 32 characters as bytes', fromHex],
     [`the key was decoded from base64 and filled up with NULs, as PHP does: ${asText}`, filled(fromBase64)],
     [`the key was decoded from hex and filled up with NULs, as PHP does: ${asText}`, filled(fromHex)],
-    // hex2bin() of what is not hex is false, which openssl_encrypt() takes for an empty string.
+    // hex2bin() returns false for a string that is not hex, and openssl_encrypt() takes false for an empty string.
     ['the key was 32 NULs: in PHP, hex2bin() of text that is not hex gives false', Buffer.alloc(keyLength)],
     ['AES-128 was used with the first 16 characters of the key: use AES-256', bytes.subarray(0, 16)],
     ...digests('key', bytes, [32, 16]),
@@ -44,7 +44,7 @@ export function keysFor(key: string, iv: string): readonly Candidate[] {
   return distinct(mistakes, (used) => (used.length > keyLength ? used.subarray(0, keyLength) : used), [16, 24, 32]);
 }
 
-/** What programs make of an IV by mistake, the right one first. All are 16 bytes. */
+/** The right IV, then what programs make of it by mistake. All are 16 bytes. */
 export function ivsFor(iv: string, key: string): readonly Candidate[] {
   const bytes = Buffer.from(iv);
   const decoded = leniently(iv);
@@ -64,7 +64,7 @@ export function ivsFor(iv: string, key: string): readonly Candidate[] {
   return distinct(mistakes, (used) => used.subarray(0, blockLength), [blockLength]);
 }
 
-/** Digests of a text, as bytes and as hex digits. @param lengths in bytes that a cipher takes */
+/** Digests of a text, as bytes and as hex digits. @param lengths the lengths that a cipher takes, in bytes */
 function digests(of: 'key' | 'IV', text: Buffer, lengths: readonly number[]): readonly Mistake[] {
   const remedy = of === 'key' ? 'pass its characters as bytes' : ivAsText;
   return ['SHA-256', 'MD5', 'SHA-1', 'SHA-512'].flatMap((name): readonly Mistake[] => {
@@ -76,7 +76,7 @@ function digests(of: 'key' | 'IV', text: Buffer, lengths: readonly number[]): re
   });
 }
 
-/** The text with what environment files, editors and functions do to it. @param length of the bytes that are used */
+/** What environment files, editors and functions do to the text. @param length how many bytes are used */
 function spellings(of: 'key' | 'IV', text: string, length: number): readonly Mistake[] {
   const used = Buffer.from(text.slice(0, length));
   const short = `the ${of} was one character short`;
@@ -102,7 +102,7 @@ function spellings(of: 'key' | 'IV', text: string, length: number): readonly Mis
   ];
 }
 
-/** Each value once, under its first name, in a length that a cipher takes. */
+/** Each value once, under its first name, if it has a length that a cipher takes. */
 function distinct(
   mistakes: readonly Mistake[],
   cut: (bytes: Buffer) => Buffer,

@@ -8,11 +8,11 @@ import { decrypt, findMisuse, findOtherIv } from './misuse.ts';
 import { isPaddedText, findPlaintextMistake, whatComesOut } from './plaintext-hints.ts';
 
 /**
- * Why the string of an envelope does not decrypt to JSON, for a caller that has the key and may therefore learn about the padding
- * and the plaintext; undefined if it does.
+ * Why the string of an envelope does not decrypt to JSON, for a caller that has the key and may therefore learn about the padding and the
+ * plaintext; undefined if it does.
  *
- * @param key of `credentials`, 32 bytes of UTF-8
- * @param iv  of `credentials`, 16 characters or more
+ * @param key the key of `credentials`, 32 bytes of UTF-8
+ * @param iv the IV of `credentials`, 16 characters or more
  */
 export function findCause(data: string, credentials: Credentials, key: string, iv: string): string | undefined {
   if (data.length > longestExamined) return noHint;
@@ -25,11 +25,11 @@ export function findCause(data: string, credentials: Credentials, key: string, i
 }
 
 /**
- * Explains why a ciphertext does not open with the sender's key and IV. Tries the usual mistakes, and names one only if it
- * accounts for the whole ciphertext; otherwise it says what comes out. Only for callers that sent the key themselves: it quotes the
- * beginning of the plaintext. At most 200 characters.
+ * Explains why a ciphertext does not open with the sender's key and IV. Tries the usual mistakes, and names one only if it accounts for the
+ * whole ciphertext; otherwise says what comes out. Only for callers that sent the key themselves, because the result quotes the beginning
+ * of the plaintext. The result has at most 200 characters.
  *
- * @param ciphertext whole blocks, one at least, that did not decrypt to JSON under `key` and `iv`
+ * @param ciphertext one or more whole blocks that did not decrypt to JSON under `key` and `iv`
  * @param key        32 bytes of UTF-8
  * @param iv         as sent, 16 characters or more
  */
@@ -37,7 +37,7 @@ export function diagnose(ciphertext: Buffer, key: string, iv: string): string {
   const padded = decrypt('cbc', Buffer.from(key), Buffer.from(iv.slice(0, blockLength)), ciphertext);
   const slip = findPlaintextMistake(padded);
   if (slip !== undefined) return slip;
-  // Text behind which there is good padding shows that the key is right.
+  // Text followed by good padding shows that the key is right.
   const misuse = isPaddedText(padded) ? findOtherIv(ciphertext, key, iv) : findMisuse(ciphertext, key, iv);
   return misuse ?? whatComesOut(padded);
 }

@@ -8,16 +8,16 @@ import { MemberReader, memberAt, skipWhiteSpace, stringAt } from '../json/member
 import { faultInJson } from './plaintext-hints.ts';
 import { readDataMember } from '../json/sole-member.ts';
 
-/** Bytes of the longest body, ciphertext or plaintext that is examined: hints are for those who try things out. */
+/** Maximum length of a body, ciphertext or plaintext that is examined, in bytes: hints are for people who are trying things out. */
 export const longestExamined = 65_536;
 
 export const noHint = 'no hint for a body above 64 KiB: try a shorter one';
 
 /**
- * The likely mistake in a body that did not open, for merchants in the test environment. It depends on the body as sent only:
- * the result of decryption is not known here, so no hint can leak it.
+ * The likely mistake in a body that did not open, for merchants in the test environment. It depends only on the body as sent: the result of
+ * decryption is not known here, so no hint can leak it.
  *
- * @param opener of the current credentials
+ * @param opener the opener with the current credentials
  */
 export function hintForBody(body: Buffer, code: OpenFailure['code'], opener: EnvelopeOpener): string {
   if (body.length > longestExamined) return noHint;
@@ -26,7 +26,7 @@ export function hintForBody(body: Buffer, code: OpenFailure['code'], opener: Env
   return opener.hint(readData(body)?.toString() ?? '');
 }
 
-/** As `soleData`, for a body that is not worked on in slices. */
+/** Like `readDataMember`, for a body that is short enough not to be read in slices. */
 function readData(body: Buffer): Buffer | undefined {
   const data = readDataMember(body);
   return data instanceof Promise ? undefined : data;
@@ -50,7 +50,7 @@ function notJsonHint(body: Buffer, remedy: string): string {
   return `the body is not JSON at byte ${at}${fault === undefined ? '' : `, ${fault}`}: ${remedy}`;
 }
 
-/** Whether it decodes to whole blocks, one at least. */
+/** Whether `text` decodes to one or more whole blocks. */
 function isCiphertext(text: string): boolean {
   const ciphertext = decodeCiphertext(text);
   return ciphertext !== undefined && isWholeBlocks(ciphertext);
@@ -58,7 +58,7 @@ function isCiphertext(text: string): boolean {
 
 const asEncrypted = 'send {"encrypted_data":"<ciphertext>"}';
 
-/** The likely mistake in the body of a test endpoint that is not JSON. */
+/** The likely mistake in a body that is not JSON, sent to a test endpoint. */
 export function hintForTestBody(body: Buffer, test: 'encrypt' | 'decrypt'): string {
   if (body.length > longestExamined) return noHint;
   if (!/[^ \t\r\n]/.test(body.toString('latin1'))) {
@@ -111,10 +111,10 @@ function requiredHint(body: Buffer): string {
   return `this account has encryption on: ${asEnvelope}`;
 }
 
-/** Bytes of empty JSON with some white space. */
+/** Maximum length of empty JSON with some white space, in bytes. */
 const longestEmpty = 64;
 
-/** @param body a JSON object with a member `data` that is not its only one, or not a string */
+/** @param body a JSON object with a member `data` that is not its only member, or not a string */
 function shapeHint(body: Buffer): string {
   const value = body.toString('latin1', memberAt(body, 'data'));
   if (/^(?:null|false|"")/.test(value)) return '"data" is empty: your encryption failed';
@@ -126,7 +126,7 @@ function shapeHint(body: Buffer): string {
   return '"data" must be the only member and appear once: put other members into the plaintext';
 }
 
-/** The likely mistake in the `key` and `iv` headers of the test endpoints. Never a value. */
+/** The likely mistake in the `key` and `iv` headers of the test endpoints. Never contains a value. */
 export function hintForHeaders(key: string, iv: string): string | undefined {
   const headers = Object.entries({ key, iv });
   const missing = headers.filter(([, value]) => value === '').map(([name]) => name);

@@ -4,13 +4,13 @@ import { ivsFor, keysFor, type Candidate } from './candidates.ts';
 import { isJson } from '../json/json.ts';
 import { findPadding } from './paddings.ts';
 
-/** The other IV under which blocks are JSON; for a ciphertext whose key is known to be right. */
+/** The other IV under which a ciphertext decrypts to JSON, if its key is known to be right. */
 export function findOtherIv(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const blocks = decrypt('cbc', Buffer.from(key), Buffer.alloc(blockLength), ciphertext);
   return ivUnder(blocks, ivsFor(iv, key).slice(1))?.name;
 }
 
-/** The other key, IV or mode under which a ciphertext is JSON; undefined if none of the usual ones opens it. */
+/** The other key, IV or mode under which a ciphertext decrypts to JSON; undefined if none of the usual ones opens it. */
 export function findMisuse(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const ivs = ivsFor(iv, key);
   const all = keysFor(key, iv);
@@ -28,13 +28,13 @@ export function findMisuse(ciphertext: Buffer, key: string, iv: string): string 
   return undefined;
 }
 
-/** The number of the first guesses of keys, with which stream modes and long ciphertexts are tried: this happens in one turn. */
+/** Stream modes and long ciphertexts are tried only with this many of the first guesses of keys: all this happens in one turn. */
 const frequent = 8;
 
-/** Bytes of a ciphertext with which few keys are tried. */
+/** A ciphertext of more bytes than this is tried with only the `frequent` keys. */
 const long = 8_192;
 
-/** Other data around the ciphertext: blocks before it and behind it, and the block in which its IV stands. */
+/** Other data around the ciphertext: how many blocks before and after it, and which block is its IV. */
 const layouts: readonly { name: string; before: number; behind: number; ivAt: number }[] = [
   {
     name: '16 bytes too many in front, perhaps an IV: encrypt the JSON alone, with the IV you were given',
@@ -53,7 +53,8 @@ const layouts: readonly { name: string; before: number; behind: number; ivAt: nu
 ];
 
 /**
- * The IV under which blocks are JSON, and its padding. If several of them make JSON of a short document, none is named.
+ * The IV under which the blocks are JSON, and the name of their padding. If a short document is JSON under several IVs, none of them is
+ * named.
  *
  * @param blocks decrypted with an IV of zeros
  */
@@ -84,10 +85,10 @@ function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
     if (from >= to) continue;
     const at = ivAt < 0 ? to : 0;
     const iv = ciphertext.subarray(at, at + blockLength);
-    // Behind the first block, the cipher has chained to the block before; that is undone.
+    // After the first block, the cipher has chained to the previous block; that is undone here.
     const mask = from === 0 ? iv : xor(ciphertext.subarray(from - blockLength, from), iv);
     const padding = paddingOfJson(blocks.subarray(from, to), mask);
-    // What is cut off is no MAC if there is no padding before it, and text in the first block is no IV.
+    // What is cut off is not a MAC if there is no padding before it, and a first block that is text is not an IV.
     const isLayout = padding === '' || (padding !== undefined && behind === 0);
     if (isLayout && (before === 0 || !ivs.some((each) => mayBeginJson(xor(first, each.bytes)))))
       return named(usedKey.name, name, padding);
@@ -105,7 +106,7 @@ function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
 /** Bytes of an HMAC with SHA-256. */
 const macLength = 32;
 
-/** The modes that need no whole blocks, with the bytes of their IV and of the tag behind the ciphertext. */
+/** The modes that do not need whole blocks, with the lengths in bytes of their IV and of the tag after the ciphertext. */
 const streams: readonly { name: string; mode: string; ivBytes: number; tagBytes: number }[] = [
   { name: 'GCM', mode: 'gcm', ivBytes: 12, tagBytes: 16 },
   { name: 'GCM', mode: 'gcm', ivBytes: 16, tagBytes: 16 },
@@ -128,7 +129,7 @@ function inStream(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
   return undefined;
 }
 
-/** Bytes; fewer may be JSON by accident. */
+/** In bytes; a shorter ciphertext may decrypt to JSON by accident. */
 const shortestStream = 8;
 
 function isStream(mode: string, key: Buffer, iv: Buffer, ciphertext: Buffer): boolean {
@@ -146,12 +147,12 @@ function named(...causes: readonly string[]): string {
 }
 
 /**
- * The name of the padding behind JSON, empty for PKCS#7; undefined if it is no JSON.
+ * The name of the padding after JSON, empty for PKCS#7; undefined if the blocks are not JSON.
  *
  * @param blocks decrypted with an IV of zeros
  */
 function paddingOfJson(blocks: Buffer, iv: Buffer): string | undefined {
-  // Most guesses fail with the first byte.
+  // Most guesses fail at the first byte.
   if (!beginnings.has((blocks[0] ?? 0) ^ (iv[0] ?? 0)) || !mayEndJson(blocks)) return undefined;
   const first = xor(blocks.subarray(0, blockLength), iv);
   if (!mayBeginJson(first)) return undefined;
@@ -161,7 +162,7 @@ function paddingOfJson(blocks: Buffer, iv: Buffer): string | undefined {
 /** The bytes that JSON may begin with. */
 const beginnings = new Set(Buffer.from(' \t\r\n[{"-0123456789tfn'));
 
-/** A check of the last block that spares most wrong guesses the others: it ends in a padding, or in JSON. */
+/** A check of the last block, which rules out most wrong guesses before the other checks: it must end in padding or in JSON. */
 function mayEndJson(blocks: Buffer): boolean {
   const last = blocks.at(-1) ?? 0;
   // The IV changes the last block too if it is the only one.
@@ -174,8 +175,8 @@ function mayEndJson(blocks: Buffer): boolean {
 }
 
 /**
- * Whether a first block is what JSON begins with. Stricter than JSON, in which a wrong IV may make other letters in a string; and
- * it spares most wrong guesses the whole document.
+ * Whether JSON may begin with this block. Stricter than JSON, whose strings may also contain the odd characters that a wrong IV makes; and
+ * most wrong guesses fail here, before the whole document is checked.
  */
 function mayBeginJson(block: Buffer): boolean {
   return /^[ \t\r\n]*[[{"\-0-9tfn][\w\s"{}[\]:,.+/@\\\u00a0-\ufffc-]*[\ufffd\0-\x20]*$/.test(block.toString());
@@ -185,7 +186,7 @@ function xor(block: Buffer, iv: Buffer): Buffer {
   return block.map((byte, at) => byte ^ (iv[at] ?? 0)) as Buffer;
 }
 
-/** Without looking at the padding or a tag. */
+/** Decrypts without checking the padding or a tag. */
 export function decrypt(mode: string, key: Buffer, iv: Buffer | null, ciphertext: Buffer): Buffer {
   const decipher = createDecipheriv(`aes-${key.length * 8}-${mode}` as 'aes-256-cbc', key, iv);
   return decipher.setAutoPadding(false).update(ciphertext);

@@ -1,6 +1,6 @@
 import { blockLength, paddingLength } from '../aes-cbc.ts';
 
-/** A padding: what is wrong with it, empty for PKCS#7, and what it is put behind. */
+/** A padding: what is wrong with it (empty for PKCS#7), and the content that it follows. */
 interface Padding {
   readonly name: string;
   readonly content: Buffer;
@@ -9,7 +9,7 @@ interface Padding {
 const iso10126 = 'the padding is ISO 10126: use PKCS#7';
 
 /**
- * The padding that libraries may have put behind a plaintext.
+ * The padding that libraries may have added to a plaintext.
  *
  * @param padded whole blocks
  * @param isContent whether the bytes before a padding may be the plaintext

@@ -5,10 +5,10 @@ import { hexDigits } from '../ciphertext-hints.ts';
 import { isJson, jsonFaultAt } from '../json/json.ts';
 import { findPadding } from './paddings.ts';
 
-/** Characters of a plaintext that a hint quotes. */
+/** How many characters of a plaintext a hint quotes. */
 const quoted = 24;
 
-/** The mistake that makes JSON of decrypted blocks once it is corrected; undefined if none of the usual ones does. */
+/** The usual mistake that, once corrected, makes the decrypted blocks JSON; undefined if there is none. */
 export function findPlaintextMistake(padded: Buffer): string | undefined {
   const padding = findPadding(padded, isJson);
   if (padding !== undefined) return padding.name;
@@ -32,10 +32,10 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
   return undefined;
 }
 
-/** Maximum number of beginnings tried: each costs a check of the whole plaintext, and a stranger may send brackets alone. */
+/** Maximum number of beginnings tried: each costs a check of the whole plaintext, and a stranger may send nothing but brackets. */
 const maxBeginnings = 4;
 
-/** A prefix such as a length, a nonce or the name of a type. */
+/** Where JSON begins after a prefix, such as a length, a nonce or the name of a type. */
 function jsonStartsAt(plaintext: Buffer): number | undefined {
   let tried = 0;
   for (let from = 1; from <= 2 * blockLength && tried < maxBeginnings; from += 1) {
@@ -56,22 +56,22 @@ function isUtf16(plaintext: Buffer): boolean {
   );
 }
 
-/** Whether decrypted blocks are text with PKCS#7. */
+/** Whether decrypted blocks are text with PKCS#7 padding. */
 export function isPaddedText(padded: Buffer): boolean {
   const plaintext = padded.subarray(0, padded.length - paddingLength(padded));
   return plaintext.length < padded.length && textEndsAt(plaintext) === plaintext.length;
 }
 
-/** The generic answer: it claims nothing about the key, the IV or the plaintext, because nothing shows it. */
+/** The generic answer: it claims nothing about the key, the IV or the plaintext, because there is no evidence for a claim. */
 const noJson =
   'neither this key and IV nor the usual mistakes with them give JSON: are they the pair of this environment? ' +
   'Encrypt JSON with AES-256-CBC and PKCS#7';
 
 /**
- * What decrypted blocks show that no usual mistake accounts for. It asks about the IV only if the first block alone is no text
- * (NIST SP 800-38A §6.2: the IV changes only that one). Other bytes before a text look the same.
+ * What decrypted blocks show if no usual mistake accounts for them. The hint asks about the IV only if the first block alone is not text
+ * (NIST SP 800-38A §6.2: the IV changes only that block). Other bytes before the text would look the same.
  *
- * @param padded neither JSON nor corrected to JSON by `slipOfPlaintext`
+ * @param padded neither JSON nor corrected to JSON by `findPlaintextMistake`
  */
 export function whatComesOut(padded: Buffer): string {
   const padding = paddingLength(padded);
@@ -102,12 +102,12 @@ export function whatComesOut(padded: Buffer): string {
   return noJson;
 }
 
-/** Of 16 bytes that come out of a wrong IV, hardly ever more are printable ASCII. */
+/** With a wrong IV, hardly ever more than this many of the first 16 bytes are printable ASCII. */
 const readableByChance = 10;
 
-/** Whether the blocks behind the first are text, whatever its padding. */
+/** Whether the blocks after the first are text, whatever their padding. */
 function isEndOfText(rest: Buffer, padding: number): boolean {
-  // The first character may have begun in the block before.
+  // The first character may have begun in the previous block.
   const skipped = /^[\x80-\xbf]{0,3}/.exec(rest.toString('latin1', 0, 3))?.[0].length ?? 0;
   const text = rest.subarray(skipped);
   const end = textEndsAt(text);
@@ -116,12 +116,12 @@ function isEndOfText(rest: Buffer, padding: number): boolean {
   return end >= blockLength && text.length - end <= 2 * blockLength;
 }
 
-/** Random bytes are readable to a third. */
+/** Only about a third of random bytes are readable. */
 function isMostlyReadable(bytes: Buffer): boolean {
   return bytes.length >= 2 * blockLength && readableIn(bytes) > bytes.length * 0.75;
 }
 
-/** The bytes of printable ASCII, and of the NULs of UTF-16. */
+/** How many bytes are printable ASCII, or NUL as in UTF-16. */
 function readableIn(bytes: Buffer): number {
   return bytes.filter((byte) => byte === 0 || (byte >= 0x20 && byte < 0x7f)).length;
 }
@@ -141,7 +141,7 @@ function isControl(code: number): boolean {
   return (code < 0x20 && code !== 9 && code !== 10 && code !== 13) || (code >= 0x7f && code < 0xa0);
 }
 
-/** Texts of other formats, each with the remedy. In the order in which they are tried. */
+/** What other formats look like, each with its name or the remedy. In the order in which they are tried. */
 const formats: readonly (readonly [RegExp, string])[] = [
   [/^(?:a:\d+:\{|O:\d+:"|s:\d+:")/, "PHP's serialize(): use json_encode()"],
   [/^[[({]+'|: (?:True|False|None)\b/, "Python's str(): use json.dumps()"],
@@ -164,12 +164,12 @@ function notJson(plaintext: Buffer): string {
   const what =
     guessEncoding(text.trim()) ?? (format === undefined ? faultInJson(plaintext, at) : `it looks like ${format}`);
   const hint = `what comes out is not JSON at byte ${at}${what === undefined ? '' : `, ${what}`}: ${quote(plaintext)}`;
-  // Another IV may differ in a character only, and make other text.
+  // Another IV may differ in only one character, so that other text comes out.
   const mayBeIv = what === undefined && at < blockLength && plaintext.length > blockLength;
   return mayBeIv ? `${hint}; if you encrypted something else, compare the IV` : hint;
 }
 
-/** What a text encodes. */
+/** What the text encodes. */
 function guessEncoding(text: string): string | undefined {
   const inner = decodeCiphertext(text);
   if (inner === undefined || inner.length === 0) return undefined;
@@ -199,7 +199,7 @@ export function faultInJson(document: Buffer, at: number): string | undefined {
 
 /** The beginning of a plaintext as a JSON string, with dots for what is not printable. */
 function quote(plaintext: Buffer): string {
-  // The first character of a later block may be cut.
+  // A block other than the first may begin within a character.
   const text = plaintext.toString('utf8', 0, 4 * quoted).replace(/^\ufffd{1,3}/, '');
   const beginning = Array.from(text).slice(0, quoted).join('');
   return JSON.stringify(beginning.replace(/[^\P{C}\n\r\t]|\ufffd/gu, '·'));

@@ -1,12 +1,12 @@
 /**
- * The grammar of JSON (RFC 8259) in UTF-8, as a table: for a state and the next byte, the next state and what the byte means
- * for the nesting. No state says which container it is in. Where the grammar depends on that, the byte asserts it: a `]`
- * asserts an array, a colon after a string that follows a comma an object.
+ * The grammar of JSON (RFC 8259) in UTF-8, as a table: for a state and the next byte, the next state and what the byte means for the
+ * nesting. A state does not say which container it is in. If the grammar depends on the container, the byte asserts its kind: a `]` asserts
+ * an array; a colon after a string that follows a comma asserts an object.
  */
 
 /** What a byte means for the nesting: bits of `JsonTable.effects`. The reader does arithmetic with them. */
 const effect = {
-  /** With `assertsKind`, the innermost container must be an array, without it an object. */
+  /** With `assertsKind`: the innermost container must be an array. `assertsKind` without this bit: an object. */
   array: 1,
   /** There must be a container. */
   inContainer: 2,
@@ -23,7 +23,7 @@ export interface JsonTable {
   /** The next state by state + byte. A state is the index of its row of 256. */
   readonly next: Uint16Array;
   readonly effects: Uint8Array;
-  /** By state: 1 if a document may end there, outside of containers. */
+  /** By state: 1 if a document may end in it, outside of containers. */
   readonly mayEnd: Uint8Array;
   readonly start: number;
 }
@@ -37,7 +37,7 @@ const hexDigits = `${digits}abcdefABCDEF`;
 const unescaped = bytes([0x20, 0x21], [0x23, 0x5b], [0x5d, 0x7f]);
 const continuation = bytes([0x80, 0xbf]);
 
-/** All bytes of some ranges, as characters. */
+/** All bytes in these ranges, as characters. */
 function bytes(...ranges: readonly (readonly [number, number])[]): string {
   return ranges
     .flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, i) => String.fromCharCode(first + i)))
@@ -46,7 +46,7 @@ function bytes(...ranges: readonly (readonly [number, number])[]): string {
 
 class Grammar {
   readonly #states = new Map<string, number>([[fault, 0]]);
-  /** By byte and state: the next state and the effects, in the upper and the lower byte. */
+  /** By byte and state: the next state in the upper byte, the effects in the lower one. */
   readonly #cells = Array.from({ length: 256 }, (): number[] => []);
   readonly #ends: number[] = [];
 
@@ -84,11 +84,11 @@ export function jsonTable(): JsonTable {
   const grammar = new Grammar();
   for (const state of ['value', 'item', 'name', 'next', 'colon', 'next colon', 'end']) grammar.on(state, space, state);
 
-  // Where a value begins: of the document or after a colon; after `[`; after a comma.
+  // Where a value begins: at the start of the document or after a colon; after `[`; after a comma.
   valueIn('value', 0, 'string');
   valueIn('item', 0, 'string');
   grammar.on('item', ']', 'end', inArray | effect.closes);
-  // A string after a comma is an item of an array or a name: what follows tells.
+  // A string after a comma is an item of an array or a name: what follows the string tells which.
   valueIn('next', inArray, 'next string');
   grammar.on('name', '"', 'name string');
   grammar.on('name', '}', 'end', inObject | effect.closes);

@@ -2,14 +2,14 @@ import { continueWith } from '../../promises.ts';
 import { JsonReader } from './json-reader.ts';
 import { inSlices } from '../../slices.ts';
 
-/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark; in one go, however many they are. */
+/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. Reads them in one go, however many there are. */
 export function isJson(bytes: Buffer): boolean {
   const reader = new JsonReader();
   reader.read(bytes, 0, bytes.length);
   return reader.accepts === 1;
 }
 
-/** The offset of the first byte that no JSON document has there; the length if `bytes` end too early, or are one. */
+/** The offset of the first byte that no JSON document can have there; the length if `bytes` end too early, or are a document. */
 export function jsonFaultAt(bytes: Buffer): number {
   const reader = new JsonReader();
   for (let at = 0; at < bytes.length; at += 1) {
@@ -19,14 +19,14 @@ export function jsonFaultAt(bytes: Buffer): number {
   return bytes.length;
 }
 
-/** As `isJson`, in slices. */
+/** Like `isJson`, but works in slices. */
 export function isJsonInSlices(bytes: Buffer): boolean | Promise<boolean> {
   const reader = new JsonReader();
   const read = inSlices(bytes.length, (from, to) => reader.read(bytes, from, to));
   return continueWith(read, () => reader.accepts === 1);
 }
 
-/** Removes the white space outside strings and changes nothing else, in slices. `json` must satisfy `isJson`. */
+/** Removes the white space outside strings and changes nothing else. Works in slices. `json` must satisfy `isJson`. */
 export function minifyJson(json: Buffer): Buffer | Promise<Buffer> {
   const minifier = new Minifier(json.length);
   const read = inSlices(json.length, (from, to) => minifier.read(json, from, to));
@@ -74,7 +74,7 @@ class Minifier {
 export const quote = 0x22;
 export const backslash = 0x5c;
 
-/** The white space of JSON, which is less than that of JavaScript. */
+/** Whether a character is white space in JSON, which has fewer kinds of it than JavaScript. */
 export function isWhiteSpace(code: number): boolean {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }

@@ -1,26 +1,29 @@
-/** Levels that are put aside at a time. */
+/** How many levels are put aside at a time. */
 const group = 16;
 
 /** Groups in a block of 4 KiB. */
 const blockLength = 2_048;
 
-/** The outer levels of a deeply nested document, one bit each. It grows by blocks: nothing is copied. */
+/** The outer levels of a deeply nested document, one bit each. It grows in blocks, so nothing is copied. */
 export class LevelStack {
   readonly #blocks: Uint16Array[] = [];
   #groups = 0;
 
-  /** @param levels a 1, then at least 16 bits @returns the same without the 16 that follow the 1 */
+  /** @param levels a 1, then at least 16 bits @returns the same without the 16 bits that follow the 1 */
   putAside(levels: number): number {
     const kept = 31 - Math.clz32(levels) - group;
     if (this.#groups === this.#blocks.length * blockLength) this.#blocks.push(new Uint16Array(blockLength));
     const block = this.#blocks.at(Math.floor(this.#groups / blockLength));
-    // The 1 in front is cut off.
+    // The leading 1 is cut off.
     if (block !== undefined) block[this.#groups % blockLength] = levels >>> kept;
     this.#groups += 1;
     return (1 << kept) | (levels & ((1 << kept) - 1));
   }
 
-  /** @param levels a 1, then at most 2 bits @returns the same with the last group that was put aside, if there is one */
+  /**
+   * @param levels a 1, then at most 2 bits
+   * @returns the same with the last group that was put aside inserted after the 1, if there is one
+   */
   takeBack(levels: number): number {
     if (this.#groups === 0) return levels;
     this.#groups -= 1;

@@ -3,10 +3,10 @@ import { backslash, isWhiteSpace, quote } from './json.ts';
 import { inSlices } from '../../slices.ts';
 import { unescapedName } from './unescape.ts';
 
-/** A member of the outermost object. Undefined as a name stands for one that is longer than any of interest. */
+/** A member of the outermost object. `name` is undefined if it is longer than any name of interest. */
 type Visit = (name: string | undefined, valueAt: number) => void;
 
-/** Visits each member of the object that a JSON document is; in pieces of any length, without building it. */
+/** Visits each member of a JSON document that is an object. Reads the document in pieces of any length and does not build it. */
 export class MemberReader {
   readonly #visit: Visit;
   #depth = 0;
@@ -20,7 +20,7 @@ export class MemberReader {
     this.#visit = visit;
   }
 
-  /** Reads the bytes from `from` to before `to` of a document that satisfies `isJson`. */
+  /** Reads the bytes from `from` up to, but not including, `to` of a document that satisfies `isJson`. */
   read(json: Buffer, from: number, to: number): void {
     for (let at = from; at < to; at += 1) {
       const byte = json[at] as number;
@@ -44,14 +44,14 @@ export class MemberReader {
   }
 }
 
-/** Where the value of the last member `name` begins in a JSON document; undefined if it is no object with such a member. */
+/** Where the value of the last member `name` begins in a JSON document; undefined if the document is not an object with such a member. */
 export function memberAt(json: Buffer, name: string): number | undefined {
   const finder = new MemberFinder(name);
   finder.read(json, 0, json.length);
   return finder.valueIn(json);
 }
 
-/** The value of the last member `name` if it is a string; undefined otherwise. Builds that string only. Works in slices. */
+/** The value of the last member `name` if it is a string; undefined otherwise. Builds only that string. Works in slices. */
 export function stringMember(json: Buffer, name: string): string | undefined | Promise<string | undefined> {
   const finder = new MemberFinder(name);
   const read = inSlices(json.length, (from, to) => finder.read(json, from, to));

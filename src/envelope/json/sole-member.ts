@@ -4,11 +4,11 @@ import { inSlices } from '../../slices.ts';
 import { unescaped, unescapedName } from './unescape.ts';
 
 /**
- * The content of the string `data` if `body` is a JSON object with exactly that member, a string; otherwise undefined. A
- * duplicate member cannot hide as it does with JSON.parse. Escapes are resolved, as far as a ciphertext may have them.
+ * The content of `data` if `body` is a JSON object whose only member is `data`, a string; otherwise undefined. A duplicate member cannot
+ * hide, as it can with JSON.parse. The escapes that a ciphertext may have are resolved.
  *
- * Only the shape is checked: there may be a value for a body that is not JSON because of the string's content (a raw control
- * character, bytes that are not UTF-8).
+ * Only the shape is checked: there may be a result even if the string's content (a raw control character, bytes that are not UTF-8) means
+ * that the body is not JSON.
  */
 export function readDataMember(body: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const reader = new SoleMemberReader();
@@ -28,14 +28,14 @@ interface QuotedString {
   hasEscapes: boolean;
 }
 
-/** The tokens of an object with one member, in their order. */
+/** The tokens of an object with one member, in order. */
 const order = ['{', 'name', ':', 'value', '}', 'end'] as const;
 
-/** Finds the name and the value in an object with one member, a string. */
+/** Finds the name and the value in an object with one member whose value is a string. */
 class SoleMemberReader {
   readonly name: QuotedString = { from: 0, to: 0, hasEscapes: false };
   readonly value: QuotedString = { from: 0, to: 0, hasEscapes: false };
-  /** The tokens so far. */
+  /** How many tokens have been read. */
   #tokens = 0;
   #string: QuotedString | undefined;
   #escaped = false;
@@ -44,7 +44,7 @@ class SoleMemberReader {
     return order[this.#tokens] === 'end';
   }
 
-  /** Reads the next bytes. @returns false if it is another value, or none */
+  /** Reads the next bytes. @returns false if they cannot be such an object */
   read(bytes: Buffer, from: number, to: number): boolean {
     let at = from;
     while (at < to) {
@@ -80,7 +80,7 @@ class SoleMemberReader {
   /** @returns the position after the closing quote, or `to` */
   #inString(bytes: Buffer, from: number, to: number, string: QuotedString): number {
     const end = this.#escaped ? -1 : bytes.subarray(from, to).indexOf(quote);
-    // A ciphertext has no escapes: then two searches by the platform find its end, much faster than a loop over its bytes.
+    // If there are no escapes, as in a ciphertext, two built-in searches find the end much faster than a loop over the bytes.
     if (end !== -1 && !bytes.subarray(from, from + end).includes(backslash)) return this.#endString(from + end, string);
     let escaped = this.#escaped;
     for (let at = from; at < to; at += 1) {

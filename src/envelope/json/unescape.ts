@@ -2,7 +2,7 @@ import { continueWith } from '../../promises.ts';
 import { backslash } from './json.ts';
 import { inSlices } from '../../slices.ts';
 
-/** The byte for each letter of an escape, by its code. */
+/** The byte that each letter after a backslash stands for, by the letter's code. */
 const escapes = new Map(
   Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }).map(
     ([letter, value]) => [letter.charCodeAt(0), value.charCodeAt(0)],
@@ -10,8 +10,8 @@ const escapes = new Map(
 );
 
 /**
- * The content of a JSON string without its escapes; undefined if an escape is wrong. A character above U+007F that is written
- * as an escape becomes a NUL: no ciphertext has either.
+ * The content of a JSON string without its escapes; undefined if an escape is wrong. A character above U+007F that is written as an escape
+ * becomes a NUL: no ciphertext contains either of them.
  */
 export function unescaped(content: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const bytes = Buffer.allocUnsafe(content.length);
@@ -55,7 +55,7 @@ function hexValue(byte: number): number | undefined {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x61 + 10 : undefined;
 }
 
-/** The longest name that is of interest, `encrypted_data`, written in escapes only. */
+/** The longest name that is of interest, `encrypted_data`, written entirely in escapes. */
 const longestName = 84;
 
 /** A member's name without its escapes; undefined if it is longer than any name of interest, or an escape is wrong. */

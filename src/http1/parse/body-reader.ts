@@ -6,15 +6,15 @@ export type BodyFault = 'BAD_CHUNK' | 'BAD_TRAILER' | 'HEAD_TOO_LARGE';
 
 const maxChunkHeadSize = 256;
 
-/** A chunk up to this many bytes is copied by hand: a call of the platform would cost more. */
+/** A chunk of up to this many bytes is copied byte by byte: a built-in copy would cost more. */
 const shortChunk = 64;
 
-/** A line that is not short counts as so many: it takes as long. */
+/** A line that is not short counts as this many lines, because it takes as long. */
 const longLine = 20;
 
 const [cr, lf] = [0x0d, 0x0a];
 
-/** What comes next: data of the body or of a chunk, or a line between chunks or behind them. */
+/** What comes next: data of the body or of a chunk, or a line between chunks or after them. */
 type State = 'data' | 'chunk_end' | 'chunk_head' | 'trailer' | 'end';
 
 /** Reads one body after the other, of a stated length or in chunks. */
@@ -28,11 +28,11 @@ export class BodyReader {
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
-  /** The body's bytes of the last read: a view of it, unless they came in several chunks. */
+  /** The body's bytes in the last read: a view of what was read, unless they came in several chunks. */
   piece: Buffer | undefined;
-  /** The position behind the bytes that the last read has taken. */
+  /** The position after the bytes that the last read has taken. */
   next = 0;
-  /** The lines of chunks that the last read has taken; a long one counts as many. */
+  /** How many chunk lines the last read has taken; a long line counts as several. */
   lines = 0;
 
   /** @param text holds nothing whenever a body begins */
@@ -40,7 +40,7 @@ export class BodyReader {
     this.#text = text;
   }
 
-  /** Expects a body. @param trailerRoom bytes that its trailers may have */
+  /** Expects a body. @param trailerRoom how many bytes its trailers may have */
   begin({ type, length = 0 }: BodyFraming, trailerRoom: number): void {
     this.#text.clear();
     this.#isChunked = type === 'chunked';
@@ -53,8 +53,8 @@ export class BodyReader {
   /**
    * Reads bytes of the body; `piece` and `next` then say which. Even with a fault, `piece` has the bytes before it.
    *
-   * @param lines that are read at most: their number, not that of the bytes, decides how long it takes
-   * @returns `end` at the end of the body, or a fault, after which there is none
+   * @param lines maximum number of lines to read: this number, not that of the bytes, decides how long reading takes
+   * @returns `end` at the end of the body, or a fault, after which there is no end
    */
   read(bytes: Buffer, at: number, lines = Infinity): 'more' | 'end' | BodyFault {
     this.piece = undefined;
@@ -104,7 +104,7 @@ export class BodyReader {
     }
   }
 
-  /** Reads the end of a chunk, or the head of one with a size of one or two digits alone, if all of it is there. */
+  /** Reads the end of a chunk, or the head of one if it is only a size of one or two digits, provided that all of it has arrived. */
   #readShortLine(bytes: Buffer): boolean {
     if (this.#text.length > 0) return false;
     let at = this.next;

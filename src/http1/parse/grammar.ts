@@ -1,8 +1,8 @@
 import { http } from '../../http.ts';
 
 /**
- * The forms of HTTP/1.1 (RFC 9112), for both directions. Each takes linear time: no two alternatives at one place begin with the
- * same character. Only CRLF ends a line, nothing is folded, and no space stands before a colon. Characters are bytes (latin1).
+ * The forms of HTTP/1.1 (RFC 9112), for both directions. Each takes linear time: no two alternatives at one place begin with the same
+ * character. Only CRLF ends a line, nothing is folded, and no space may precede a colon. Characters are bytes (latin1).
  */
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -19,7 +19,7 @@ const target = '(?:/[!-~]*|\\*|[A-Za-z]+://[A-Za-z0-9.:-]+(?:[/?][!-~]*)?)';
 /** The head of a request, or its first line alone, without the empty line at its end. */
 export const requestHeadForm = new RegExp(`^[A-Z-]+ ${target} HTTP/1\\.[01](?:\\r\\n${field})*$`);
 
-/** A first line that other recipients may take for a request's: other targets, other versions, or none as in HTTP/0.9. */
+/** A first line that other recipients may take for a request's: other targets, other versions, or no version as in HTTP/0.9. */
 export const looseRequestLineForm = new RegExp(`^${token} [!-~\\x80-\\xff]+(?: HTTP/\\d\\.\\d)?$`);
 
 /** What no head contains: a line end other than CRLF, or another control character. */
@@ -30,16 +30,16 @@ export const chunkHeadForm = new RegExp(`^([0-9A-Fa-f]{1,12})(?:;${token}(?:=(?:
 
 const framingNames = 'content-length|transfer-encoding|connection|proxy-connection|upgrade|host';
 
-/** One field of a trailer section: none that other recipients could take for framing (RFC 9110 §6.5.1). */
+/** One field of a trailer section: not one that other recipients could take for framing (RFC 9110 §6.5.1). */
 export const trailerForm = new RegExp(`^(?!(?:${framingNames}):)${field}$`, 'i');
 
 /** A length in digits that is a safe integer. */
 const lengthForm = /^\d{1,15}$/;
 
 /**
- * The fields of a head that has its form, as a flat list of names and values as sent.
+ * The fields of a head that has the right form, as a flat list of names and values as sent.
  *
- * @param line position of the first line end; -1 if there are no fields
+ * @param line the position of the first line end; -1 if there are no fields
  */
 export function readFields(head: string, line: number): string[] {
   const fields: string[] = [];
@@ -75,7 +75,7 @@ export function mayHaveBody(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304;
 }
 
-/** Names that are shared strings: substrings of each head would be allocated, and hashed at each look-up, once a request. */
+/** Names for which shared strings are used: otherwise each request would allocate substrings of its head, and hash them at look-ups. */
 const usualNames =
   `Host User-Agent Accept Accept-Encoding Accept-Language Authorization Connection Content-Type Content-Length
   Content-Encoding Transfer-Encoding Expect Upgrade Origin Referer Cookie Cache-Control Pragma Date Server Vary ETag Via
@@ -125,8 +125,8 @@ const statusLines = Array.from(
 );
 
 /**
- * The head of a response, its last empty line included. It goes through the grammar that responses are read with, so that no
- * value can add a field or a response.
+ * The head of a response, its last empty line included. It is checked against the grammar that responses are read with, so that no value
+ * can add a field or a response.
  *
  * @param fields flat list of names and values; characters are bytes
  * @param more   further lines, each with CRLF before it
@@ -135,7 +135,7 @@ const statusLines = Array.from(
 export function responseHead(status: number, fields: readonly string[], more: string): string {
   let head = statusLines[status] ?? '';
   for (let i = 0; i + 1 < fields.length; i += 2) head += `\r\n${fields[i] as string}: ${fields[i + 1] as string}`;
-  // With a line end in a value the head may have the right form, but it has another line then.
+  // With a line end in a value, the head may still have the right form, but it then has one line more.
   if (!responseHeadForm.test(head) || countLines(head) !== 1 + fields.length / 2) {
     throw new Error(`the head of a response with status ${status} is not valid`);
   }
@@ -161,7 +161,7 @@ const chunked: BodyFraming = { type: 'chunked', length: undefined };
 /**
  * The framing that a head states.
  *
- * @returns `malformed` if the length is faulty, or stated besides another framing; `ambiguous` if readers differ on the coding
+ * @returns `malformed` if the length is faulty, or stated in addition to another framing; `ambiguous` if readers differ on the coding
  */
 export function readFraming(fields: readonly string[], minor: 0 | 1): BodyFraming | 'malformed' | 'ambiguous' {
   let framing = unstated;
@@ -175,7 +175,7 @@ export function readFraming(fields: readonly string[], minor: 0 | 1): BodyFramin
       framing = length === 0 ? empty : { type: 'sized', length };
     } else if (isNamed(name, 'transfer-encoding')) {
       if (framing !== unstated && framing !== chunked) return 'malformed';
-      // Codings other than chunked, one stated twice, and chunks in HTTP/1.0 (RFC 9112 §6.1).
+      // Ambiguous: codings other than chunked, a coding stated twice, and chunks in HTTP/1.0 (RFC 9112 §6.1).
       isAmbiguous ||= framing === chunked || minor === 0 || value.toLowerCase() !== 'chunked';
       framing = chunked;
     }
@@ -191,7 +191,7 @@ export function keepsAlive(fields: readonly string[], minor: 0 | 1): boolean {
   for (let i = 0; i + 1 < fields.length; i += 2) {
     if (!isNamed(fields[i] as string, 'connection')) continue;
     const value = fields[i + 1] as string;
-    // In doubt the connection ends: what another reader might take for `close` is one.
+    // If in doubt, the connection ends: whatever another reader might take for `close` counts as `close`.
     if (/\bclose\b/i.test(value)) return false;
     if (keepAliveForm.test(value)) keepAlive = true;
   }

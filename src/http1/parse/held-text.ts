@@ -1,27 +1,27 @@
 const nothing = Buffer.alloc(0);
 
-/** The beginning of a text whose end has not arrived. Each byte is copied and searched once, however the text is split. */
+/** The beginning of text whose end has not arrived. Each byte is copied and searched once, however the text is split. */
 export class HeldText {
   #held = nothing;
   #length = 0;
-  /** The position behind the bytes that the last call has taken. */
+  /** The position after the bytes that the last call has taken. */
   next = 0;
 
-  /** Bytes that are held. */
+  /** How many bytes are held. */
   get length(): number {
     return this.#length;
   }
 
-  /** The bytes that are held, as a view. */
+  /** The held bytes, as a view. */
   get bytes(): Buffer {
     return this.#held.subarray(0, this.#length);
   }
 
   /**
-   * Takes the text before `end`, and `end` itself. The beginning of an incomplete text, or of one that is too long, is held.
+   * Takes the text before `end`, and `end` itself. The beginning of text that is incomplete or too long is held.
    *
-   * @param limit bytes of the text at most
-   * @returns undefined while it is incomplete, false if it is too long
+   * @param limit maximum length of the text in bytes
+   * @returns undefined while the text is incomplete, false if it is too long
    */
   take(bytes: Buffer, at: number, end: string, limit: number): string | false | undefined {
     if (this.#length === 0) {
@@ -40,13 +40,13 @@ export class HeldText {
       if (this.#length > limit && !end.startsWith(held.toString('latin1', limit))) return false;
       return undefined;
     }
-    // The bytes behind `end` were copied too, but are not taken.
+    // The bytes after `end` were copied too, but are not taken.
     this.next -= this.#length - found - end.length;
     this.clear();
     return held.toString('latin1', 0, found);
   }
 
-  /** Holds nothing any more, so that idle connections take no memory. */
+  /** Releases what is held, so that idle connections take no memory. */
   clear(): void {
     this.#held = nothing;
     this.#length = 0;
@@ -56,7 +56,7 @@ export class HeldText {
   #hold(bytes: Buffer, at: number, maxLength: number): void {
     const length = Math.min(maxLength, this.#length + bytes.length - at);
     if (length > this.#held.length) {
-      // Not from Node's pool, of which a few bytes would keep 64 KiB.
+      // Not from Node's pool: a few bytes of it would keep 64 KiB alive.
       const larger = Buffer.allocUnsafeSlow(Math.min(maxLength, Math.max(256, 2 * length)));
       this.#held.copy(larger, 0, 0, this.#length);
       this.#held = larger;

@@ -12,8 +12,8 @@ import {
 import type { HeldText } from './held-text.ts';
 
 /**
- * Why bytes are not a request that is served. `ambiguous`: other recipients could read it in another way, or as a request of a
- * kind that is not supported. After any of them no byte of the connection is read as a request.
+ * Why bytes are not a request that is served. `ambiguous`: other recipients could read the bytes in another way, or as a request of a kind
+ * that is not supported. After a fault, no byte of the connection is read as a request.
  */
 export type RequestFault = 'malformed' | 'ambiguous' | 'too_large' | 'timeout';
 
@@ -34,17 +34,17 @@ export interface RequestHead {
   readonly framing: BodyFraming;
   /** Whether the client lets the connection carry another request. */
   readonly keepAlive: boolean;
-  /** Bytes, its last empty line included. */
+  /** In bytes, including the empty line at the end. */
   readonly size: number;
 }
 
 /** Receives the body of a request. After `onEnd` or `onFault` nothing more is called, nor after the end of the response. */
 export interface BodySink {
-  /** @param piece a view that is valid during the call only: whatever outlives it must be copied. One for each read at most */
+  /** @param piece a view that is valid only during the call: copy what must outlive it. At most one for each read */
   onData(piece: Buffer): void;
-  /** The body is complete. Called even while the body is paused, if its last piece came before. */
+  /** The body is complete. Called even while the body is paused, if its last piece had already arrived. */
   onEnd(): void;
-  /** The bytes are no body. The response, if it has not ended, ends the connection. */
+  /** The bytes are not a body. The response, if it has not ended, ends the connection. */
   onFault(fault: RequestFault): void;
 }
 
@@ -57,13 +57,13 @@ export interface HeadLimits {
 
 const endOfHead = '\r\n\r\n';
 
-/** Before a head, one is allowed (RFC 9112 §2.2). */
+/** One is allowed before a head (RFC 9112 §2.2). */
 const emptyLine = '\r\n';
 
 /** The first three bytes of a head, or fewer. */
 const startForm = /^(?:\r\n)?[A-Z]|^(?:\r\n?)?$/;
 
-/** A tab beside these values: readers differ on whether it belongs to them. */
+/** A tab next to these values: readers differ on whether it belongs to them. */
 const tabbedFramingForm = /^(?:content-length|transfer-encoding):[^\r]*\t/im;
 
 /** Reads the heads of the requests of one connection. What it accepts has one meaning (RFC 9112 §11). */
@@ -72,9 +72,9 @@ export class RequestReader {
   #lineIsChecked = false;
   /** Whether a byte of an incomplete head has arrived, besides the empty line that may precede it. */
   hasStarted = false;
-  /** The position behind the bytes that the last read has taken. */
+  /** The position after the bytes that the last read has taken. */
   next = 0;
-  /** What was read of a head that is ambiguous; characters are bytes. */
+  /** What was read of an ambiguous head; characters are bytes. */
   faulty = '';
 
   /** @param text holds nothing whenever a head begins */
@@ -83,9 +83,9 @@ export class RequestReader {
   }
 
   /**
-   * Reads bytes of a head; all that is kept is copied. `next` then says what was taken.
+   * Reads bytes of a head; whatever is kept is copied. `next` then says how much was taken.
    *
-   * @returns undefined while it is incomplete
+   * @returns undefined while the head is incomplete
    */
   read(bytes: Buffer, { maxHeadSize, maxFields }: HeadLimits): RequestHead | RequestFault | undefined {
     const checked = this.#text.length;
@@ -107,10 +107,10 @@ export class RequestReader {
     return parsed;
   }
 
-  /** The fault in an incomplete head, so that a client need not wait for a timeout. @param checked bytes that were checked before */
+  /** The fault in an incomplete head, so that a client need not wait for a timeout. @param checked how many bytes were checked before */
   #faultIn(held: Buffer, checked: number): RequestFault | undefined {
     if (!startForm.test(held.toString('latin1', 0, 3))) return 'malformed';
-    // A line end may have been split.
+    // A line end may have been split between two reads.
     const from = Math.max(0, checked - 1);
     if (!this.#lineIsChecked) {
       const start = held[0] === 0x0d ? emptyLine.length : 0;
@@ -148,7 +148,7 @@ function parseHead(head: string, maxFields: number): RequestHead | RequestFault 
 function faultInLine(line: string): RequestFault | undefined {
   if (!looseRequestLineForm.test(line)) return 'malformed';
   const method = methodAt(line, line.indexOf(' '));
-  // The preface of HTTP/2 is no method that any other request has.
+  // PRI, in the preface of HTTP/2, is not a method of any other request.
   if (method === undefined && !line.startsWith('PRI * HTTP/2')) return 'malformed';
   return method === 'CONNECT' || !requestHeadForm.test(line) ? 'ambiguous' : undefined;
 }

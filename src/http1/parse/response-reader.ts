@@ -3,9 +3,9 @@ import { isNamed, keepsAlive, mayHaveBody, readFields, readFraming, responseHead
 import { HeldText } from './held-text.ts';
 
 /**
- * A strict reader of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused: one that
- * ends with its connection cannot be told from a broken one, and the bytes behind a length that can be read in two ways could
- * be taken for the response to another request.
+ * A strict reader of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused: a response that ends
+ * with its connection cannot be told from a broken one, and if a length can be read in two ways, the bytes after it could be taken for the
+ * response to another request.
  */
 
 /** Why bytes are not a response; for the log. */
@@ -18,13 +18,13 @@ export interface ResponseEvents {
   onInformation(status: number, headers: readonly string[]): void;
   /** The response's head: status 200–599, flat list of names and values as sent. */
   onHead(status: number, headers: readonly string[]): void;
-  /** @param chunk a view that is valid during the call only: whatever outlives it must be copied */
+  /** @param chunk a view that is valid only during the call: copy what must outlive it */
   onData(chunk: Buffer): void;
   /** Called on a 101; true hands the connection over. If absent, a 101 is a fault. */
   acceptsSwitch?(headers: readonly string[]): boolean;
 }
 
-/** Bytes that the heads of a response may have in total, informational ones and trailers included. */
+/** Maximum total size of a response's heads in bytes, including informational heads and trailers. */
 export const maxHeadSize = 32_768;
 type State = 'idle' | 'head' | 'body';
 
@@ -36,7 +36,7 @@ export class ResponseReader {
   #state: State = 'idle';
   readonly #text = new HeldText();
   readonly #body = new BodyReader(this.#text);
-  /** Bytes that the heads and trailers of the response may still have. */
+  /** How many more bytes the heads and trailers of the response may have. */
   #headRoom = maxHeadSize;
 
   /** Whether a byte of the response has arrived. */
@@ -45,15 +45,15 @@ export class ResponseReader {
   reusable = true;
   /** The time in seconds for which the upstream keeps an idle connection (`Keep-Alive: timeout=N`). */
   keepAlive: number | undefined;
-  /** Whether bytes followed the response in one piece with it, which nobody has asked for. */
+  /** Whether the piece in which the response ended has more bytes, which nobody has asked for. */
   excess = false;
 
-  /** @param isEarlier whether a request id belongs to an earlier request of the connection: its response is a fault */
+  /** @param isEarlier whether a request id belongs to an earlier request of the connection: a response with such an id is a fault */
   constructor(isEarlier: (requestId: string) => boolean = () => false) {
     this.#isEarlier = isEarlier;
   }
 
-  /** Expects the response to a request. @param method of the request: a response to HEAD has no body, whatever it says */
+  /** Expects the response to a request. @param method the request's method: a response to HEAD has no body, whatever its head says */
   begin(method: string, events: ResponseEvents): void {
     this.#events = events;
     this.#method = method;
@@ -64,7 +64,7 @@ export class ResponseReader {
     this.keepAlive = undefined;
   }
 
-  /** The lines of chunks that were read last, as `BodyReader` counts them. */
+  /** The number of chunk lines in the last read, as `BodyReader` counts them. */
   get lines(): number {
     return this.#body.lines;
   }
@@ -77,7 +77,7 @@ export class ResponseReader {
   /**
    * Reads the bytes that have arrived.
    *
-   * @param chunk may be overwritten after the call: all that is kept is copied
+   * @param chunk may be overwritten after the call: whatever is kept is copied
    * @returns `end` at the end of the response, `more` before it, or the fault, after which the connection is unusable
    */
   push(chunk: Buffer): 'more' | 'end' | ResponseFault {
@@ -140,7 +140,7 @@ export class ResponseReader {
     const framing = readFraming(fields, minor);
     if (typeof framing === 'string') return 'BAD_LENGTH';
     if (!mayHaveBody(this.#method, status)) {
-      // If the upstream sends a body after all, it would be taken for the next response on the connection.
+      // If the upstream sent a body after all, the body would be taken for the next response on the connection.
       this.reusable = false;
       this.#state = 'idle';
     } else if (framing === unstated) {
@@ -153,7 +153,7 @@ export class ResponseReader {
     return undefined;
   }
 
-  /** Reads what concerns the connection. @returns false if it is the response to an earlier request */
+  /** Reads the fields that concern the connection. @returns false if this is the response to an earlier request */
   #readFields(fields: readonly string[]): boolean {
     for (let i = 0; i + 1 < fields.length; i += 2) {
       const name = fields[i] as string;

@@ -52,7 +52,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     }),
     response: { status: 201, view: 'EnabledEncryption' },
     makesSecret: true,
-    // Those that are replaced may have leaked.
+    // The replaced credentials may have leaked.
     urgent: true,
     run: ({ operations }, { account, environment, encoding, grace, replace }, caller) =>
       operations.enableEncryption(account, environment, { encoding, grace, replace }, caller),

@@ -11,14 +11,14 @@ import { ApiProblem } from '../problems.ts';
 import { ownerOf } from '../tokens.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** Milliseconds for a whole body: slow ones hold bytes that others need. */
+/** How long a whole body may take, in milliseconds: slow bodies hold bytes that others need. */
 const bodyTimeout = 5_000;
 
 /** The response of an endpoint with a raw body. */
 export class SealedBody {
   /** The whole envelope. */
   readonly envelope: string;
-  /** Of the credentials that it was sealed with. */
+  /** The fingerprint of the credentials that it was sealed with. */
   readonly fingerprint: string;
 
   constructor(envelope: string, fingerprint: string) {
@@ -43,13 +43,13 @@ export const sealEndpoint = endpoint({
       throw masterKeyMissing(environment);
     const codec = chooseCodec(found, environment, now);
     if (body === undefined) throw empty();
-    // What is sealed for test never keeps out live, nor one token of live that of another account.
+    // Bodies for test never keep out bodies for live, nor do those of one account's tokens in live keep out those of another's.
     const owner = environment === 'live' ? ownerOf(token) : environment;
     return new SealedBody(await sealed(body, codec.stream(), parts, owner, left), codec.fingerprint);
   },
 });
 
-/** What seals for an account now. @throws AccountsError `encryption_disabled`, `master_key_wrong` */
+/** The codec that seals for an account now. @throws AccountsError `encryption_disabled`, `master_key_wrong` */
 function chooseCodec(
   { id, encryption, unwrapError }: AccountWithoutKeys,
   environment: EnvironmentName,
@@ -62,7 +62,7 @@ function chooseCodec(
   throw new AccountsError('encryption_disabled', `account ${id} gets plaintext in ${environment}`);
 }
 
-/** In a grace the previous credentials, or none where these were plaintext: so is a response if its request does not decide. */
+/** In a grace, the previous credentials, or none if the account used plaintext before: as for a response whose request does not decide. */
 function sealerAt(encryption: Encryption | undefined, now: EpochMs): EnvelopeCodec | undefined {
   if (encryption === undefined) return undefined;
   if (encryption.type === 'ending') return now < encryption.until ? encryption.previous : undefined;
@@ -86,7 +86,7 @@ async function sealed(
     () => late.reject(new ApiProblem('request_timeout', 'The body took too long.')),
     bodyTimeout,
   );
-  // Otherwise a refusal would close the connection before it is sent.
+  // Otherwise the connection would be closed before a refusal is sent.
   const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
   try {
     for (;;) {
@@ -101,7 +101,7 @@ async function sealed(
     left.throwIfAborted();
   } catch (error) {
     sealing.release(length, owner);
-    // Node discards the rest only of a body that nobody has read: the next request would wait behind it.
+    // Node discards a body only if nobody has begun to read it: without this, the next request would wait for the rest.
     void chunks.return?.().then(
       () => body.resume(),
       () => {},

@@ -35,7 +35,7 @@ import { sha256Hex } from '../../cryptography.ts';
 /** The longest `Authorization` that a connection keeps. The longest key has 208 characters. */
 const maxKept = 256;
 
-/** The headers with the credentials of a call of the test endpoints. */
+/** The headers with the credentials in a call to a test endpoint. */
 const testCredentials: ReadonlySet<string> = new Set(['key', 'iv']);
 
 /** Decides whether a request is admitted. */
@@ -78,7 +78,7 @@ export class Admission {
     const { routes } = match;
     const testPath = cipherTestAt(head.path);
     const test = environment.cipherTest ? testPath : undefined;
-    // Where these paths are ordinary ones, merchants still send their credentials there.
+    // Even if these paths are ordinary ones here, merchants send their credentials there.
     if (testPath !== undefined) head.fields = without(testCredentials, head.fields);
     const exchange: Admitted = {
       ...nothingKnown,
@@ -115,7 +115,7 @@ export class Admission {
     const needsNoKey = exchange.test === undefined ? isOpenPreflight(head, snapshot) : head.authorization === undefined;
     if (needsNoKey) return exchange;
 
-    // The API key identifies the account. Before the route's permission, because an unknown client has none.
+    // The API key identifies the account. It is checked before the route's permission, because an unknown client has none.
     const key = readApiKey(head.authorization, client);
     if (key instanceof Refusal) return { ...exchange, refusal: key };
     // Checked on the key's prefix, before any look-up: a live key sent to the test endpoint is refused as such, whether or not it
@@ -143,8 +143,8 @@ export class Admission {
   }
 
   /**
-   * Why a request is refused after its body has arrived: meanwhile its key or the credentials that its envelope opened with may have
-   * been revoked. A grace that has only ended does not count.
+   * Why a request is refused after its body has arrived: its key, or the credentials that opened its envelope, may have been revoked
+   * meanwhile. A grace that has merely ended does not count.
    */
   lookAgain(
     { principal, environment, encryption, sealing }: Admitted,
@@ -166,8 +166,8 @@ export class Admission {
   }
 
   /**
-   * The owner of a key of the other environment, if it is cached, for the log. The response does not depend on it, nor wait for it: a key that
-   * is not cached is looked up for the next request with it, if a look-up of throttled clients is free.
+   * The owner of a key of the other environment if the key is cached; for the log. The response neither depends on the owner nor waits for
+   * it: a key that is not cached is looked up for the next request with it, if one of the look-ups for throttled clients is free.
    */
   #findOwner({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
     const found = this.#lookUps.findUnawaited(directory, hash);
@@ -180,7 +180,7 @@ export class Admission {
 /**
  * The API key of `Authorization`, or why there is none.
  *
- * @param client keeps the key: on a connection it is read and hashed again only if the text has changed
+ * @param client keeps the key: on one connection, the key is read and hashed again only if the header has changed
  */
 function readApiKey(
   authorization: string | undefined,
@@ -191,7 +191,7 @@ function readApiKey(
   const token = bearerToken(authorization);
   if (token === undefined || !isWellFormed(token)) return new Refusal('malformed_api_key');
   const key = { prefix: readPrefix(token), hash: sha256Hex(token) };
-  // The connection outlives the head, and no limit counts what it keeps: not a key behind thousands of spaces.
+  // The connection outlives the head, and no limit counts what the connection keeps: so it does not keep a key after thousands of spaces.
   if (authorization.length <= maxKept) client.lastKey = { authorization: ownText(authorization), key };
   return key;
 }

@@ -22,8 +22,8 @@ export function clientAddress(peer: string, forwardedFor: string | undefined, sn
 }
 
 /**
- * The client's address for the log: whole, its network, or undefined. It needs no escape in JSON. The client is that of
- * `clientAddress`, which others may claim to be only to a trusted proxy.
+ * The client's address for the log: the whole address, its network, or undefined. It needs no escaping in JSON. The client is the same as
+ * in `clientAddress`: others can pretend to be this client only to a trusted proxy.
  */
 export function loggedAddress(
   client: Pick<ClientConnection, 'peer' | 'loggedPeer'>,
@@ -31,13 +31,13 @@ export function loggedAddress(
   snapshot: GatewaySnapshot,
 ): string | undefined {
   const { clientDetail: detail } = snapshot;
-  // Of a proxy, each request may have another client.
+  // Each request from a proxy may have another client.
   if (snapshot.trusts(client.peer)) return withDetail(findClient(client.peer, forwardedFor, snapshot), detail);
   if (client.loggedPeer?.detail !== detail) client.loggedPeer = { detail, address: loggedPeer(client.peer, detail) };
   return client.loggedPeer.address;
 }
 
-/** As `loggedAddress`, of a peer whose request is not known. */
+/** Like `loggedAddress`, for a peer whose request is not known. */
 export function loggedPeer(remoteAddress: string | undefined, detail: ClientDetail): string | undefined {
   return withDetail(canonical(peerAddress(remoteAddress ?? '')) ?? '', detail);
 }
@@ -50,7 +50,7 @@ function withDetail(address: string, detail: ClientDetail): string | undefined {
 /** The canonical address of a client; empty if it has already left. */
 function findClient(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   if (!snapshot.trusts(peer)) return canonical(peer) ?? '';
-  // From the right, and no further than trusted proxies vouch for: a client may claim thousands of hops before.
+  // From the right, and only as far as trusted proxies vouch for the hops: a client may claim thousands of hops to their left.
   for (let rest = forwardedFor; rest !== undefined;) {
     const comma = rest.lastIndexOf(',');
     const hop = withoutPort(rest.slice(comma + 1));
@@ -78,8 +78,8 @@ function canonical(address: string): string | undefined {
 /**
  * The network of a canonical address.
  *
- * @param bytes  of IPv4; undefined: the whole address
- * @param groups of 16 bits, of IPv6
+ * @param bytes  how many bytes of an IPv4 address; undefined: the whole address
+ * @param groups how many groups of 16 bits of an IPv6 address
  */
 function network(address: string, bytes: number | undefined, groups: number): string {
   if (!address.includes(':')) {

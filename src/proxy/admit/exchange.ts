@@ -9,7 +9,7 @@ import type { ActiveEncryption, Sealing } from './sealing.ts';
 import type { ServedEnvironment } from './snapshot.ts';
 import type { CipherTest } from './target.ts';
 
-/** What is known of a request. Each step returns a new value that knows more; nothing in one changes. */
+/** What is known about a request. Each step returns a new value with more facts; a value never changes. */
 interface Facts {
   /** The client's own id if it is acceptable, otherwise a new one. */
   readonly id: string;
@@ -17,23 +17,23 @@ interface Facts {
   readonly route: string;
   /** Whether a browser may read a refusal: the route is open to public keys. */
   readonly allowsCors: boolean;
-  /** The test endpoint that serves it; without one it goes to the upstream. */
+  /** The test endpoint that serves the request; without one, the request goes to the upstream. */
   readonly test: CipherTest | undefined;
-  /** Whether it is for a test endpoint that this environment does not have: then the path is an ordinary one. */
+  /** Whether the request is for a test endpoint that this environment does not have: then the path is an ordinary one. */
   readonly testElsewhere: boolean;
-  /** Whether its route has envelopes. A test endpoint has none. */
+  /** Whether the request's route has envelopes. A test endpoint has none. */
   readonly enveloped: boolean;
-  /** The key and its account. On a refused request also those of a revoked or expired key, for the log. */
+  /** The key and its account. For a refused request, also those of a revoked or expired key, for the log. */
   readonly principal: Principal | undefined;
-  /** As what it is billed: a refused key proves nothing. */
+  /** The tier that the request is billed as: a refused key proves nothing. */
   readonly tier: Tier;
-  /** How the account encrypts here, decided at the head, so that a grace does not end within a request. */
+  /** How the account encrypts here, decided when the head has arrived, so that a grace does not end within a request. */
   readonly encryption: ActiveEncryption | undefined;
-  /** Whether its body was an envelope that opened. */
+  /** Whether the request's body was an envelope that opened. */
   readonly opened: boolean;
   /** How the response is sealed; undefined if the exchange is not enveloped. */
   readonly sealing: Sealing | undefined;
-  /** The routes of its path and method; undefined before routing. */
+  /** The routes of the request's path and method; undefined before routing. */
   readonly match: RouteMatch | undefined;
   /** Refusals that are only reported. The request is forwarded as if the rule did not exist. */
   readonly reported: readonly ReportableCode[];
@@ -60,7 +60,7 @@ export interface Refused extends Facts {
 
 export type Exchange = Admitted | Refused;
 
-/** What is known of a request at first. */
+/** What is known about a request at first. */
 export const nothingKnown: Omit<Facts, 'id' | 'match'> = {
   route: 'none',
   allowsCors: false,

@@ -4,7 +4,7 @@ const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authoriza
 /** Headers that describe the bytes of a plain body, which an envelope replaces. */
 const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
-/** A client's header is `read` here, `dropped`, or forwarded with `plain` traffic only, or from a trusted proxy only (`client`). */
+/** A client's header is `read` here, `dropped`, or forwarded only with `plain` traffic, or only from a trusted proxy (`client`). */
 type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 
 const requestRoles = indexRoles<RequestRole>({
@@ -25,7 +25,7 @@ const requestRoles = indexRoles<RequestRole>({
     'fastly-client-ip',
 });
 
-/** An upstream's header is `dropped`, or forwarded with a plain `body` only. */
+/** An upstream's header is `dropped`, or forwarded only with a plain `body`. */
 type ResponseRole = 'dropped' | 'body';
 
 const responseRoles = indexRoles<ResponseRole>({
@@ -62,7 +62,7 @@ export const roleInRequest = roleReader([...requestRoles.keys(), ...forwarded], 
 /** The role of an upstream's header. */
 export const roleInResponse = roleReader([...responseRoles.keys(), ...forwarded], responseRole);
 
-/** @param usualNames in lower case: so spelt, or `Like-This`, they are looked up, so that few have to be examined */
+/** @param usualNames in lower case. Names spelt like this or `Like-This` are looked up, so that few have to be examined */
 function roleReader<Role extends string>(
   usualNames: readonly string[],
   roleOf: (lower: string) => Role | undefined,
@@ -98,7 +98,7 @@ export function nominatedBy(connection: string): ReadonlySet<string> {
 
 const noNames: ReadonlySet<string> = new Set();
 
-/** A flat list of headers without those of these names, in lower case. */
+/** A flat list of headers without those with these names. @param names in lower case */
 export function without(names: ReadonlySet<string>, headers: string[]): string[] {
   if (names.size === 0 || headers.length === 0) return headers;
   const others: string[] = [];

@@ -37,7 +37,7 @@ export class RequestHead {
   readonly forwarded: ForwardedFields = { for: undefined, proto: undefined, host: undefined, others: [] };
   /** Flat list: end-to-end fields that do not depend on the body. */
   fields: string[] = [];
-  /** Flat list: end-to-end fields that are valid for plain traffic only, because they describe the envelope. */
+  /** Flat list: end-to-end fields that are valid only for plain traffic, because they describe the envelope. */
   plainFields: string[] = [];
 
   constructor({ method, target, framing }: HttpHead, path: string) {
@@ -66,7 +66,7 @@ interface SingleField {
   readonly forwarded?: 'fields' | 'plainFields';
 }
 
-/** The fields by which the sidecar decides: each may stand once, as `Host` may. */
+/** The fields that the sidecar's decisions depend on: each may occur only once, like `Host`. */
 export const singleFields: ReadonlyMap<string, SingleField> = new Map<string, SingleField>([
   ['authorization', { member: 'authorization' }],
   ['expect', { member: 'expectation' }],
@@ -78,12 +78,12 @@ export const singleFields: ReadonlyMap<string, SingleField> = new Map<string, Si
 ]);
 
 /**
- * Characters of all `Connection` fields. Every stranger may send 16 KiB of them, and to read the thousands of names in them would take a
- * millisecond.
+ * Maximum total length of the `Connection` fields. Every stranger may send 16 KiB of them, and reading the thousands of names in them would
+ * take a millisecond.
  */
 export const maxConnection = 1_024;
 
-/** A request id of a client that is kept. */
+/** The form of a client's request id that is kept. */
 export const requestIdForm = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
 
@@ -108,7 +108,7 @@ export function readHead(http: HttpHead): RequestHead | undefined {
   } else if (head.host === '') {
     return undefined;
   }
-  // RFC 9110 §7.8: if Connection does not nominate it, it was meant for an earlier recipient.
+  // RFC 9110 §7.8: if Connection does not nominate Upgrade, it was meant for an earlier recipient.
   if (head.upgrade !== undefined && !/upgrade/i.test(head.connection)) head.upgrade = undefined;
   if (head.connection !== '') dropNominated(head);
   return head;
@@ -124,7 +124,7 @@ function addField(head: RequestHead, name: string, value: string): boolean {
   return true;
 }
 
-/** Takes a field that the sidecar itself reads. @returns false if it makes the head ambiguous */
+/** Takes a field that the sidecar itself reads. @returns false if the field makes the head ambiguous */
 function readField(head: RequestHead, name: string, lower: string, value: string): boolean {
   const single = singleFields.get(lower);
   if (single !== undefined) {
@@ -143,7 +143,7 @@ function readField(head: RequestHead, name: string, lower: string, value: string
       if (head.connection.length > maxConnection) return false;
       break;
     case 'x-request-id':
-      // Some proxies add theirs to the client's: neither counts then.
+      // Some proxies add their own to the client's: then neither counts.
       head.requestId = head.requestId === undefined && requestIdForm.test(value) ? value : '';
       break;
     case 'traceparent':
@@ -163,7 +163,7 @@ function addForwarded(forwarded: ForwardedFields, name: string, lower: string, v
   else forwarded.others.push(name, value);
 }
 
-/** Drops the fields that `Connection` nominates. The sidecar's own are not among them, so no client can drop its identity. */
+/** Drops the fields that `Connection` nominates. The sidecar's own fields are not among them, so no client can drop its identity. */
 function dropNominated(head: RequestHead): void {
   const { connection } = head;
   const nominated = connection.toLowerCase();

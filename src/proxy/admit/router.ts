@@ -1,6 +1,6 @@
 import type { Route } from '../../config/config.ts';
 
-/** The routes that apply to a request: one, or all of its path if none has its method. */
+/** The routes that apply to a request: one, or all routes of its path if none of them has its method. */
 export type RouteMatch =
   | { readonly outcome: 'matched'; readonly route: Route; readonly routes: readonly [Route] }
   | { readonly outcome: 'method_not_allowed' | 'unlisted'; readonly routes: readonly Route[] };
@@ -31,7 +31,7 @@ class PathNode {
     return node;
   }
 
-  /** The routes of the most specific path: at each segment a literal before a parameter before `*`. */
+  /** The routes of the most specific path: at each segment, a literal precedes a parameter, and a parameter precedes `*`. */
   find(path: string, at: number): PathRoutes | undefined {
     // `/x/*` covers `/x` too, unless `/x` has its own route.
     if (at >= path.length) return this.exact ?? this.below;
@@ -46,9 +46,9 @@ class PathNode {
 }
 
 /**
- * Finds the route of a request by its path, most specific first, then by its method. The path is matched as received, but
- * ignores ASCII letter case and a trailing slash as upstream frameworks do (Express by default): another spelling of a path must
- * not bypass its envelope. Nothing is decoded, because lower case turns `%E2%84%AA` (the Kelvin sign) into `k`.
+ * Finds the route of a request by its path, most specific first, then by its method. The path is matched as received, but ignores ASCII
+ * letter case and a trailing slash as upstream frameworks do (Express by default): another spelling of a path must not bypass its envelope.
+ * Nothing is decoded, because lower-casing would turn a decoded `%E2%84%AA` (the Kelvin sign) into `k`.
  */
 export class Router {
   readonly #root = new PathNode();
@@ -64,7 +64,7 @@ export class Router {
     }
   }
 
-  /** @param path passed by the guard of targets: ASCII, without empty segments */
+  /** @param path let through by the guard of targets: ASCII, without empty segments */
   match(path: string, method: string): RouteMatch {
     const found = this.#root.find(path.toLowerCase(), 1);
     return found === undefined ? unlisted : (found.match.get(method) ?? found.otherwise);

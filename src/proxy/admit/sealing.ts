@@ -30,7 +30,7 @@ export interface Sealing {
   readonly credentials: 'current' | 'previous' | 'none';
 }
 
-/** How an account encrypts now; undefined if it does not, or no longer. */
+/** How an account encrypts now; undefined if it does not, or no longer does. */
 export function encryptionAt(encryption: Encryption | undefined, now: EpochMs): ActiveEncryption | undefined {
   if (encryption === undefined) return undefined;
   if (encryption.type === 'ending') {
@@ -52,7 +52,7 @@ export function waitsToOpen({ current, grace }: ActiveEncryption): boolean {
   return current?.waits === true || grace?.previous?.waits === true;
 }
 
-/** Whether plaintext is accepted besides envelopes. */
+/** Whether plaintext is accepted as well as envelopes. */
 export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);
 }
@@ -61,8 +61,8 @@ export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
 export const fingerprintForm = /^[0-9a-f]{16}$/;
 
 /**
- * How a response is sealed unless the request's body decides: with the credentials that `Envelope-Credentials` names by their
- * fingerprint or as `current`; without it, during a grace with the previous ones.
+ * How a response is sealed unless the request's body decides: with the credentials that `Envelope-Credentials` names by their fingerprint
+ * or as `current`; without the header, with the current ones or, during a grace, the previous ones.
  *
  * @returns undefined for a fingerprint of neither pair: no response could be read by a client that has other credentials
  */
@@ -73,7 +73,7 @@ export function sealingByHead(
   const { current, grace } = encryption;
   const named = requestedCredentials.toLowerCase();
   if (fingerprintForm.test(named)) {
-    // Not secret: it is shown wherever credentials are.
+    // A fingerprint is not secret: it is shown wherever credentials are.
     const codec = [current, grace?.previous].find((each) => each?.fingerprint === named);
     return codec && sealingWith(codec, encryption);
   }

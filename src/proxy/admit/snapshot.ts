@@ -17,8 +17,8 @@ export interface ServedEnvironment {
 }
 
 /**
- * The configuration that a request is served by. It is replaced as a whole, so that no request sees half of a change. The accounts are no
- * part of it: a WebSocket may outlive a thousand versions of them.
+ * The configuration that a request is served with. It is replaced as a whole, so that no request sees half of a change. The accounts are
+ * not part of it: a WebSocket may outlive a thousand versions of them.
  */
 export class GatewaySnapshot {
   readonly router: Router;
@@ -28,7 +28,7 @@ export class GatewaySnapshot {
   readonly report: ReadonlySet<RefusalCode>;
   /** The address of the page that explains the refusals; undefined if it is not published. */
   readonly errorsPage: string | undefined;
-  /** What access lines have of a client's address. */
+  /** How much of a client's address access lines contain. */
   readonly clientDetail: ClientDetail;
   /** Whether both environments are served: then neither may use up what they share. */
   readonly servesBoth: boolean;
@@ -66,7 +66,7 @@ export class GatewaySnapshot {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  /** Whether it has an upstream, which a newer snapshot may not. */
+  /** Whether this snapshot has an upstream; a newer one may not have it. */
   has(upstream: Upstream): boolean {
     return this.#upstreams.has(upstream);
   }

@@ -4,10 +4,10 @@
  * is one more reading.
  */
 
-/** Paths with one spelling only. Segments of RFC 3986 `pchar` without `;`, no empty and no dot segments. */
+/** Paths with only one spelling. Segments of RFC 3986 `pchar` without `;`, no empty and no dot segments. */
 const plainPath = /^\/(?:(?!\.\.?(?:\/|$))[\w.~!$&'()*+,=:@%-]+(?:\/(?!\.\.?(?:\/|$))[\w.~!$&'()*+,=:@%-]+)*\/?)?$/;
 
-/** Printable ASCII without `#`, which ends the target for some readers, and `\`, which others take for `/`. */
+/** Printable ASCII without `#`, which ends the target for some readers, and without `\`, which others take for `/`. */
 const plainQuery = /^[!"$-[\]-~]*$/;
 
 /**
@@ -29,10 +29,10 @@ function isPlainlyEncoded(path: string): boolean {
   return !ambiguousOctet.test(path) && isUtf8(path);
 }
 
-/** Whether the percent-encodings of a text, which must not be empty, are complete, and UTF-8 without overlong forms. */
+/** Whether the percent-encodings of a string are complete, and are UTF-8 without overlong forms. The string must not be empty. */
 export function isUtf8(text: string): boolean {
   try {
-    // The result must be used: bundlers take the call for pure, and leave it out.
+    // The result must be used: bundlers take the call for pure, and would leave it out.
     return decodeURIComponent(text) !== '';
   } catch {
     return false;
@@ -50,7 +50,7 @@ export const cipherTestPaths = {
 
 const { length } = cipherTestPaths.encrypt;
 
-/** The test endpoint of a path, in any letter case and with or without a trailing slash, as routes match. */
+/** The test endpoint of a path, ignoring case and a trailing slash, as routes do. */
 export function cipherTestAt(path: string): CipherTest | undefined {
   // Other paths, which are most, are not copied.
   if (path.length !== length && !(path.length === length + 1 && path.endsWith('/'))) return undefined;

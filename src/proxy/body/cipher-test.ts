@@ -15,7 +15,7 @@ import type { TickQueue } from '../capacity/queues.ts';
 import type { Responder } from '../respond/responder.ts';
 import { isEncoded, readBody, type LongBodies } from './read.ts';
 
-/** Bytes of a key or an IV, longer than any; one with quotes or spaces around it is still told apart. */
+/** How many bytes of a key or an IV are read: more than any has, so that one with quotes or spaces around it is still recognised. */
 const maxFieldLength = 256;
 
 /** Serves a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
@@ -34,7 +34,7 @@ export async function runCipherTest(
     return ambiguousBecause(`there are two ${key === undefined ? 'key' : 'iv'} headers: send one`, environment);
   }
   const credentials = parseCredentials(key, iv, 'text');
-  // Quotes around an IV leave it long enough.
+  // An IV in quotes is long enough to be accepted, so its quotes are looked for here.
   const slip = hintForHeaders(key, iv);
   if (Array.isArray(credentials)) {
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
@@ -46,7 +46,7 @@ export async function runCipherTest(
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
   reservation.givesWay = false;
   if (read instanceof Refusal) return read;
-  // Because no key is needed here.
+  // An anonymous slot, because the test endpoints need no API key.
   if (!reservation.takeAnonymousSlot(environment.name)) return new Refusal('overloaded');
   await reservation.wait(queue);
   let began: number | undefined;
@@ -85,7 +85,7 @@ async function encrypt(document: Buffer, codec: EnvelopeCodec): Promise<TestResu
   return { response: response + stream.end(), hint };
 }
 
-/** Decrypts the member `encrypted_data`. @param why a ciphertext did not decrypt to JSON */
+/** Decrypts the member `encrypted_data`. @param why says why a ciphertext did not decrypt to JSON */
 async function decrypt(
   body: Buffer,
   codec: EnvelopeCodec,
@@ -103,8 +103,8 @@ async function decrypt(
 }
 
 /**
- * The value of a field, empty without one; undefined if there are several. The bytes of a head are read as ISO 8859-1; the text
- * format counts UTF-8. What is longer than any key counts no further, and is not kept.
+ * The value of a field; empty if there is none, undefined if there are several. The bytes of a head are read as ISO 8859-1, but the text
+ * format counts UTF-8. What goes beyond the length of any key does not matter, and is not kept.
  */
 function fieldText({ head }: ServerExchange, name: string): string | undefined {
   const { fields = [] } = head ?? {};

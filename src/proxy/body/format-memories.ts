@@ -25,7 +25,7 @@ export class FormatMemories {
     return { clock: this.#clock, memory: () => new Map() };
   }
 
-  /** Nothing is looked up before a format asks for it. */
+  /** The memory is looked up only when a format asks for it. */
   of(environment: EnvironmentName, account: string): OpenContext {
     return { clock: this.#clock, memory: () => this.#memoryOf(environment, account) };
   }

@@ -49,7 +49,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
   return continueWith(collected, (read) => {
     if (read instanceof Refusal) return read;
     const { bytes, whole } = read;
-    // Its last piece may have shown that it is no JSON object.
+    // The last piece of the body may have shown that it is not a JSON object.
     if (!whole && !http.bodyComplete) return pass(new PassingBody(responder, bytes));
     watch(bytes);
     if (isOpaque || bytes.length > requestBody) return pass(bytes);

@@ -23,10 +23,10 @@ export interface Outgoing {
 const plaintextFields = ['Accept-Encoding', 'identity', 'Content-Type', 'application/json'];
 const noBodyFields = ['Accept-Encoding', 'identity'];
 
-/** The methods whose requests without a body are rarely meant. */
+/** Methods whose requests are rarely meant to have no body. */
 const usuallyWithBody = /^(?:POST|PUT|PATCH)$/;
 
-/** What goes to the upstream, or why the request is refused; a promise for a body that is not here yet, or long. */
+/** What goes to the upstream, or why the request is refused; a promise for a body that has not arrived yet, or is long. */
 export type Opening = Outgoing | Refusal | Promise<Outgoing | Refusal>;
 
 /** Opens the envelopes of requests. What cannot be opened is not forwarded. */
@@ -43,7 +43,7 @@ export class EnvelopeOpener {
     this.#memories = memories;
   }
 
-  /** Reads the body and opens it. A request without a body is forwarded as it is. */
+  /** Reads the body and opens it. A request without a body is forwarded unchanged. */
   open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption): Opening {
     const { head } = exchange;
     if (head.framing.type !== 'none' && isEncoded(head)) return new Refusal('unsupported_content_encoding');
@@ -69,14 +69,14 @@ export class EnvelopeOpener {
   #openEnvelope(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
     const { head, principal } = exchange;
     const environment = exchange.environment.name;
-    // Counted in live only: in test, hints reveal more anyway. In live, very many attempts learn even from equal responses.
+    // Counted only in live: in test, hints reveal more anyway. In live, very many attempts can learn even from equal responses.
     const { failedKeys } = responder.snapshot.limits;
     const subject = environment === 'live' ? principal?.key : undefined;
     const before = performance.now();
     const retryAfter =
       subject === undefined ? undefined : this.#failures.limited(subject.id, failedKeys.attempts, before);
     const tooMany = retryAfter === undefined ? undefined : new Refusal('too_many_attempts', { retryAfter });
-    // A public key is in everybody's page: the failures of some must not keep out the envelopes of others.
+    // Everybody can read a public key: the failures of some must not keep out the envelopes of others.
     if (tooMany !== undefined && exchange.tier === 'secret') return tooMany;
 
     const openers = listOpeners(encryption);

@@ -14,27 +14,27 @@ export function isEncoded({ contentEncoding }: RequestHead): boolean {
   return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity';
 }
 
-/** Bytes of a head that the memory of its connection has room for. */
+/** How many bytes of a head count as part of its connection's memory. */
 const shortHead = 2_048;
 
-/** Bytes that are reserved for a body at first. */
+/** How many bytes are reserved for a body at first. */
 const minCapacity = 1_024;
 
-/** Bytes of a body that takes no longer than a small request. Of longer ones, as many begin in a turn as there is time for. */
+/** A body of up to this many bytes takes no longer than a small request. Longer ones wait, and begin in a turn while there is time. */
 const quickBody = 8_192;
 
 /** The first bytes of a body, or all of it. */
 export interface CollectedBody {
   readonly bytes: Buffer;
-  /** Whether they are the whole body; otherwise the rest is to come. */
+  /** Whether `bytes` are the whole body; otherwise the rest is still to come. */
   readonly whole: boolean;
 }
 
 /**
- * Collects a body, within the budget of all requests, until it ends, exceeds `limit` bytes, or `goOn` returns false. Unless the
- * body is whole, reading is paused afterwards.
+ * Collects a body, within the budget of all requests, until it ends, exceeds `limit` bytes, or `goOn` returns false. Unless the body is
+ * whole, reading is paused afterwards.
  *
- * The promise never settles if the client leaves, the time is over, or the body's bytes are invalid: then the request is over.
+ * The promise never settles if the client leaves, the time runs out, or the body's bytes are invalid: then the request is over.
  */
 class Collector implements BodySink {
   readonly #responder: Responder;
@@ -86,7 +86,7 @@ class Collector implements BodySink {
     const doubled = Math.max(minCapacity, length, 2 * this.#bytes.length);
     const capacity = Math.max(length, Math.min(doubled, stated, this.#limit));
     if (!this.#responder.reservation.hold(capacity - this.#bytes.length)) return false;
-    // Not from Node's pool, of which a few bytes would keep 64 KiB.
+    // Not from Node's pool: a few bytes of it would keep 64 KiB alive.
     const larger = Buffer.allocUnsafeSlow(capacity);
     this.#bytes.copy(larger, 0, 0, this.#length);
     this.#bytes = larger;
@@ -99,7 +99,7 @@ class Collector implements BodySink {
   }
 
   #finish(result: CollectedBody | Refusal): void {
-    // The end of the body may come with the piece that has stopped it.
+    // The end of the body may arrive with the piece that made the collector stop.
     if (this.#done) return;
     this.#done = true;
     this.#responder.timing.resume();
@@ -108,10 +108,10 @@ class Collector implements BodySink {
 }
 
 /**
- * See `Collector`. The result is no promise if the body arrived with the head; one that ends later has a turn of its own.
+ * See `Collector`. The result is not a promise if the body arrived with the head. A body that ends later takes its turn among the requests.
  *
- * @param outlives whether it is used after the caller returns to the event loop. A body that arrived with the head is a view of
- *   what was read from the socket, which the next read overwrites.
+ * @param outlives whether the body is used after the caller returns to the event loop. A body that arrived with the head is a view of what
+ *   was read from the socket, which the next read overwrites.
  * @param goOn     called with all bytes so far, after each read
  */
 export function collect(
@@ -127,7 +127,7 @@ export function collect(
   const { exchange, http, reservation } = responder;
   if (exchange.head?.expectsContinue === true) http.sendInformation(100, []);
   responder.setDeadline('request_timeout');
-  // The texts of a head keep all of it.
+  // The strings of a head keep all of the head in memory.
   const held = (http.head?.size ?? 0) - shortHead;
   if (held > 0 && !reservation.hold(held)) return new Refusal('overloaded');
   const { requests } = reservation.claim.turns;
@@ -145,8 +145,8 @@ export function collect(
 const nothing = Buffer.alloc(0);
 
 /**
- * Reads a body of up to `limit` bytes into memory, within the budget of all requests and within `timeouts.request`. Empty if
- * there is none.
+ * Reads a body of up to `limit` bytes into memory, within the budget of all requests and within `timeouts.request`. The result is empty if
+ * there is no body.
  *
  * @param outlives as in `collect`
  */
@@ -164,12 +164,13 @@ export function readBody(
   });
 }
 
-/** Bytes of a body that waits for none of those that take much longer. */
+/** A body of up to this many bytes does not wait for those that take much longer. */
 const mediumBody = 4 * sliceLength;
 
 /**
- * Long bodies are checked and opened a few at a time, because each takes memory beside its bytes, and their slices add up in a turn of
- * the event loop: a medium one and a longer one each with a secret key in live, in test, and of all others, of live first. Accounts take turns.
+ * Long bodies are checked and opened a few at a time, because each takes memory in addition to its bytes, and their slices add up in a turn
+ * of the event loop. At a time, one medium and one longer body are opened for secret keys in live, one of each for secret keys in test, and
+ * one of each for all others, those of live first. Accounts take turns.
  */
 export class LongBodies {
   readonly #medium = createPlaces();
@@ -182,7 +183,7 @@ export class LongBodies {
    *   settles, and nothing refers to the body any more
    */
   run<T>(reservation: Reservation, body: Buffer, work: (body: Buffer) => T | Promise<T>): T | Promise<T> {
-    // Among them each body that arrived with its head: those are views of what was read, which is shorter than a slice.
+    // This includes each body that arrived with its head: it is a view of what was read at once, which is no longer than a slice.
     if (body.length <= sliceLength) return work(body);
     const { claim } = reservation;
     const { semaphore, queue } = (body.length <= mediumBody ? this.#medium : this.#longer)[claim.crowd];

@@ -10,8 +10,8 @@ export class FailureLimiter {
   readonly #failures = new LRUCache<string, { count: number; readonly until: MonotonicMs }>({ max: maxSubjects });
 
   /**
-   * @param limit failures in a window that still get their own response
-   * @returns seconds until the subject may try again, or undefined within its limit
+   * @param limit how many failures in a window still get their own response
+   * @returns seconds until the subject may try again, or undefined if it is within its limit
    */
   limited(subject: string, limit: number, now: MonotonicMs): number | undefined {
     const failures = this.#failures.get(subject);

@@ -19,31 +19,31 @@ export type Tier = 'anonymous' | 'public' | 'secret';
 export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
-  /** Requests with secret keys, and clients with any key, wait only for others of their account. */
+  /** Requests with secret keys, and clients with any key, wait only for others of the same account. */
   readonly turns: Turns;
-  /** All of them must have it. */
+  /** All of these parts must have room for the amount. */
   readonly parts: readonly Part[];
-  /** What requests that wait must have besides: they leave room for the incomplete heads of those whose key is not known yet. */
+  /** What waiting requests are billed to in addition: they leave room for the incomplete heads of those whose key is not known yet. */
   readonly waiting?: Claim;
-  /** The shares of its account's public keys, if it is one of them: of what all get, and of what those of test get. */
+  /** For a public key, the shares of its account's public keys: of what all public keys get and, in test, of what those of test get. */
   readonly shares?: readonly Part[];
 }
 
 /** Closes connections of those who have no secret key, to make room. */
 export interface Evictor {
-  /** Closes one of a stranger. @returns false if there is none */
+  /** Closes a stranger's connection. @returns false if there is none */
   closeStranger(): boolean;
   /** @see Eviction.makePublicRoom */
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
 
-/** What all public keys together get of what others leave. */
+/** The share that all public keys together get of what others leave. */
 const publicShare = (): number => 1 / 2;
 
-/** What those of one account get of what other public keys leave: a stranger may have the public keys of many shops. */
+/** The share that the public keys of one account get of what other public keys leave: a stranger may have the public keys of many shops. */
 const accountPublicShare = (): number => 2 / 3;
 
-/** Of a smaller whole they have their quotas. The public keys of test have half of its half. */
+/** If the whole is smaller, public keys have their quotas instead. The public keys of test have half of test's half. */
 const minPublicWhole = 16;
 
 /** How many connections may be closed for one amount. */
@@ -74,7 +74,7 @@ class Budget {
     this.#add(-amount, claim);
   }
 
-  /** Bills to another claim what was taken; if it is not available there, it stays where it is, even beyond a lowered limit. */
+  /** Bills what was taken to another claim. If it is not available there, it stays with the first claim, even beyond a lowered limit. */
   move(amount: number, from: Claim, to: Claim, evictor?: Evictor): Shortage | undefined {
     this.#add(-amount, from);
     const short = this.#findRoom(amount, to, evictor);
@@ -87,7 +87,7 @@ class Budget {
     return this.#shortPart(amount, claim)?.shortage;
   }
 
-  /** Makes room if it can. @returns the part that has none */
+  /** Makes room if it can. @returns the part that has no room, if there is one */
   #findRoom(amount: number, claim: Claim, evictor: Evictor | undefined): Part | undefined {
     let short = this.#shortPart(amount, claim);
     if (short === undefined || evictor === undefined) return short;
@@ -136,10 +136,10 @@ export class Budgets {
     accountPublic: newAmounts(),
   };
   readonly #least = newAmounts();
-  /** With its secret keys of both environments, an account has an eighth more than in one: two halves would be all. */
+  /** The share of an account's secret keys of both environments together, an eighth more than in one: two halves would be all. */
   #accountShare = 0;
   readonly #total = new Part('total', this.#quotas.total);
-  /** All with a valid key: what strangers hold is bounded, or gives way, and must not count against the others. */
+  /** All with a valid key. What strangers hold is bounded or gives way, and must not count against those with a key. */
   readonly #keys = new Part('total', this.#quotas.total);
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
@@ -158,7 +158,7 @@ export class Budgets {
   readonly buffered = new Budget('buffered', this.#total);
   /** The claims of requests without a valid key, before and after their environment is known. */
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
-  /** The requests that wait for a place in flight; each must take it when it starts. Live ones do not wait behind test ones. */
+  /** The requests that wait for a place in flight; each must take it when it starts. Live requests do not wait for test requests. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
   readonly #turns = queuesByCrowd((crowd) => new Turns(crowd === 'anonymous'));
   #isStarting = false;
@@ -195,7 +195,7 @@ export class Budgets {
       this.#quotas.accountPublic[limit] = part(account / 2);
     };
     this.#accountShare = Math.min(1, account + 1 / 8);
-    // A connection without a known key can be evicted, so that anonymous ones may use all that nobody else needs.
+    // A connection without a known key can be evicted, so anonymous ones may use all that nobody else needs.
     divide('connections', connections, 1, 1);
     divide('inFlight', inFlight, 1, strangersShare);
     // At least enough for one body.
@@ -207,21 +207,21 @@ export class Budgets {
     clearInterval(this.#sweep);
   }
 
-  /** Gives a place in flight back, which the first request that waits may take. */
+  /** Gives a place in flight back; the first waiting request may take it. */
   giveSlot(claim: Claim): void {
     this.inFlight.give(1, claim);
     this.#startWaiting();
   }
 
   #startWaiting(): void {
-    // One that starts may end at once, and call this: its place is for the next turn of the loop.
+    // A request that starts may end at once, and call this again: the next iteration of the loop below gives its place away.
     if (this.#isStarting) return;
     this.#isStarting = true;
     while (this.#startFirst('live') || this.#startFirst('test'));
     this.#isStarting = false;
   }
 
-  /** Starts the request that has waited longest, if there is a place for it. Only those without a key wait. */
+  /** Starts the request that has waited longest, if there is a place for it. Only requests without a key wait. */
   #startFirst(environment: EnvironmentName): boolean {
     const waiting = this.waiting[environment];
     if (waiting.length === 0 || this.inFlight.shortage(1, this.anonymous[environment]) !== undefined) return false;
@@ -238,7 +238,7 @@ export class Budgets {
       const account = new Part('account', this.#quotas.account);
       // The public keys of an account must not keep out its secret ones.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
-      // Those of test must not keep out those of live, which secret keys may leave less than test's half.
+      // The public keys of test must not keep out those of live, to which secret keys may leave less than test's half.
       const shares = [this.#public, ...(isTest ? [this.#testPublic] : [])].map((whole) => {
         const fairShare = this.#fairShare(whole, accountPublicShare, minPublicWhole);
         return new Part('account', this.#quotas.accountPublic, fairShare);
@@ -257,7 +257,8 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          // A stranger can have the public keys of many shops: all who have sent much wait together. Those held up wait with their account's.
+          // A stranger can have the public keys of many shops: all who have sent much wait together. Those held up wait with others of
+          // their account.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ...shares],
           shares,

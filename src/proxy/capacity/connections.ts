@@ -24,11 +24,11 @@ interface RequestServer {
 /** A request in progress. */
 interface Request {
   readonly http: ServerExchange;
-  /** Ends it, because others need what it has taken of a limit. */
+  /** Ends the request, because others need what it has taken of a limit. */
   giveWay(limit: LimitName): void;
 }
 
-/** A client's connection: what it is billed to, and what its requests have in common. */
+/** A client's connection: whom it is billed to, and what its requests have in common. */
 export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   previous: Evictable | undefined;
   next: Evictable | undefined;
@@ -39,14 +39,14 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
   /** The peer for the log, because formatting an address costs more than a microsecond. */
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
-  /** Bytes that it holds besides its request, since when (on `performance.now()`'s scale), and how many it may. */
+  /** How many bytes it holds besides its request; since when, on `performance.now()`'s scale; and how many it may hold. */
   heldBytes = 0;
   #since = 0;
   latestAt = 0;
   maxHeld = Infinity;
-  /** Why the sidecar has closed it. */
+  /** Why the sidecar has closed the connection. */
   closedFor: ClosingReason | undefined;
-  /** The list in which it stands, of those that may be closed for others. */
+  /** The list that it is in, of connections that may be closed for others. */
   #list: LinkedList<Evictable> | undefined;
   /** The request in progress, and what it has taken. */
   #request: Request | undefined;
@@ -59,11 +59,11 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   isLookedUp = false;
   readonly turn = new ReadTurn();
   #isHeldUp = false;
-  /** Has the client of a WebSocket rest; undefined before the switch. */
+  /** Makes the client of a WebSocket rest; undefined before the switch. */
   restCoupled: (() => void) | undefined;
   readonly #all: ClientConnections;
 
-  /** @param all its limits; it is counted there already */
+  /** @param all the connections that it shares limits with; it is already counted there */
   constructor(http: ServerConnection, peer: string, all: ClientConnections) {
     this.http = http;
     this.peer = peer;
@@ -92,7 +92,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return limit === indexes.buffered && this.#heldClaim === this.#claim ? taken + this.heldBytes : taken;
   }
 
-  /** By bytes alone, the whole head of a merchant that comes in two pieces would give way to many small ones that never end. */
+  /** By bytes alone, a merchant's whole head that comes in two pieces would give way to many small heads that never end. */
   costUntil(now: MonotonicMs): number {
     if (this.holdsSlot) return 0;
     const bytes = this.heldBytes + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
@@ -134,7 +134,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#all.server.onError(error);
   }
 
-  /** Without a key: each new connection would bring another such read. */
+  /** Closes a client without a key, because each new connection would bring another such read. */
   onFlood(): void {
     if (this.isLookedUp || this.#claim.tier !== 'anonymous') return;
     this.endsFor('limit');
@@ -153,7 +153,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   /** A request begins, billed as one without a key at first. */
   begin(request: Request, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
     const { budgets, eviction } = this.#all;
-    // Its key may be a secret one, whatever the one before was.
+    // The request's key may be secret, whatever the previous request's key was.
     if (this.#list === eviction.publicKeys) this.#moveTo(undefined);
     this.#request = request;
     this.latestAt = startedAt;
@@ -162,7 +162,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return this.#reservation;
   }
 
-  /** No request is in progress: from now on it counts as idle. */
+  /** No request is in progress: from now on, the connection counts as idle. */
   idle(): void {
     this.#request = undefined;
     this.#reservation = undefined;
@@ -181,10 +181,10 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /**
-   * Bills the connection to the account of its latest request. One that has carried a valid key is not closed for strangers. Public keys
-   * are in everybody's page: a connection with one that is idle, or whose body arrives slowly, gives way to others with public keys.
+   * Bills the connection to the account of its latest request. One that has carried a valid key is not closed for strangers. Everybody can
+   * read public keys: a connection with one gives way to others with public keys if it is idle or its body arrives slowly.
    *
-   * @returns why the account may not have it
+   * @returns why the account may not have the connection
    */
   identify(claim: Claim): Shortage | undefined {
     if (this.#left) return undefined;
@@ -203,7 +203,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   /**
    * Bills bytes that the connection holds besides its request: an incomplete head, or pipelined requests.
    *
-   * @param change bytes more, or fewer
+   * @param change how many bytes more or, if negative, fewer
    * @returns false if they may not be held: then the connection must be closed
    */
   onHeld(change: number): boolean {
@@ -226,20 +226,20 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return true;
   }
 
-  /** Waits until it may be read again. */
+  /** Waits until the connection may be read again. */
   rest(resume: () => void, hasSmallPieces: boolean): void {
     const why = this.#isHeldUp ? 'heldUp' : hasSmallPieces ? 'smallPieces' : 'bytes';
     this.turn.await(this.#claim.turns, why, resume);
   }
 
-  /** Counts that the sidecar closes it, by this call or by a response that says so. */
+  /** Counts that the sidecar closes the connection, at once or with a response that says so. */
   count(reason: ClosingReason): void {
     if (this.#counted) return;
     this.#counted = true;
     this.#all.closings.count(reason);
   }
 
-  /** Records why its end, which follows, is not the client's. */
+  /** Records why the sidecar, not the client, is about to end the connection. */
   endsFor(reason: ClosingReason): void {
     this.closedFor ??= reason;
     this.count(reason);
@@ -254,7 +254,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.http.destroy();
   }
 
-  /** It has closed, or is about to. */
+  /** The connection has closed, or is about to. */
   onClose(): void {
     if (this.#left) return;
     this.#left = true;
@@ -281,10 +281,10 @@ export class ClientConnections {
   }
 
   /**
-   * Admits a new connection. Beyond the limit, the connection that has been idle longest without ever carrying a valid key is
-   * closed for it.
+   * Admits a new connection. Beyond the limit, the connection that has been idle longest without ever carrying a valid key is closed for
+   * it.
    *
-   * @returns undefined if there is none: then the new one must be closed
+   * @returns undefined if there is no such connection: then the new one must be closed
    */
   open(http: ServerConnection, peer: string): ClientConnection | undefined {
     const { anonymous, connections } = this.budgets;

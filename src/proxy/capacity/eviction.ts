@@ -3,42 +3,42 @@ import type { MonotonicMs } from '../../times.ts';
 import type { Claim } from './budgets.ts';
 import type { LimitIndex, Part } from './parts.ts';
 
-/** Bytes a millisecond: a body that arrives more slowly holds what it has taken for no good reason. */
+/** In bytes per millisecond: a body that arrives more slowly holds what it has taken for no good reason. */
 const slowPace = 4;
 
-/** The part of what all public keys may have that is much for the slow bodies of one account: an honest one has few. */
+/** If the slow bodies of one account take this fraction of what all public keys may have, they count as many: an honest account has few. */
 const muchSlow = 1 / 16;
 
 /** How many connections may be closed for one amount of bytes. */
 const maxClosed = 32;
 
-/** Milliseconds in which the first bytes of a body arrive: most come with the head. */
+/** How long the first bytes of a body take to arrive, in milliseconds: most come with the head. */
 const newBody = 100;
 
 /** Milliseconds of idleness after which few clients are just about to use a connection again. */
 const newlyIdle = 500;
 
-/** A connection that may be closed to make room for others. Its links are those of the list in which it stands. */
+/** A connection that may be closed to make room for others. Its links are those of the list that it is in. */
 export interface Evictable extends Linked<Evictable> {
   readonly claim: Claim;
   readonly isIdle: boolean;
   /** Whether its request has a place in flight. */
   readonly holdsSlot: boolean;
-  /** How much of a limit it has taken that is billed to its claim. */
+  /** How much it has taken of a limit, as far as that is billed to its claim. */
   taken(limit: LimitIndex): number;
   /** Bytes that it may hold as long as it likes, times the milliseconds for which it has held them. */
   costUntil(now: MonotonicMs): number;
-  /** When its latest request began, or it became idle, on `performance.now()`'s scale. */
+  /** When its latest request began, or when it became idle, on `performance.now()`'s scale. */
   readonly latestAt: MonotonicMs;
-  /** Bytes of the body that is arriving; infinite if there is none. */
+  /** How many bytes of its body have arrived; infinite if no body is arriving. */
   readonly arrived: number;
-  /** @param limit what is short, if it is not the connection itself: then its request is refused */
+  /** @param limit the limit that is short: unless it is that of connections, a request in progress is refused instead */
   evict(limit?: LimitIndex): void;
 }
 
 /** The connections that may be closed to make room for others. */
 export class Eviction {
-  /** Those that never carried a valid key, longest idle first. Few of them have a place in flight. */
+  /** Those that have never carried a valid key, longest idle first. Few of them have a place in flight. */
   readonly strangers = new LinkedList<Evictable>();
   /** Those with public keys, in the order in which they became idle or busy. */
   readonly publicKeys = new LinkedList<Evictable>();
@@ -47,7 +47,7 @@ export class Eviction {
     for (const connection of this.strangers) if (!connection.holdsSlot) return connection.evict();
   }
 
-  /** Closes the connection without a valid key that has held most for longest. @returns false if there is none */
+  /** Closes the connection other than `exempt` that has held most for longest without a valid key. @returns false if there is none */
   closeCostliestBut(exempt: Evictable): boolean {
     const now = performance.now();
     let costliest: Evictable | undefined;
@@ -61,11 +61,12 @@ export class Eviction {
   }
 
   /**
-   * Makes room for what a connection with a public key needs. What others hold in idle connections and by slow bodies, as a stranger does who
-   * has the public keys of many shops, does not count against its account's share, and gives way if there is no room at all. Beyond its
-   * share, only the account's own does. A body that arrives well never does: it was not sent in vain.
+   * Makes room for what a connection with a public key needs. What others hold with idle connections and slow bodies, as a stranger does
+   * who has the public keys of many shops, does not count against the share of the connection's account, and gives way if there is no room
+   * at all. If the account is beyond its share, only its own idle connections and slow bodies give way. A body that arrives well never
+   * gives way: it was not sent in vain.
    *
-   * @param claim of the connection
+   * @param claim the connection's claim
    * @returns false if there is no room; then nothing is closed
    */
   makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
@@ -111,7 +112,7 @@ export class Eviction {
 
 type State = 'idle' | 'newly idle' | 'slow';
 
-/** Undefined if it has a request that awaits nothing of its client, or whose body arrives well. */
+/** Undefined if it has a request that is not waiting for its client, or whose body arrives well. */
 function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): State | undefined {
   const time = now - latestAt;
   if (isIdle) return time < newlyIdle ? 'newly idle' : 'idle';
@@ -119,15 +120,16 @@ function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): St
 }
 
 /**
- * The order in which connections are closed: with slow bodies of an account that has many, those first whose account has most; idle ones, own ones
- * first; with other slow bodies; and own idle ones that may be about to be used.
+ * The order in which connections are closed: first those with slow bodies of accounts that have many, beginning with the account that has
+ * most; then idle ones, the account's own first; then those with other slow bodies; last, the account's own idle ones that may be about to
+ * be used.
  *
- * @param slow what the slow bodies of its account have taken
- * @param much what is much of that
+ * @param slow how much the slow bodies of the connection's account have taken
+ * @param much the amount from which an account has many of them
  */
 function rankOf(state: State, isOwn: boolean, slow: number, much: number): number {
   if (state === 'slow') return slow >= much ? -slow : 1 + 1 / (1 + slow);
-  // Of clients that call again and again, the one that has been idle longest is just about to.
+  // At random: if clients call again and again, the one that has been idle longest is just about to call.
   const chance = Math.random() / 2;
   if (state === 'newly idle') return 2 + chance;
   return (isOwn ? 0 : 0.5) + chance;

@@ -2,23 +2,24 @@ import { LRUCache } from 'lru-cache';
 import type { KeyDirectory, LookupResult } from '../../accounts/key-directory.ts';
 import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
 
-/** How many keys are remembered that existed when they were looked up, longest ago first forgotten. */
+/** How many keys are remembered that existed when they were looked up. Those looked up longest ago are forgotten first. */
 const maxExisting = 10_000;
 
-/** Rather does without a look-up than wait for it. */
+/** Gives up a look-up rather than wait for it. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
 /**
- * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from
- * valid keys. Clients with too many guesses share a few look-ups and take turns. Cached keys are never limited, nor those that existed when
- * they were looked up before: after a reload or a lost connection, all are looked up again at the same moment, and a connection waits for one.
+ * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from valid keys. Clients
+ * with too many guesses share a few look-ups and take turns. Keys that are cached are never limited, nor are those that existed when they
+ * were last looked up: after a reload or a lost connection, all of them are looked up again at the same moment, and each connection waits
+ * for only one.
  */
 export class LookUps {
   #limit = 0;
   /** Look-ups of throttled clients that wait for each other. */
   readonly #queue = new WaitQueue();
   readonly #throttled = new Semaphore(this.#queue);
-  /** All that wait for a place. With an empty cache, every key in use is looked up at the same moment. */
+  /** Other look-ups that wait for a place. With an empty cache, every key in use is looked up at the same moment. */
   readonly #waiting = new WaitQueue();
   readonly #pending = new Semaphore(this.#waiting);
   /** Hashes of keys that existed. */
@@ -29,8 +30,8 @@ export class LookUps {
   }
 
   /**
-   * Look-ups may be pending for a quarter of the requests that may be in flight, at least two, and three times as many may wait for a
-   * place; an eighth more, at least one, may be of throttled clients.
+   * A quarter as many look-ups may be pending as requests may be in flight, but at least two. Three times as many may wait for a place. In
+   * addition, throttled clients may have an eighth as many, but at least one.
    */
   resize(inFlight: number): void {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
@@ -48,7 +49,7 @@ export class LookUps {
     return isThrottled() ? this.#askThrottled(directory, hash, waiter) : this.#ask(directory, hash, waiter);
   }
 
-  /** For a request that does not wait for the result: of any number of them, only as many as of throttled clients are looked up. */
+  /** For a request that does not wait for the result. However many there are, they share the look-ups of throttled clients. */
   findUnawaited(directory: KeyDirectory, hash: string): LookupResult | Promise<LookupResult> {
     return directory.holds(hash) ? directory.find(hash) : this.#askThrottled(directory, hash, impatient);
   }
@@ -56,7 +57,7 @@ export class LookUps {
   #askThrottled(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {
     if (this.#queue.length >= this.#limit) return 'unavailable';
     const limit = Math.max(1, Math.floor(this.#limit / 8));
-    // Not among the others' places: a request that is given up while it waits for a second place would never give the first one back.
+    // Takes none of the others' places: a request that is given up while it waits for a second place would never give the first one back.
     return this.#throttled.run(limit, this.#queue, waiter, () => this.#lookUp(directory, hash));
   }
 

@@ -4,7 +4,7 @@ export type LimitName = 'connections' | 'inFlight' | 'buffered';
 /** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
-/** An amount of each limit, by its index: requests would pay for names. */
+/** An amount of each limit, by the limit's index: names would cost time in each request. */
 export type Amounts = [number, number, number];
 export const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
 export type LimitIndex = (typeof indexes)[LimitName];
@@ -12,25 +12,25 @@ export type LimitIndex = (typeof indexes)[LimitName];
 export const newAmounts = (): Amounts => [0, 0, 0];
 
 /**
- * A share of what others leave of a whole. Those who take all they can get leave some to the next one, which gets the same share of that;
- * with quotas alone, a few would have all. The dynamic threshold of Choudhury and Hahne (1998) for the buffers of a switch.
+ * A share of what others leave of a whole. Those who take all they can get leave some to the next one, who gets the same share of the rest;
+ * with quotas alone, a few would have everything. This is the dynamic threshold of Choudhury and Hahne (1998) for the buffers of a switch.
  */
 export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
-  /** What they may have of each limit in any case, if it is there: one body must always fit. */
+  /** How much of each limit they may have in any case, if it is available: one body must always fit. */
   readonly least: Readonly<Amounts>;
-  /** Of a smaller whole they have their quota: most shares would be less than one. By default 32. */
+  /** If the whole is smaller, they have their quota instead, because most shares would be less than one. By default 32. */
   readonly minWhole: number | undefined;
 }
 
-/** The share of strangers, who are in no such whole: it is left besides. */
+/** The share of strangers, who are not part of such a whole: it is left free in addition. */
 export const strangersShare = 1 / 8;
 
 /** A part of the budgets that some requests share. */
 export class Part {
-  /** Why it is exhausted. */
+  /** The reason to give if it is exhausted. */
   readonly shortage: Shortage;
   /** How much of each budget they may use together; the configuration may change it. */
   readonly quotas: Readonly<Amounts>;
@@ -44,15 +44,15 @@ export class Part {
     this.#fairShare = fairShare;
   }
 
-  /** What must be given back for them to have more: of a fair share, any of its whole. */
+  /** The part of which something must be given back for them to have more: for a fair share, its whole. */
   get source(): Part {
     return this.#fairShare?.whole ?? this;
   }
 
   /**
-   * Whether they may have so much more. Those who have nothing get what is there.
+   * Whether they may have this much more. Those who have nothing get what is available.
    *
-   * @param uncounted what others have taken of the whole that does not count against them
+   * @param uncounted how much of what others have taken of the whole does not count against them
    */
   has(amount: number, limit: LimitIndex, uncounted = 0): boolean {
     const used = this.used[limit];

@@ -21,7 +21,7 @@ export class WaitQueue {
 
   /**
    * @param start must not throw
-   * @param isFirst whether it goes before what waits
+   * @param isFirst whether it goes before what is already waiting
    * @returns a function that withdraws the work
    */
   add(start: () => void, isFirst = false): () => void {
@@ -40,13 +40,13 @@ export class WaitQueue {
   }
 }
 
-/** A request, as far as it can wait. */
+/** A request that can wait in a queue. */
 export interface Waiter {
   /** Waits in a queue. The promise never settles if the request ends before its turn. */
   wait(queue: Pick<WaitQueue, 'add'>): Promise<void>;
 }
 
-/** Limits the work that goes on at a time. Work that ends hands its place to that which waits, in the first queue that is not empty. */
+/** Limits how much work goes on at a time. Work that ends hands its place to the next work waiting in the first queue that is not empty. */
 export class Semaphore {
   readonly #queues: readonly Pick<WaitQueue, 'shift'>[];
   #pending = 0;
@@ -55,7 +55,7 @@ export class Semaphore {
     this.#queues = queues;
   }
 
-  /** Runs `work`: at once if fewer than `limit` pieces go on, otherwise after a wait in `queue`, one of this semaphore's. */
+  /** Runs `work`: at once if fewer than `limit` pieces of work go on, otherwise after a wait in `queue`, which is the semaphore's. */
   async run<T>(limit: number, queue: Pick<WaitQueue, 'add'>, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
     if (this.#pending < limit) this.#pending += 1;
     else await waiter.wait(queue);
@@ -70,7 +70,7 @@ export class Semaphore {
   }
 }
 
-/** Work that rests does so for this many times as long as it took. */
+/** A queue that rests does so for this many times as long as its work took. */
 const restFactor = 3;
 
 /**
@@ -84,14 +84,14 @@ export class TickQueue {
   #scheduled = false;
   readonly #rests: boolean;
   readonly #maxTime: number;
-  /** When the latest work started, and before when nothing starts, both on `performance.now()`'s scale. */
+  /** When the latest work started, and the time before which nothing starts, both on `performance.now()`'s scale. */
   #began = 0;
   #restUntil = 0;
 
   /**
-   * @param perTick pieces of work that start in one turn of the event loop, at most
-   * @param rests whether they rest after each turn in which one has started (see `restAfter`)
-   * @param maxTime after so many milliseconds no further piece that waited starts in a turn
+   * @param perTick maximum number of pieces of work that start in one turn of the event loop
+   * @param rests whether the queue rests after each turn in which work has started (see `restAfter`)
+   * @param maxTime after this many milliseconds of a turn, no further piece that has waited starts in it
    */
   constructor(perTick: number, rests = false, maxTime = Infinity) {
     this.#perTick = perTick;
@@ -103,7 +103,7 @@ export class TickQueue {
   tryStart(): boolean {
     if (this.#waiting.length > 0 || this.#started >= this.#perTick) return false;
     this.#started += 1;
-    // The first half may start in several turns: a request that is alone needs no reset.
+    // The first half may start in several turns: a request that is alone needs no reset of the count.
     if (this.#started * 2 >= this.#perTick) this.#schedule();
     return true;
   }
@@ -115,8 +115,9 @@ export class TickQueue {
   }
 
   /**
-   * Starts nothing for three times as long as its work took, which then takes a quarter of the time at most. Connections are accepted, and
-   * handshakes begin, a few in a turn of the event loop: long work in every turn, even if it is bounded, would keep new clients waiting.
+   * Starts nothing for three times as long as the work took, so that the work takes at most a quarter of the time. In each turn of the
+   * event loop, only a few connections are accepted and only a few handshakes begin: long work in every turn, even if it is bounded, would
+   * keep new clients waiting.
    *
    * @param began when the work began, on `performance.now()`'s scale
    */
@@ -147,7 +148,7 @@ export class TickQueue {
       const start = this.#waiting.shift();
       if (start === undefined) break;
       this.#started += 1;
-      // Also without waiting work, once: only a new turn resets the count.
+      // Once more even if no other work waits: only a new turn resets the count.
       this.#schedule();
       start();
     }
@@ -155,29 +156,29 @@ export class TickQueue {
 }
 
 /**
- * Requests that start in a turn of the event loop, of those who wait together. Eight refusals take about as long as one enveloped
- * exchange, so that a flood of requests without a key at most doubles the time of a turn.
+ * How many requests of those who wait together start in a turn of the event loop. Eight refusals take about as long as one enveloped
+ * exchange, so a flood of requests without a key at most doubles the time of a turn.
  */
 export const startedInTurn = 8;
 
-/** Milliseconds of a turn after which no further request that waited starts in it: the body of one may take as long. */
+/** After this many milliseconds of a turn, no further request that has waited starts in it: the body of one may take as long. */
 const requestsTime = 5;
 
-/** Connections to an upstream that are read on in a turn, because they have sent much, or many small pieces or chunks. */
+/** How many connections to an upstream are read again in a turn, after much, or many small pieces or chunks, has arrived on them. */
 export const readOnInTurn = 1;
 
 /**
- * Clients without a key that are closed in a turn because of many small TLS records, and so break a batch. Two handshakes begin in a turn: as
- * many may follow.
+ * How many clients without a key must be closed in a turn, because of many small TLS records, to break a batch. Two handshakes begin in a
+ * turn: as many may follow.
  */
 const floodsInTurn = 4;
 
 /**
- * Clients that only wait because others have sent many small pieces. Most have sent nothing and cost nothing: a batch of them is read in a turn.
- * Of those that have, the first one with many small pieces has the rest of its batch wait again.
+ * Clients that wait only because others have sent many small pieces. Most have sent nothing and cost nothing, so a batch of them is read in
+ * a turn. Once `breaking` clients of a batch have sent many small pieces themselves, the rest of the batch waits again.
  */
 export class HeldUp extends TickQueue {
-  /** Those in the batch that have sent many small pieces in this turn, and how many of them break it. */
+  /** How many clients in the batch have sent many small pieces in this turn, and how many of them break the batch. */
   #offenders = 0;
   readonly #breaking: number;
 
@@ -194,35 +195,39 @@ export class HeldUp extends TickQueue {
   }
 }
 
-/** A client, as far as it is read. */
+/** A client that is read in turns. */
 interface Reader {
   readonly turn: {
-    /** Where it waited, if it is one of those held up whose turn has come. */
+    /** The queue in which it waited, if it was held up and its turn has come. */
     readonly batchOf: HeldUp | undefined;
   };
-  /** Has it wait for its turn. @param broken also if it is in the batch of this queue: then it goes first in the next turn */
+  /**
+   * Makes the client wait for its turn.
+   *
+   * @param broken a queue whose batch is broken: if the client is in this batch, it waits too, but goes first in the next turn
+   */
   holdUp(broken: HeldUp | undefined): void;
 }
 
 /** Where those who wait together wait for a turn of the event loop. */
 export class Turns {
-  /** Requests that start. */
+  /** Requests that wait to start. */
   readonly requests: TickQueue;
-  /** The clients that are read in turns. */
+  /** The clients that take these turns. */
   readonly readers = new Set<Reader>();
-  /** Clients that are read on, because they have sent many small pieces, or much: a megabyte in a turn. */
+  /** Clients that wait to be read again, because they have sent many small pieces, or much: a megabyte is read in a turn. */
   readonly smallPieces: TickQueue;
   readonly bytes: TickQueue;
   /** Bodies for the test endpoints with their secret keys. */
   readonly cipherTests = new TickQueue(1);
   readonly heldUp: HeldUp;
-  /** New connections wait among themselves. */
+  /** Like `heldUp`, for new connections, which wait among themselves. */
   readonly heldUpNew: HeldUp;
   #isHoldingUp = false;
 
   /**
    * @param areStrangers whether they are clients without a key, of which there may be any number
-   * @param shared       with whom their requests, and those who have sent much, wait together
+   * @param shared       the turns of those with whom their requests, and those who have sent much, wait together
    */
   constructor(areStrangers = false, shared?: Turns) {
     const breaking = areStrangers ? floodsInTurn : 1;
@@ -234,11 +239,11 @@ export class Turns {
   }
 
   /**
-   * Has all clients but one wait for their turn, because it has sent many small pieces: each may have sent as many, which would all be
-   * processed in this turn.
+   * Makes all clients but one wait for their turn, because that one has sent many small pieces: each of the others may have sent as many,
+   * and all would be processed in this turn.
    */
   holdUpOthers(than: Reader): void {
-    // Each of those calls this.
+    // Each client that is held up calls this again.
     if (this.#isHoldingUp) return;
     this.#isHoldingUp = true;
     const { batchOf } = than.turn;
@@ -248,7 +253,7 @@ export class Turns {
   }
 }
 
-/** Those who wait together: without a valid key, or with a public or a secret one of an environment. The first ones go first. */
+/** Those who wait together: without a valid key, or with a public or a secret one of an environment. In order of precedence. */
 const crowds = ['live', 'livePublic', 'test', 'testPublic', 'anonymous'] as const;
 export type Crowd = (typeof crowds)[number];
 
@@ -260,8 +265,8 @@ export function queuesByCrowd<T>(createQueue: (crowd: Crowd) => T): Readonly<Rec
 }
 
 /**
- * Answers one request in a turn of the event loop, so that merchants are served in between, however many connections strangers have.
- * The others wait for as long as their clients do.
+ * Answers one request in a turn of the event loop, so that merchants are served in between, however many connections strangers have. The
+ * other requests wait for as long as their clients do.
  */
 export function oneInATurn(answer: RequestListener): RequestListener {
   const queue = new TickQueue(1);

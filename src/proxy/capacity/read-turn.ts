@@ -1,45 +1,46 @@
 import type { HeldUp, Turns } from './queues.ts';
 
-/** Why a client waits: it has sent much, or many small pieces, or others have. */
+/** Why a client waits: it has sent much, or many small pieces, or others have sent many small pieces. */
 type Why = 'bytes' | 'smallPieces' | 'heldUp';
 
-/** How long a connection counts as new, unless a request comes. Milliseconds. */
+/** How long a connection counts as new, unless a request arrives. Milliseconds. */
 const newFor = 1_000;
 
-/** The turn of a client to be read, among those that it waits with. */
+/** A client's turn to be read, among those that it waits with. */
 export class ReadTurn {
-  /** Whether it has come, and lasts until the client was read: of its own, or as one of those held up there. */
+  /** Set while it is the client's turn, until the client has been read: `own`, or the queue in which the client was held up. */
   #kind: 'own' | HeldUp | undefined;
   #end: NodeJS.Immediate | undefined;
   #withdraw: (() => void) | undefined;
-  /** Whether it has ever sent many small pieces. */
+  /** Whether the client has ever sent many small pieces. */
   #hasOffended = false;
   /** On `performance.now()`'s scale. */
   #newUntil = performance.now() + newFor;
 
-  /** A request has come. */
+  /** A request has arrived. */
   endNew(): void {
     this.#newUntil = 0;
   }
 
-  /** As of `Reader`. */
+  /** As in `Reader`. */
   get batchOf(): HeldUp | undefined {
     return this.#kind === 'own' ? undefined : this.#kind;
   }
 
-  /** Whether the client must be read before it may be held up. @param broken as of `Reader` */
+  /** Whether the client must be read from before it may be held up. @param broken as in `Reader` */
   protects(broken: HeldUp | undefined): boolean {
     return this.#kind !== undefined && this.#kind !== broken;
   }
 
   /**
-   * Who has sent many small pieces may do it again at each turn, and would break each batch that it is in: it gets a turn of its own
-   * among those. New connections do not wait with those that strangers have opened in advance, nor the latter for ever newer ones.
+   * A client that has sent many small pieces may do so again at each turn, and would break each batch that it is in: it gets a turn of its
+   * own, among clients like it. New connections do not wait with those that strangers have opened in advance, nor do the latter wait for
+   * ever newer ones.
    *
-   * @param resume has it read
+   * @param resume starts reading the client again
    */
   await(turns: Turns, why: Why, resume: () => void): void {
-    // The first time it goes before those that do it again and again.
+    // The first time, the client goes before those that do so again and again.
     const isFirst = why === 'smallPieces' && !this.#hasOffended;
     if (why === 'smallPieces') this.#hasOffended = true;
     const isHeldUp = why === 'heldUp' && !this.#hasOffended;
@@ -47,7 +48,7 @@ export class ReadTurn {
     const start = (): void => {
       this.#kind = isHeldUp ? queue : 'own';
       clearImmediate(this.#end);
-      // After the next poll.
+      // The turn lasts until after the next poll.
       this.#end = setImmediate(() => (this.#kind = undefined));
       resume();
     };

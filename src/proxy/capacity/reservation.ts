@@ -13,16 +13,18 @@ export class Reservation implements Waiter {
   #bytes = 0;
   #bytesClaim: Claim;
   #leaveQueue: (() => void) | undefined;
-  /** What it has taken besides while it waits. */
+  /** Whom the bytes of a waiting request are billed to in addition, and how many there are. */
   #waiting: Claim | undefined;
   #waitingBytes = 0;
   /**
-   * Whether the connection may be closed for these bytes, if it never carried a valid key: they are held as long as the client likes, in
-   * the body for a test endpoint or in a response that it does not read. A body that waits for a look-up may be a merchant's. What gives
-   * way takes no room from others.
+   * Whether the connection may be closed because of its bytes, if it has never carried a valid key: they are held as long as the client
+   * likes, in the body for a test endpoint or in a response that the client does not read. A body that waits for a look-up may be a
+   * merchant's. What gives way takes no room from others.
    */
   givesWay = false;
-  /** Whether the request is over: the core's response may still be in the middle of being read, and nobody would give back what it takes. */
+  /**
+   * Whether the request is over: the core's response may still be in the middle of being read, and nobody would give back what that takes.
+   */
   #isOver = false;
   /** The limit that the request exceeded, and why. */
   exceeded: { readonly limit: LimitName; readonly shortage: Shortage } | undefined;
@@ -42,7 +44,7 @@ export class Reservation implements Waiter {
     return this.#slot !== undefined;
   }
 
-  /** What it has taken that is billed to this claim. */
+  /** How much the request has taken of a limit, as far as that is billed to this claim. */
   taken(limit: LimitIndex, claim: Claim): number {
     if (limit === indexes.inFlight) return this.#slot === claim ? 1 : 0;
     return limit === indexes.buffered && this.#bytesClaim === claim ? this.#bytes : 0;
@@ -53,7 +55,7 @@ export class Reservation implements Waiter {
     return this.#takeSlot(this.claim);
   }
 
-  /** As `takeSlot`, billed as for a request without a key. */
+  /** Like `takeSlot`, but billed as for a request without a key. */
   takeAnonymousSlot(environment: EnvironmentName): boolean {
     return this.#takeSlot(this.#budgets.anonymous[environment]);
   }
@@ -68,8 +70,8 @@ export class Reservation implements Waiter {
   /**
    * Waits in a queue, until `start` is called or the request ends.
    *
-   * @param bytes that are held meanwhile
-   * @returns false if they are not available
+   * @param bytes how many bytes are held meanwhile
+   * @returns false if there is no room for them
    */
   waitIn(queue: Pick<WaitQueue, 'add'>, bytes: number, start: () => void): boolean {
     const { waiting } = this.claim;
@@ -98,14 +100,14 @@ export class Reservation implements Waiter {
     });
   }
 
-  // No closure for each wait: those that a full collection finds would keep later requests in memory.
+  // No closure for each wait: closures that a full garbage collection finds would keep later requests in memory.
   #endWait(): void {
     this.#leaveQueue = undefined;
     if (this.#waiting !== undefined) this.#budgets.buffered.give(this.#waitingBytes, this.#waiting);
     this.#waiting = undefined;
   }
 
-  /** The request will do nothing more than be answered: it leaves its queue, and gives all bytes back. */
+  /** Nothing remains but to answer the request: it leaves its queue, and gives all bytes back. */
   abandon(): void {
     this.#leaveQueue?.();
     this.#endWait();
@@ -125,7 +127,7 @@ export class Reservation implements Waiter {
     if (slot !== undefined) this.#budgets.giveSlot(slot);
   }
 
-  /** Takes bytes, all billed to whom the first were; false if they are not available. */
+  /** Takes bytes, all billed to the same claim as the first; false if they are not available. */
   hold(bytes: number): boolean {
     if (this.#bytes === 0) this.#bytesClaim = this.claim;
     if (!this.#take('buffered', bytes, this.#bytesClaim)) return false;
@@ -142,9 +144,11 @@ export class Reservation implements Waiter {
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
     if (this.#isOver) return false;
-    // An account may hold more than its share of what others leave now. A request without a body takes nothing of it.
+    // If an account already holds more than its share of what others leave now, even 0 would be too much. A request without a body takes
+    // nothing.
     if (amount === 0) return true;
-    // The share of strangers is too small for it to be worth closing them for what an account holds. Nor does it help those that wait.
+    // The share of strangers is too small for it to be worth closing their connections for what an account holds. Nor would that help
+    // requests that wait.
     const evicts = claim.tier === 'public' || (limit === 'buffered' && claim.waiting !== undefined);
     const shortage = this.#budgets[limit].take(amount, claim, evicts && !this.givesWay ? this.#evictor : undefined);
     if (shortage !== undefined) this.exceeded = { limit, shortage };

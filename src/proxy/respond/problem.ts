@@ -16,7 +16,7 @@ interface Occurrence {
   readonly errorsPage: string | undefined;
   /** Whether anything of the request may have been sent to the upstream. */
   readonly mayBeForwarded?: boolean;
-  /** Whether it is for a path of the test endpoints where these are not served. */
+  /** Whether the request is for the path of a test endpoint in an environment that does not serve these. */
   readonly testElsewhere?: boolean;
 }
 

@@ -86,7 +86,7 @@ export interface ResponseHead {
   readonly status: number;
   /** Flat list of end-to-end fields, without those that describe the body. */
   readonly fields: string[];
-  /** Flat list of those that do, `Content-Length` among them. */
+  /** Flat list of the fields that describe the body, `Content-Length` among them. */
   readonly bodyFields: string[];
   readonly contentLength: number | undefined;
   readonly contentType: string | undefined;

@@ -18,7 +18,7 @@ import type { MonotonicMs } from '../../times.ts';
 /** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
 const maxDiscardedBody = 65_536;
 
-/** The one writer of the response to a request. It also has the deadline of what the request waits for. */
+/** The only writer of the response to a request. It also keeps the deadline of what the request waits for. */
 export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Its neighbours among the requests in progress. */
   previous: Responder | undefined;
@@ -30,11 +30,11 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   readonly snapshot: GatewaySnapshot;
   readonly reservation: Reservation;
   readonly timing: Timing;
-  /** What is known of the request. Only the steps in ../exchange.ts replace it, by one that knows more. */
+  /** What is known about the request. Only the steps in ../exchange.ts replace it, with one that has more facts. */
   exchange: Exchange;
   /** The request to the upstream, if there is one. */
   call: UpstreamCall | undefined;
-  /** The directory that its key is looked up in at the moment. */
+  /** The directory in which the request's key is being looked up. */
   asked: KeyDirectory | undefined;
   /** The refusal that was sent. */
   refusal: Refusal | undefined;
@@ -42,9 +42,9 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   upstreamError: string | undefined;
   /** An unexpected error; logged at the end. */
   error: unknown;
-  /** Whether its body begins like an envelope although the account does not encrypt. */
+  /** Whether the request's body begins like an envelope although the account does not encrypt. */
   unexpectedEnvelope = false;
-  /** In test, the likely slip in what was accepted, for `Envelope-Hint`; ASCII. */
+  /** In test, the likely slip in a request that is accepted, for `Envelope-Hint`; ASCII. */
   hint: string | undefined;
   /** Bytes of the response's body. */
   bytesOut = 0;
@@ -85,13 +85,13 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     return this.http.status !== undefined || this.http.closed;
   }
 
-  /** The status that the client got; undefined if there was no complete response, or none that was broken off here. */
+  /** The status that the client got, even if the response was broken off here; undefined if the client left first, or no response began. */
   get status(): number | undefined {
     if (this.upgraded) return 101;
     return this.outcome === 'client_left' ? undefined : this.http.status;
   }
 
-  /** Whether the whole body has arrived, and was not taken yet. */
+  /** Whether the whole body arrived with the head, and is still there. */
   get hasWholeBody(): boolean {
     return this.#keptBody !== undefined || this.http.wholeBody !== undefined;
   }
@@ -99,8 +99,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   /**
    * Takes a body that has arrived, and reserves its memory.
    *
-   * @param outlives whether it is used after the caller returns to the event loop: otherwise it may be a view of what was read
-   *   from the socket, which the next read overwrites
+   * @param outlives whether the body is used after the caller returns to the event loop: otherwise it may be a view of what was read from
+   *   the socket, which the next read overwrites
    */
   takeWholeBody(outlives: boolean): Buffer | Refusal {
     const kept = this.#keptBody;
@@ -113,7 +113,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   /** Keeps a body that has arrived, because the request has to wait. */
   keepBody(): void {
-    // What was sent must not be refused.
+    // A request that has been sent must not be refused.
     const isSent = this.call !== undefined;
     const isDone = isSent || this.#bodyTaken || this.settled || this.exchange.refusal !== undefined;
     if (isDone || this.http.wholeBody === undefined) return;
@@ -146,7 +146,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.outcome = outcome;
     this.reservation.end();
     this.client.idle();
-    // After a complete response the upstream is done: its last bytes may be in the middle of being read.
+    // After a complete response, the upstream is done: its last bytes may be in the middle of being read.
     if (outcome !== 'complete') this.call?.abort();
     this.whenClosed?.();
     this.#onClose(this);
@@ -155,7 +155,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   upstreamFails({ code, cause }: UpstreamFailure): void {
     this.timing.endUpstream();
     this.upstreamError = cause;
-    // It was not sent: the client may send it again.
+    // The request was not sent: the client may send it again.
     if (code === 'overloaded') this.call = undefined;
     this.refuseOrAbort(new Refusal(code), 'upstream');
   }
@@ -186,7 +186,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     else this.abort(reason);
   }
 
-  /** Ends the request, and gives back what it has taken: its connection closes with its response. */
+  /** Ends the request, and gives back what it has taken: its connection closes after its response. */
   giveWay(limit: LimitName): void {
     this.http.keepAlive = false;
     this.reservation.exceeded = { limit, shortage: 'public' };
@@ -202,12 +202,12 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.http.abort();
   }
 
-  /** Sends a refusal, sealed if its row and this request ask for it. */
+  /** Sends a refusal, sealed if the refusal's row and this request ask for that. */
   refuse(refusal: Refusal): void {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
-    // After a complete response nothing else would: what the core still sends, a WebSocket's 101 above all, belongs to nobody.
+    // Nothing else aborts the call after a complete response: what the core still sends, above all a WebSocket's 101, belongs to nobody.
     this.call?.abort();
     this.reservation.abandon();
     const row = findRefusal(refusal.code);
@@ -274,7 +274,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.#leaveSlot();
   }
 
-  /** Gives up the place in flight, for which the bytes that the client has not read are charged: it may never read them. */
+  /** Gives up the place in flight; instead, the bytes that the client has not read are charged: it may never read them. */
   #leaveSlot(): void {
     const { http, reservation } = this;
     if (http.closed) return;
@@ -283,7 +283,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     reservation.givesWay = true;
   }
 
-  /** Whether the rest of the request is not worth reading, so that its connection is better closed. */
+  /** Whether the rest of the request is not worth reading, so that it is better to close the connection. */
   get #restUnwanted(): boolean {
     const { http, exchange } = this;
     if (http.bodyComplete) return false;

@@ -13,8 +13,8 @@ import type { MonotonicMs } from '../../times.ts';
 const maxSealedAtOnce = 65_536;
 
 /**
- * Decoders for upstreams that compress a response although they were asked not to. Their window is 32 KiB. Those of br and zstd
- * is up to 16 MiB or more, as the response says, so that they are not decoded.
+ * Decoders for upstreams that compress a response although they were asked not to. The window of these codings is 32 KiB. That of br and
+ * zstd may be 16 MiB or more, as the response says, so these are not decoded.
  */
 const decoders = new Map<string, () => Transform>([
   ['gzip', createGunzip],
@@ -22,7 +22,7 @@ const decoders = new Map<string, () => Transform>([
   ['deflate', createInflate],
 ]);
 
-/** Bytes charged for a decoder: its window, its state and what waits before and behind it. */
+/** Bytes charged for a decoder: its window, its state and what waits before and after it. */
 const decoderMemory = 262_144;
 
 /**
@@ -34,7 +34,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   readonly #environment: EnvironmentName;
   readonly #metrics: Metrics;
   #head: ResponseHead | undefined;
-  /** The coding of a body whose first byte has not come. */
+  /** The coding of a body whose first byte has not arrived. */
   #coding: string | undefined;
   #decoder: Transform | undefined;
   #decoderFull = false;
@@ -74,7 +74,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   onData(chunk: Buffer): void {
-    // The only piece of a short response is followed by its end.
+    // A piece that is the whole body is followed by the end of the response.
     if (chunk.length !== this.#head?.contentLength) this.waitForUpstream(performance.now());
     if (this.#coding !== undefined && !this.#startDecoder(this.#coding)) {
       this.#fail();
@@ -180,7 +180,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
     return this.#stream;
   }
 
-  /** @param length of the sealed body; undefined if there is none */
+  /** @param length the length of the sealed body; undefined if there is no body */
   #writeHead(length: number | 'unknown' | undefined, now: MonotonicMs): void {
     const { responder } = this;
     const { status = 200, fields = [], contentType } = this.#head ?? {};

@@ -16,7 +16,7 @@ export type Wait = keyof typeof timeoutNames;
 /** The durations of one request in milliseconds; points in time are on `performance.now()`'s scale. */
 export class Timing {
   readonly startedAt: MonotonicMs;
-  /** Opening and sealing. */
+  /** The time for opening and sealing. */
   envelope = 0;
   /** From sending the request to the upstream to the end of its response. */
   upstream: number | undefined;

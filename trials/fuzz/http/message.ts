@@ -1,6 +1,6 @@
 /**
- * A strict parser of HTTP/1.1 messages (RFC 9112), independent of the sidecar's. A text that it rejects must not be a
- * message for any other parser. The characters of a string are bytes.
+ * A strict parser of HTTP/1.1 messages (RFC 9112), independent of the sidecar's. What it rejects must not be a message for any other
+ * parser. The characters of a string are bytes.
  */
 
 type Header = readonly [name: string, value: string];

@@ -40,7 +40,7 @@ export class Llhttp {
     const on = (event: string, listener: (...values: never[]) => unknown): void => {
       this.#parser[HTTPParser[event] ?? NaN] = listener;
     };
-    // Fields come in groups of 32; those behind the head are trailers.
+    // Fields come in groups of 32; those after the head are trailers.
     on('kOnHeaders', (fields: readonly string[], target: string) => {
       this.#fields.push(...fields);
       this.#target += target;

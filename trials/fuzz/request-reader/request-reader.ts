@@ -35,7 +35,7 @@ function kindOf({ requests, ending }: Understood, theirs: number): string {
   return ending === 'closed' ? 'closed here only' : `${ending} here only`;
 }
 
-/** Where an upgrade is asked for, llhttp ends the message in its own way: these fields get names without a meaning. */
+/** If an upgrade is requested, llhttp ends the message in its own way: these fields get names without a meaning. */
 function withoutUpgrade(bytes: string): string {
   return bytes.replaceAll(/(?<=\r\n)(?:upgrade|proxy-connection)(?=:)/gi, (name) => `X${name.slice(1)}`);
 }
@@ -49,7 +49,7 @@ interface Understood {
 
 const withoutBackpressure = {} as Socket;
 
-/** Until what came during a rest is read. */
+/** Turns until what came during a rest is read. */
 const turnsOfRest = 4;
 
 /** Reads the pieces of a connection whose requests are all served at once. */
@@ -115,7 +115,7 @@ async function read(parts: readonly string[]): Promise<Understood> {
     let before = completed;
     incoming.receive(bytes);
     bytes.fill(0xdb);
-    // Behind a request, the next head is read in a turn of its own, and after many small pieces all that comes.
+    // After a request, the next head is read in a turn of its own, and after many small pieces so is all that comes.
     for (let turns = rests ? turnsOfRest : 0; turns > 0 || before < completed; turns -= 1) {
       if (rests) turns = turnsOfRest;
       before = completed;
