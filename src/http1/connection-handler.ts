@@ -1,6 +1,9 @@
 import type { ServerExchange } from './exchange.ts';
 import type { HeadLimits } from './parse/request-reader.ts';
 
+/** Why a client is not read until its turn comes: it has sent much, or many small pieces, or others have. */
+export type RestReason = 'bytes' | 'smallPieces' | 'heldUp';
+
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {
   /**
@@ -16,10 +19,10 @@ export interface ConnectionHandler {
    */
   onHeld(change: number): boolean;
   /**
-   * The client has sent much, or many small pieces, each of which costs as much as a long one. Nothing more is read from the client until
-   * `resume` is called in a later turn.
+   * The client has sent much, or many small pieces, each of which costs as much as a long one, or must wait because others have. Nothing
+   * more is read from the client until `resume` is called in a later turn.
    */
-  onRest(resume: () => void, hasSmallPieces: boolean): void;
+  onRest(resume: () => void, reason: RestReason): void;
   /** The client has sent hundreds of small TLS records at once, and more may follow from the same read. */
   onFlood?(): void;
   /** The client has caused too much work within TLS itself, and the connection closes. */

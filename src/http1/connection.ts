@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Linked } from '../linked-list.ts';
-import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
+import type { ConnectionHandler, ConnectionLimits, RestReason } from './connection-handler.ts';
 import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from './exchange.ts';
 import { Incoming, type IncomingOwner, type Queue } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
@@ -85,8 +85,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     }
   }
 
-  onRest(resume: () => void, hasSmallPieces: boolean): void {
-    this.handler?.onRest(resume, hasSmallPieces);
+  onRest(resume: () => void, reason: RestReason): void {
+    this.handler?.onRest(resume, reason);
   }
 
   readonly onFlood = (): void => this.handler?.onFlood?.();

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './parse/body-reader.ts';
 import { HeldText } from './parse/held-text.ts';
+import type { RestReason } from './connection-handler.ts';
 import { ReadPace, type PaceOwner } from './read-pace.ts';
 import { startReading, stopReading } from './reading.ts';
 import {
@@ -155,13 +156,13 @@ export class Incoming implements PaceOwner {
     this.#readOn();
   }
 
-  /** Reads nothing until its turn comes. */
+  /** Reads nothing until its turn comes, because others have sent many small pieces. */
   rest(): void {
-    this.#pace.rest(true);
+    this.#pace.rest('heldUp');
   }
 
-  onRest(resume: () => void, hasSmallPieces: boolean): void {
-    this.#owner.onRest(resume, hasSmallPieces);
+  onRest(resume: () => void, reason: RestReason): void {
+    this.#owner.onRest(resume, reason);
   }
 
   onFlood(): void {
@@ -231,8 +232,7 @@ export class Incoming implements PaceOwner {
   }
 
   /** Reports how much is held. At most one read of the socket has been copied before that. */
-  #charge(): void {
-    const held = this.#held.length + this.#text.length;
+  #charge(held = this.#held.length + this.#text.length): void {
     const change = held - this.#charged;
     if (change === 0) return;
     if (this.#owner.onHeld(change)) this.#charged = held;
@@ -267,6 +267,8 @@ export class Incoming implements PaceOwner {
     }
     this.#state = whole === undefined ? 'unread' : 'next';
     this.#pace.forgive();
+    // Of its own head, a request holds nothing: what is held now belongs to those that follow.
+    this.#charge(Math.min(this.#charged, bytes.length - next));
     this.#owner.onHead(head, whole, fault);
     return next;
   }

@@ -178,7 +178,7 @@ export class Listener implements ConnectionOwner {
     handler.onRest(() => {
       this.#resting.delete(connection);
       startReading(socket);
-    }, true);
+    }, 'heldUp');
   }
 
   release({ socket }: ServerConnection): void {

@@ -1,3 +1,5 @@
+import type { RestReason } from './connection-handler.ts';
+
 /**
  * After this many bytes, a socket is not read until its turn comes. If more keeps arriving on a socket, libuv would read it 32 times in a
  * turn of the event loop, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.
@@ -22,12 +24,8 @@ const maxInRead = 300;
 const smallPiecesOfRequest = 8;
 
 export interface PaceOwner {
-  /**
-   * Nothing is read until `resume` is called, in a later turn.
-   *
-   * @param hasSmallPieces whether small pieces are the reason
-   */
-  onRest(resume: () => void, hasSmallPieces: boolean): void;
+  /** Nothing is read until `resume` is called, in a later turn. */
+  onRest(resume: () => void, reason: RestReason): void;
   /** Hundreds of small pieces have come in one read, and more of it may follow. */
   onFlood?(): void;
   /** `rests` has changed. */
@@ -41,7 +39,7 @@ export class ReadPace {
   #bytes = 0;
   #smallPieces = 0;
   /** Why the socket rests, if it does. */
-  #rest: 'bytes' | 'small_pieces' | undefined;
+  #reason: RestReason | undefined;
 
   constructor(owner: PaceOwner) {
     this.#owner = owner;
@@ -49,12 +47,12 @@ export class ReadPace {
 
   /** Whether the socket should not be read now. */
   get rests(): boolean {
-    return this.#rest !== undefined;
+    return this.#reason !== undefined;
   }
 
-  /** Whether the socket rests because of small pieces. More may already have been read: what comes until its turn should be one piece. */
+  /** Whether small pieces may already have been read when the rest began: what comes until the socket's turn should be one piece. */
   get merges(): boolean {
-    return this.#rest === 'small_pieces';
+    return this.#reason !== undefined && this.#reason !== 'bytes';
   }
 
   /**
@@ -67,8 +65,8 @@ export class ReadPace {
       this.#smallPieces += 1;
       if (this.#smallPieces === maxInRead) this.#owner.onFlood?.();
     }
-    if (this.#smallPieces >= maxSmallPieces) this.rest(true);
-    else if (this.#bytes >= maxPerTurn) this.rest(false);
+    if (this.#smallPieces >= maxSmallPieces) this.rest('smallPieces');
+    else if (this.#bytes >= maxPerTurn) this.rest('bytes');
   }
 
   /** A request has arrived. */
@@ -77,20 +75,20 @@ export class ReadPace {
   }
 
   /** Makes the socket wait for its turn. */
-  rest(hasSmallPieces: boolean): void {
+  rest(reason: RestReason): void {
     if (this.rests) return;
-    this.#rest = hasSmallPieces ? 'small_pieces' : 'bytes';
+    this.#reason = reason;
     this.#owner.onRest(() => {
       this.#bytes = 0;
       this.#smallPieces = 0;
       this.end();
       this.#owner.onPace();
-    }, hasSmallPieces);
+    }, reason);
     this.#owner.onPace();
   }
 
   /** Ends the rest, for example because others read the socket from now on. */
   end(): void {
-    this.#rest = undefined;
+    this.#reason = undefined;
   }
 }

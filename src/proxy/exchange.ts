@@ -148,14 +148,12 @@ export class ExchangeRunner {
     this.#observe(responder);
   };
 
-  /** Bills the request, and its connection, to the account of its key. @returns false if the account has too many connections */
+  /** Bills the request, and its connection, to the account of its key. @returns false if the account may not have what they hold */
   #bill({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
     if (tier === 'anonymous' || environment === undefined || principal === undefined) return true;
     const claim = this.#budgets.claim(environment.name, principal.account.id, tier);
-    reservation.claim = claim;
-    const shortage = client.identify(claim);
-    if (shortage !== undefined) reservation.exceeded = { limit: 'connections', shortage };
-    return shortage === undefined;
+    reservation.exceeded = reservation.billTo(claim) ?? client.identify(claim);
+    return reservation.exceeded === undefined;
   }
 
   #start(responder: Responder): void | Promise<void> {

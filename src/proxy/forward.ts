@@ -77,7 +77,7 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
     socket: http.connection.socket,
     target: head.target,
     headers,
-    rest: (resume, hasSmallPieces) => client.onRest(resume, hasSmallPieces),
+    rest: (resume, reason) => client.onRest(resume, reason),
     onCoupled: (restReading) => (client.restCoupled = restReading),
   };
   responder.call = environment.upstream.upgrade(handshake, new PlainRelay(responder), (switched) => {

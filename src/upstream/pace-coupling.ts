@@ -56,5 +56,5 @@ function paceOneWay(from: Socket, to: Socket, onRest: PaceOwner['onRest']): () =
       return end();
     },
   });
-  return () => pace.rest(true);
+  return () => pace.rest('heldUp');
 }

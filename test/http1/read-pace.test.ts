@@ -3,10 +3,10 @@ import { maxPerTurn, ReadPace, smallPiece } from '../../src/http1/read-pace.ts';
 
 /** How often a client rests that is read on at once, and why. */
 function restsOf(pieces: number, length: number) {
-  const rests = { bytes: 0, smallPieces: 0 };
+  const rests = { bytes: 0, smallPieces: 0, heldUp: 0 };
   const pace: ReadPace = new ReadPace({
-    onRest: (resume, hasSmallPieces) => {
-      rests[hasSmallPieces ? 'smallPieces' : 'bytes'] += 1;
+    onRest: (resume, reason) => {
+      rests[reason] += 1;
       queueMicrotask(resume);
     },
     onPace: () => {},
@@ -21,9 +21,9 @@ function restsOf(pieces: number, length: number) {
 }
 
 test.each([
-  ['long ones, by bytes', 400, maxPerTurn / 4, { bytes: 100, smallPieces: 0 }],
-  ['small ones, by their number', 1_000, smallPiece - 1, { bytes: 0, smallPieces: 10 }],
-  ['others, by bytes', 1_024, smallPiece, { bytes: 4, smallPieces: 0 }],
+  ['long ones, by bytes', 400, maxPerTurn / 4, { bytes: 100, smallPieces: 0, heldUp: 0 }],
+  ['small ones, by their number', 1_000, smallPiece - 1, { bytes: 0, smallPieces: 10, heldUp: 0 }],
+  ['others, by bytes', 1_024, smallPiece, { bytes: 4, smallPieces: 0, heldUp: 0 }],
 ])('a client rests after as many pieces each time: %s', async (_, pieces, length, rests) => {
   expect(await restsOf(pieces, length)).toEqual(rests);
 });

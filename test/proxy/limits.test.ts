@@ -223,12 +223,16 @@ describe('a reservation', () => {
     const reservation = new Reservation(budgets, live);
     expect([reservation.hold(10), reservation.takeAnonymousSlot('live')]).toEqual([true, true]);
     const claim = budgets.claim('live', 'acme', 'public');
-    reservation.claim = claim;
     const takenBy = (by: Claim): readonly number[] =>
       Object.values(indexes).map((limit) => reservation.taken(limit, by));
     expect([takenBy(live), takenBy(claim)]).toEqual([
       [0, 1, 10],
       [0, 0, 0],
+    ]);
+    expect(reservation.billTo(claim)).toBeUndefined();
+    expect([takenBy(live), takenBy(claim)]).toEqual([
+      [0, 1, 0],
+      [0, 0, 10],
     ]);
   });
 

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import type { RestReason } from '../../src/http1/connection-handler.ts';
 import { ServerExchange } from '../../src/http1/exchange.ts';
 import { Incoming } from '../../src/http1/incoming.ts';
 import { Listener } from '../../src/http1/listener.ts';
@@ -45,9 +46,9 @@ function startResting() {
     client.idle();
     return client;
   };
-  const rest = (crowd: Crowd, hasSmallPieces = true): ClientConnection => {
+  const rest = (crowd: Crowd, reason: RestReason = 'smallPieces'): ClientConnection => {
     const client = open(crowd);
-    client.rest(() => resumed.push(crowd), hasSmallPieces);
+    client.onRest(() => resumed.push(crowd), reason);
     return client;
   };
   return { all, budgets, claims, limits, open, rest, resumed };
@@ -67,7 +68,7 @@ test('a connection with a secret key that is one too many, because a limit was l
   const { all, budgets, claims, limits, open } = startResting();
   const clients = Array.from({ length: 4 }, () => open('anonymous'));
   budgets.resize({ ...limits, connections: 2 }, true);
-  expect(clients[0]?.identify(claims.live)).toBe('total');
+  expect(clients[0]?.identify(claims.live)).toEqual({ limit: 'connections', shortage: 'total' });
   expect([...all.eviction.strangers]).toEqual(clients.slice(1));
 });
 
@@ -84,7 +85,7 @@ test('of clients that send small pieces, one is read again in a turn; those who 
 
 test('of clients that send much, four are read again in a turn', async () => {
   const { rest, resumed } = startResting();
-  for (let i = 0; i < 5; i += 1) rest('live', false);
+  for (let i = 0; i < 5; i += 1) rest('live', 'bytes');
   await nextTurn();
   expect(resumed).toHaveLength(4);
   await nextTurn();
@@ -94,7 +95,7 @@ test('of clients that send much, four are read again in a turn', async () => {
 test('a client that leaves while it waits to be read again takes no turn', async () => {
   const { open, rest, resumed } = startResting();
   const client = open('anonymous');
-  client.rest(() => expect.fail('it is read'), true);
+  client.onRest(() => expect.fail('it is read'), 'smallPieces');
   client.onClose();
   rest('anonymous');
   await nextTurn();
@@ -116,7 +117,7 @@ test('a client that was held up once takes turns again when it sends small piece
   const clients = [open('live'), open('live')];
   for (const { http } of clients) vi.spyOn(http, 'rest').mockImplementation(() => {});
   open('live').onExcess();
-  for (const client of clients) client.rest(() => resumed.push('live'), true);
+  for (const client of clients) client.onRest(() => resumed.push('live'), 'smallPieces');
   await nextTurn();
   expect(resumed).toHaveLength(1);
 });
@@ -136,7 +137,7 @@ const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as cons
 
 test.each<[string, (client: ClientConnection) => void]>([
   ['has sent too much to TLS', (client) => client.onExcess()],
-  ['has sent many small pieces', (client) => client.onRest(() => {}, true)],
+  ['has sent many small pieces', (client) => client.onRest(() => {}, 'smallPieces')],
 ])('if a client %s, those who share its turns rest before the same turn reads them, and nobody else', (_, sends) => {
   for (const sender of crowds) {
     const { open } = startResting();
@@ -146,10 +147,10 @@ test.each<[string, (client: ClientConnection) => void]>([
       // As a connection that rests does.
       vi.spyOn(client.http, 'rest').mockImplementation(() => {
         resting.push(crowd);
-        client.onRest(() => {}, true);
+        client.onRest(() => {}, 'heldUp');
       });
     }
-    open(sender).onRest(() => {}, false);
+    open(sender).onRest(() => {}, 'bytes');
     expect(resting).toEqual([]);
     sends(open(sender));
     expect(resting).toEqual([sender]);
@@ -161,11 +162,11 @@ test('a client whose turn has come is read in it, whatever others send', async (
   const client = rest('anonymous');
   const rests = vi.spyOn(client.http, 'rest');
   await nextTurn();
-  open('anonymous').onRest(() => {}, true);
+  open('anonymous').onRest(() => {}, 'smallPieces');
   expect(rests).not.toHaveBeenCalled();
   await nextTurn();
   await nextTurn();
-  open('anonymous').onRest(() => {}, true);
+  open('anonymous').onRest(() => {}, 'smallPieces');
   expect(rests).toHaveBeenCalledOnce();
 });
 
@@ -174,7 +175,7 @@ test('a client that has left rests no more', () => {
   const client = open('anonymous');
   const rests = vi.spyOn(client.http, 'rest');
   client.onClose();
-  open('anonymous').onRest(() => {}, true);
+  open('anonymous').onRest(() => {}, 'smallPieces');
   expect(rests).not.toHaveBeenCalled();
 });
 

@@ -269,6 +269,21 @@ describe('beside live, the test environment has', () => {
   });
 });
 
+test('connections that have carried a public key give way to others with it while they send bodies for a test endpoint, without a key', async () => {
+  const { sidecar, upstream } = await start({ buffered: 32_000, requestBody: 1_000, connections: 16, account: 1 });
+  const clients: Connection[] = [];
+  for (let i = 0; i < 8; i += 1) {
+    const client = (await openConnection(sidecar.port)).send(visit);
+    await client.untilText('{"ok":true}');
+    clients.push(client.send(encrypt('{}').slice(0, -1)));
+  }
+  await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(16));
+  await setTimeout(150);
+  for (let i = 0; i < 3; i += 1) await (await openVisit(sidecar)).untilText('{"ok":true}');
+  expect(clients.filter(({ ending }) => ending !== 'open').length).toBeGreaterThan(0);
+  expect(upstream.heads()).toBe(11);
+});
+
 describe('incomplete heads', () => {
   const header = 4_000;
   const incomplete = (size: number): string => 'GET / HTTP/1.1\r\nX: '.padEnd(size, 'x');
@@ -339,6 +354,73 @@ describe('incomplete heads', () => {
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
     await expectOneGivesWay(sidecar, strangers, 3_000);
     expect(upstream.heads()).toBe(1);
+  });
+
+  test.each([
+    ['public', keys.globexPublic],
+    ['secret', keys.globex],
+  ])('of a merchant have room although such bodies come on connections that have carried a %s key', async (_, key) => {
+    const { sidecar, upstream } = await startSmall();
+    const clients: Connection[] = [];
+    const first = key === keys.globex ? bytes('/now', key) : visit;
+    for (let i = 0; i < 4; i += 1) {
+      const client = (await openConnection(sidecar.port)).send(first);
+      await client.untilText('{"ok":true}');
+      clients.push(client.send(encrypt(`"${'x'.repeat(998)}"`).slice(0, -1)));
+    }
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
+    await expectOneGivesWay(sidecar, clients, 3_000);
+    // It is answered: a gateway may send many clients' requests on one connection.
+    const [refused, ...others] = clients.toSorted((a, b) => b.received.length - a.received.length);
+    expect(await refused?.untilEnded()).toMatch(/HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
+    for (const client of others) expect(await client.send('"').untilText('"data"')).toContain('HTTP/1.1 200 ');
+    expect(upstream.heads()).toBe(5);
+    expect(sidecar.accessLines().find(({ status }) => status === 503)).toMatchObject({ reason: 'anonymous' });
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(0));
+  });
+
+  test('behind a request are billed to the account of its key, whose head came in two pieces', async () => {
+    const { sidecar } = await startSmall();
+    for (let i = 0; i < 4; i += 1) {
+      const client = (await openConnection(sidecar.port)).send(visit.slice(0, 40));
+      await vi.waitFor(async () => expect(await held(sidecar)).toBe(i * 1_000 + 40));
+      client.send(visit.slice(40) + incomplete(1_000));
+      await client.untilText('{"ok":true}');
+    }
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
+    // Nobody need give way.
+    const strangers = [await openIncomplete(sidecar, 2_000), await openIncomplete(sidecar, 2_000)];
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(8_000));
+    expect(strangers.map(({ ending }) => ending)).toEqual(['open', 'open']);
+  });
+
+  test('behind requests of several accounts are billed to that of the last one', async () => {
+    const gateway = await start({ buffered: 32_000, requestBody: 4_000, header, connections: 64 });
+    const { sidecar } = gateway;
+    const shop = visit.replace(keys.globexPublic, shopPublic);
+    for (let i = 0; i < 4; i += 1) {
+      const client = await openConnection(sidecar.port);
+      client.send(visit + shop + incomplete(900));
+      await client.untilText('{"ok":true}', 2);
+    }
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(3_600));
+    // All that the public keys of one account may have.
+    const body = 'x'.repeat(4_000);
+    const other = visit.replace('\r\n\r\n', `\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
+    expect(await (await openConnection(sidecar.port)).send(other).untilText('}')).toContain('HTTP/1.1 200 ');
+  });
+
+  test('that an account may not have behind its request refuse that, and end the connection', async () => {
+    const gateway = await start({ buffered: 32_000, requestBody: 1_000, account: 0.0625, header, connections: 64 });
+    const { sidecar, upstream } = gateway;
+    // Of 2,000 bytes that the account may have.
+    await open(sidecar, '/never', keys.globex, 'x'.repeat(1_000));
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    const client = (await openConnection(sidecar.port)).send(incomplete(1_500));
+    await vi.waitFor(async () => expect(await held(sidecar)).toBeGreaterThanOrEqual(2_500));
+    client.send(`\r\nAuthorization: Bearer ${keys.globex}\r\nHost: ${hosts.test}\r\n\r\n${incomplete(1_200)}`);
+    await expectRefused(gateway, client, 'account');
+    await client.untilEnded();
   });
 
   test('and slow bodies of strangers stay open if an account finds no room', async () => {

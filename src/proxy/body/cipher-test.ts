@@ -27,7 +27,7 @@ export async function runCipherTest(
   longBodies: LongBodies,
   context: OpenContext,
 ): Promise<Refusal | undefined> {
-  const { http, reservation, snapshot } = responder;
+  const { client, http, reservation, snapshot } = responder;
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
   const [key, iv] = [fieldText(http, 'key'), fieldText(http, 'iv')];
   if (key === undefined || iv === undefined) {
@@ -42,9 +42,9 @@ export async function runCipherTest(
   }
   const codec = createCodec(credentials, 'hex');
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
-  reservation.givesWay = true;
+  client.letGiveWay(true);
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
-  reservation.givesWay = false;
+  client.letGiveWay(false);
   if (read instanceof Refusal) return read;
   // An anonymous slot, because the test endpoints need no API key.
   if (!reservation.takeAnonymousSlot(environment.name)) return new Refusal('overloaded');

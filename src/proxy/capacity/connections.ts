@@ -1,6 +1,6 @@
 import type { EnvironmentName, PresentedKey } from '../../accounts/api-key.ts';
 import type { ClientDetail } from '../../config/config.ts';
-import type { ConnectionHandler } from '../../http1/connection-handler.ts';
+import type { ConnectionHandler, RestReason } from '../../http1/connection-handler.ts';
 import type { ServerConnection } from '../../http1/connection.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
 import { endTls } from '../../http1/tls-work.ts';
@@ -11,8 +11,8 @@ import type { HeldUp } from './queues.ts';
 import { ReadTurn } from './read-turn.ts';
 import type { Budgets, Claim, Evictor } from './budgets.ts';
 import { Eviction, type Evictable } from './eviction.ts';
-import { indexes, type LimitIndex, type LimitName, type Shortage } from './parts.ts';
-import { Reservation } from './reservation.ts';
+import { indexes, type LimitIndex, type LimitName } from './parts.ts';
+import { Reservation, type Exceeded } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
 
 /** Serves the requests of all connections. */
@@ -51,14 +51,13 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   /** The request in progress, and what it has taken. */
   #request: Request | undefined;
   #reservation: Reservation | undefined;
-  /** Whom it is billed to. */
+  /** Whom it is billed to, and whom what it holds. They differ if the account may not have that: then it closes. */
   #claim: Claim;
   #heldClaim: Claim;
   #counted = false;
   #left = false;
   isLookedUp = false;
   readonly turn = new ReadTurn();
-  #isHeldUp = false;
   /** Makes the client of a WebSocket rest; undefined before the switch. */
   restCoupled: (() => void) | undefined;
   readonly #all: ClientConnections;
@@ -95,7 +94,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   /** By bytes alone, a merchant's whole head that comes in two pieces would give way to many small heads that never end. */
   costUntil(now: MonotonicMs): number {
     if (this.holdsSlot) return 0;
-    const bytes = this.heldBytes + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
+    const held = this.#heldClaim.tier === 'anonymous' ? this.heldBytes : 0;
+    const bytes = held + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
     return bytes * (now - this.#since);
   }
 
@@ -117,17 +117,15 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#all.server.serve(exchange, this);
   }
 
-  onRest(resume: () => void, hasSmallPieces: boolean): void {
-    this.rest(resume, hasSmallPieces);
-    if (hasSmallPieces) this.#claim.turns.holdUpOthers(this);
+  onRest(resume: () => void, reason: RestReason): void {
+    this.turn.await(this.#claim.turns, reason, resume);
+    if (reason === 'smallPieces') this.#claim.turns.holdUpOthers(this);
   }
 
   holdUp(broken: HeldUp | undefined): void {
     if (this.turn.protects(broken)) return;
-    this.#isHeldUp = true;
     if (this.restCoupled === undefined) this.http.rest();
     else this.restCoupled();
-    this.#isHeldUp = false;
   }
 
   onError(error: unknown): void {
@@ -168,10 +166,17 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#reservation = undefined;
     if (this.#left) return;
     const { strangers, publicKeys } = this.#all.eviction;
-    if (this.#claim.tier === 'anonymous') this.#moveTo(strangers);
-    if (this.#claim.tier !== 'public') return;
-    this.latestAt = performance.now();
-    this.#moveTo(publicKeys);
+    const { tier } = this.#claim;
+    if (tier === 'public') this.latestAt = performance.now();
+    this.#moveTo(tier === 'anonymous' ? strangers : tier === 'public' ? publicKeys : undefined);
+  }
+
+  /** What its request holds may give way to others from now on, or no more: it is held as long as the client likes. */
+  letGiveWay(gives: boolean): void {
+    if (this.#reservation === undefined) return;
+    this.#reservation.givesWay = gives;
+    if (this.#claim.tier === 'anonymous' || this.#reservation.claim.tier !== 'anonymous') return;
+    this.#moveTo(gives ? this.#all.eviction.keyless : undefined);
   }
 
   #moveTo(list: LinkedList<Evictable> | undefined): void {
@@ -181,23 +186,27 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /**
-   * Bills the connection to the account of its latest request. One that has carried a valid key is not closed for strangers. Everybody can
-   * read public keys: a connection with one gives way to others with public keys if it is idle or its body arrives slowly.
+   * Bills the connection, and what it holds, to the account of its latest request. One that has carried a valid key is not closed for
+   * strangers. Everybody can read public keys: a connection with one gives way to others with public keys if it is idle or its body
+   * arrives slowly.
    *
-   * @returns why the account may not have the connection
+   * @returns what the account may not have
    */
-  identify(claim: Claim): Shortage | undefined {
+  identify(claim: Claim): Exceeded | undefined {
     if (this.#left) return undefined;
     const { budgets, eviction } = this.#all;
     this.#moveTo(claim.tier === 'public' ? eviction.publicKeys : undefined);
     if (claim === this.#claim) return undefined;
     const shortage = budgets.connections.move(1, this.#claim, claim, claim.tier === 'public' ? this : undefined);
-    if (shortage === undefined) {
-      this.#claim.turns.readers.delete(this);
-      this.#claim = claim;
-      claim.turns.readers.add(this);
-    }
-    return shortage;
+    if (shortage !== undefined) return { limit: 'connections', shortage };
+    this.#claim.turns.readers.delete(this);
+    this.#claim = claim;
+    claim.turns.readers.add(this);
+    const from = this.#heldClaim;
+    const short = this.heldBytes > 0 ? budgets.buffered.move(this.heldBytes, from, claim, this) : undefined;
+    if (short !== undefined) return { limit: 'buffered', shortage: short };
+    this.#heldClaim = claim;
+    return undefined;
   }
 
   /**
@@ -209,10 +218,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   onHeld(change: number): boolean {
     // What it held was given back when it left.
     if (this.#left) return true;
-    if (this.heldBytes === 0) {
-      this.#heldClaim = this.#claim;
-      this.#since = performance.now();
-    }
+    if (this.heldBytes === 0) this.#since = performance.now();
     if (change <= 0) {
       this.#all.budgets.buffered.give(-change, this.#heldClaim);
     } else if (this.heldBytes + change > this.maxHeld) {
@@ -224,12 +230,6 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     }
     this.heldBytes += change;
     return true;
-  }
-
-  /** Waits until the connection may be read again. */
-  rest(resume: () => void, hasSmallPieces: boolean): void {
-    const why = this.#isHeldUp ? 'heldUp' : hasSmallPieces ? 'smallPieces' : 'bytes';
-    this.turn.await(this.#claim.turns, why, resume);
   }
 
   /** Counts that the sidecar closes the connection, at once or with a response that says so. */

@@ -1,7 +1,7 @@
 import { LinkedList, type Linked } from '../../linked-list.ts';
 import type { MonotonicMs } from '../../times.ts';
 import type { Claim } from './budgets.ts';
-import type { LimitIndex, Part } from './parts.ts';
+import { indexes, type LimitIndex, type Part } from './parts.ts';
 
 /** In bytes per millisecond: a body that arrives more slowly holds what it has taken for no good reason. */
 const slowPace = 4;
@@ -40,6 +40,8 @@ export interface Evictable extends Linked<Evictable> {
 export class Eviction {
   /** Those that have never carried a valid key, longest idle first. Few of them have a place in flight. */
   readonly strangers = new LinkedList<Evictable>();
+  /** Those that have carried a valid key, with a request without a key whose client takes as long as it likes: strangers know public keys. */
+  readonly keyless = new LinkedList<Evictable>();
   /** Those with public keys, in the order in which they became idle or busy. */
   readonly publicKeys = new LinkedList<Evictable>();
 
@@ -47,16 +49,23 @@ export class Eviction {
     for (const connection of this.strangers) if (!connection.holdsSlot) return connection.evict();
   }
 
-  /** Closes the connection other than `exempt` that has held most for longest without a valid key. @returns false if there is none */
+  /**
+   * Closes the connection other than `exempt` that has held most for longest without ever carrying a valid key, or ends the request without
+   * a key that has.
+   *
+   * @returns false if there is none
+   */
   closeCostliestBut(exempt: Evictable): boolean {
     const now = performance.now();
     let costliest: Evictable | undefined;
     let most = 0;
-    for (const connection of this.strangers) {
-      const cost = connection === exempt ? 0 : connection.costUntil(now);
-      if (cost > most) [costliest, most] = [connection, cost];
+    for (const list of [this.strangers, this.keyless]) {
+      for (const connection of list) {
+        const cost = connection === exempt ? 0 : connection.costUntil(now);
+        if (cost > most) [costliest, most] = [connection, cost];
+      }
     }
-    costliest?.evict();
+    costliest?.evict(costliest.claim.tier === 'anonymous' ? undefined : indexes.buffered);
     return costliest !== undefined;
   }
 
@@ -72,8 +81,8 @@ export class Eviction {
   makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
     const { shares = [] } = claim;
     const now = performance.now();
-    const others = [...this.publicKeys].flatMap((each) => {
-      const taken = each === exempt ? 0 : each.taken(limit);
+    const others = [...this.publicKeys, ...this.keyless].flatMap((each) => {
+      const taken = each === exempt || each.claim.tier !== 'public' ? 0 : each.taken(limit);
       const state = taken === 0 ? undefined : stateOf(each, now);
       return state === undefined ? [] : [{ each, taken, state, isOwn: each.claim === claim }];
     });

@@ -223,7 +223,6 @@ export class Turns {
   readonly heldUp: HeldUp;
   /** Like `heldUp`, for new connections, which wait among themselves. */
   readonly heldUpNew: HeldUp;
-  #isHoldingUp = false;
 
   /**
    * @param areStrangers whether they are clients without a key, of which there may be any number
@@ -243,13 +242,9 @@ export class Turns {
    * and all would be processed in this turn.
    */
   holdUpOthers(than: Reader): void {
-    // Each client that is held up calls this again.
-    if (this.#isHoldingUp) return;
-    this.#isHoldingUp = true;
     const { batchOf } = than.turn;
     const broken = batchOf?.isBrokenByOneMore() === true ? batchOf : undefined;
     for (const reader of this.readers) if (reader !== than) reader.holdUp(broken);
-    this.#isHoldingUp = false;
   }
 }
 

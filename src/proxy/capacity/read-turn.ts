@@ -1,7 +1,5 @@
+import type { RestReason } from '../../http1/connection-handler.ts';
 import type { HeldUp, Turns } from './queues.ts';
-
-/** Why a client waits: it has sent much, or many small pieces, or others have sent many small pieces. */
-type Why = 'bytes' | 'smallPieces' | 'heldUp';
 
 /** How long a connection counts as new, unless a request arrives. Milliseconds. */
 const newFor = 1_000;
@@ -39,11 +37,11 @@ export class ReadTurn {
    *
    * @param resume starts reading the client again
    */
-  await(turns: Turns, why: Why, resume: () => void): void {
+  await(turns: Turns, reason: RestReason, resume: () => void): void {
     // The first time, the client goes before those that do so again and again.
-    const isFirst = why === 'smallPieces' && !this.#hasOffended;
-    if (why === 'smallPieces') this.#hasOffended = true;
-    const isHeldUp = why === 'heldUp' && !this.#hasOffended;
+    const isFirst = reason === 'smallPieces' && !this.#hasOffended;
+    if (reason === 'smallPieces') this.#hasOffended = true;
+    const isHeldUp = reason === 'heldUp' && !this.#hasOffended;
     const queue = performance.now() < this.#newUntil ? turns.heldUpNew : turns.heldUp;
     const start = (): void => {
       this.#kind = isHeldUp ? queue : 'own';
@@ -54,7 +52,7 @@ export class ReadTurn {
     };
     this.#withdraw = isHeldUp
       ? queue.add(start, this.batchOf !== undefined)
-      : turns[why === 'bytes' ? why : 'smallPieces'].add(start, isFirst);
+      : turns[reason === 'bytes' ? 'bytes' : 'smallPieces'].add(start, isFirst);
   }
 
   withdraw(): void {

@@ -3,11 +3,17 @@ import type { Budgets, Claim, Evictor } from './budgets.ts';
 import { indexes, type LimitIndex, type LimitName, type Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
+/** What a request may not have, and why. */
+export interface Exceeded {
+  readonly limit: LimitName;
+  readonly shortage: Shortage;
+}
+
 /** What one request has taken of the budgets, and the queue in which it waits. */
 export class Reservation implements Waiter {
   readonly #budgets: Budgets;
   readonly #evictor: Evictor | undefined;
-  /** Whom the request is billed to, for what it takes from now on. */
+  /** Whom the request is billed to. Only `billTo` changes it. */
   claim: Claim;
   #slot: Claim | undefined;
   #bytes = 0;
@@ -27,7 +33,7 @@ export class Reservation implements Waiter {
    */
   #isOver = false;
   /** The limit that the request exceeded, and why. */
-  exceeded: { readonly limit: LimitName; readonly shortage: Shortage } | undefined;
+  exceeded: Exceeded | undefined;
 
   constructor(budgets: Budgets, claim: Claim, evictor?: Evictor) {
     this.#budgets = budgets;
@@ -48,6 +54,26 @@ export class Reservation implements Waiter {
   taken(limit: LimitIndex, claim: Claim): number {
     if (limit === indexes.inFlight) return this.#slot === claim ? 1 : 0;
     return limit === indexes.buffered && this.#bytesClaim === claim ? this.#bytes : 0;
+  }
+
+  /**
+   * Bills the request to an account, with what it holds already: a body that has waited for a look-up must not go on being billed to those
+   * without a key.
+   *
+   * @returns what the account may not have
+   */
+  billTo(claim: Claim): Exceeded | undefined {
+    this.claim = claim;
+    if (this.#bytes === 0) return undefined;
+    const shortage = this.#budgets.buffered.move(
+      this.#bytes,
+      this.#bytesClaim,
+      claim,
+      claim.tier === 'public' ? this.#evictor : undefined,
+    );
+    if (shortage !== undefined) return { limit: 'buffered', shortage };
+    this.#bytesClaim = claim;
+    return undefined;
   }
 
   /** Takes a place in flight unless the request has one; false if none is left. */

@@ -189,7 +189,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Ends the request, and gives back what it has taken: its connection closes after its response. */
   giveWay(limit: LimitName): void {
     this.http.keepAlive = false;
-    this.reservation.exceeded = { limit, shortage: 'public' };
+    const { tier } = this.reservation.claim;
+    this.reservation.exceeded = { limit, shortage: tier === 'anonymous' ? tier : 'public' };
     this.client.count('limit');
     this.refuseOrAbort(new Refusal('overloaded'), 'limit');
     this.reservation.end();
@@ -276,11 +277,11 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   /** Gives up the place in flight; instead, the bytes that the client has not read are charged: it may never read them. */
   #leaveSlot(): void {
-    const { http, reservation } = this;
+    const { client, http, reservation } = this;
     if (http.closed) return;
     reservation.release();
     if (reservation.hold(http.connection.socket.writableLength)) reservation.leaveSlot();
-    reservation.givesWay = true;
+    client.letGiveWay(true);
   }
 
   /** Whether the rest of the request is not worth reading, so that it is better to close the connection. */
