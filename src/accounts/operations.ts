@@ -291,7 +291,7 @@ export class Operations extends Queries {
         return { ...made, result: { ...view, ...secret } as View & Secret, receipt, check: request.check };
       },
       request.idempotencyKey,
-      { urgent, key },
+      { urgent, key, ofAccount: request.ofAccount },
     );
     if (changed.outcome === 'repeated') return repeated(JSON.parse(changed.receipt) as View & Secret);
     changed.appended.forEach(this.#audit);

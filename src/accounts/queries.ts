@@ -72,7 +72,8 @@ export class Queries {
    * @param only the id of the only account that may be queried
    */
   async findKey(hash: string, only?: string): Promise<KeyView> {
-    const account = await this.store.findByKey(hash);
+    // Operators look for a key that has leaked, before they revoke it.
+    const account = await this.store.findByKey(hash, { urgent: only === undefined });
     const key = account?.keys.find((each) => each.hash === hash);
     if (account === undefined || key === undefined || (only !== undefined && account.id !== only)) {
       throw new AccountsError('key_unknown', 'no account has this key');
@@ -132,8 +133,8 @@ export class Queries {
   }
 
   /** The stored account, for a change or after one; undefined if none has this id. */
-  async stored(id: string, { urgent }: Hints = {}): Promise<StoredAccount | undefined> {
-    return this.store.read(id, { urgent });
+  async stored(id: string, hints?: Hints): Promise<StoredAccount | undefined> {
+    return this.store.read(id, hints);
   }
 
   async show(id: string): Promise<AccountView> {

@@ -29,7 +29,7 @@ export interface Store {
   readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
-  findByKey(hash: string): Promise<StoredAccount | undefined>;
+  findByKey(hash: string, hints?: Hints): Promise<StoredAccount | undefined>;
 
   /**
    * The accounts in the order of their ids (as bytes), from the first one after `after`. Memory stays bounded in a database, however many
@@ -88,6 +88,8 @@ export const maxKeysRead = 2_000;
 export interface Hints {
   /** Whether something is taken away, for example from a leaked key: the work then waits for no other work that is not urgent. */
   readonly urgent?: boolean | undefined;
+  /** Whether a token of the account asks for it: there may be hundreds of such tokens, which must not keep operators waiting. */
+  readonly ofAccount?: boolean | undefined;
   /** The id of the key that the change is about. It is read however many keys the account has. */
   readonly key?: string | undefined;
 }

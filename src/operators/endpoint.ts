@@ -4,6 +4,7 @@ import type { AccountWithoutKeys, DailyUses } from '../accounts/accounts.ts';
 import { identifier } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { ChangeRequest } from '../accounts/operations.ts';
+import type { Hints } from '../accounts/store.ts';
 import type { RemoteOperations } from '../accounts/operations-rpc.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
@@ -17,13 +18,8 @@ import type { EpochMs } from '../times.ts';
 /** The dependencies of endpoints. */
 export interface Parts {
   readonly operations: RemoteOperations;
-  /**
-   * Waits until this sidecar uses the account as stored; false if that takes too long.
-   *
-   * @param account its id
-   * @param urgent  whether this must not wait for work that is not urgent
-   */
-  readonly isServed: (account: string, urgent: boolean) => Promise<boolean>;
+  /** Waits until this sidecar uses the account with this id as stored; false if that takes too long. */
+  readonly isServed: (account: string, hints: Hints) => Promise<boolean>;
   /** The account as this sidecar serves it; undefined if there is none. */
   readonly find: (account: string) => Promise<AccountWithoutKeys | undefined>;
   /** The bytes of bodies that are being sealed. */

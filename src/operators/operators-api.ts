@@ -29,8 +29,8 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
     const { tokens = [], hosts = [], console = false } = operators ?? {};
     const used = accounts();
     const { operations, vault, database } = used;
-    const isServed: Parts['isServed'] = async (account, urgent) => {
-      const stored = (id: string) => operations.stored(id, { urgent });
+    const isServed: Parts['isServed'] = async (account, hints) => {
+      const stored = (id: string) => operations.stored(id, hints);
       const isInForce = await untilServed(
         account,
         { stored, vault, find, directory: () => used.directory },

@@ -67,9 +67,10 @@ export class Routes {
         const begun = signedIn(request);
         const { hash } = begun;
         const owner = ownerOf(begun);
-        const queue = queueFor(endpoint, owner, begun.account !== undefined);
+        const ofAccount = begun.account !== undefined;
+        const queue = queueFor(endpoint, owner, ofAccount);
         const left = whenLeft(reply.raw);
-        const maxWait = endpoint.urgent && begun.account === undefined ? urgentAfter : undefined;
+        const maxWait = endpoint.urgent && !ofAccount ? urgentAfter : undefined;
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
         // When the body has arrived, and the turn has come, the token may have been removed or given another role, or its session may have
         // ended.
@@ -98,7 +99,7 @@ export class Routes {
         if (typeof result === 'string') return result;
         // Not in the turn, because it waits. The result of a change is short.
         return this.#text(
-          { ...result, in_force: await state.isServed(request.account ?? '', endpoint.urgent === true) },
+          { ...result, in_force: await state.isServed(request.account ?? '', { urgent: endpoint.urgent, ofAccount }) },
           reply,
           owner,
         );

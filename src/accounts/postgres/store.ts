@@ -50,6 +50,8 @@ import type { EpochMs } from '../../times.ts';
 const poolSizes = {
   /** Changes that take something away. */
   urgent: 2,
+  /** The same, if tokens of the accounts ask for them. */
+  urgentOfAccounts: 2,
   /** Other changes of one account, queries for one account, and events of the operators' API. */
   single: 2,
   /** Everything that concerns many accounts or the trail. */
@@ -85,10 +87,9 @@ export class PostgresStore implements Store {
     this.#trail = trail;
   }
 
-  async read(id: string, { urgent = false, key = '' }: Hints = {}): Promise<StoredAccount | undefined> {
+  async read(id: string, { key = '', ...hints }: Hints = {}): Promise<StoredAccount | undefined> {
     const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
-    const run = this.#query(urgent ? 'urgent' : 'single');
-    const rows = await run<AccountRow>(`${select} WHERE a.account_id = $1`, [id, key]);
+    const rows = await this.#query(purposeOf(hints))<AccountRow>(`${select} WHERE a.account_id = $1`, [id, key]);
     return rows.map(toAccount)[0];
   }
 
@@ -105,8 +106,8 @@ export class PostgresStore implements Store {
     return rows.map(toAccount)[0];
   }
 
-  async findByKey(hash: string): Promise<StoredAccount | undefined> {
-    const rows = await this.#query('single')<AccountRow>(
+  async findByKey(hash: string, hints: Hints = {}): Promise<StoredAccount | undefined> {
+    const rows = await this.#query(purposeOf(hints))<AccountRow>(
       `${selectAccounts({ limit: maxKeysRead, named: 'k.hash = $1' })} WHERE a.account_id = (SELECT account_id FROM envelope_sidecar.api_keys WHERE hash = $1)`,
       [Buffer.from(hash, 'hex')],
     );
@@ -130,42 +131,39 @@ export class PostgresStore implements Store {
     ids: readonly string[],
     decide: Decide<T>,
     idempotencyKey?: IdempotencyKey,
-    { urgent = false, key }: Hints = {},
+    { key, ...hints }: Hints = {},
   ): Promise<ChangeResult<T>> {
-    const purpose = urgent ? 'urgent' : ids.length <= 1 ? 'single' : 'bulk';
-    const make = async (run: Query): Promise<ChangeResult<T> & Pick<Decision<T>, 'events' | 'check'>> => {
-      const receipt = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
-      if (receipt !== undefined) return { outcome: 'repeated', receipt, events: [] };
+    const purpose = ids.length > 1 ? 'bulk' : purposeOf(hints);
+    return this.#transaction<{ readonly repeated: string } | Decision<T>, ChangeResult<T>>(purpose, {
+      run: async (run) => {
+        const repeated = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
+        if (repeated !== undefined) return { repeated };
 
-      const { existing, versions } = await lockAccounts(run, ids, key);
-      const decision = decide(existing);
+        const { existing, versions } = await lockAccounts(run, ids, key);
+        const decision = decide(existing);
 
-      const { removed = [] } = decision;
-      const written = new Set([...decision.accounts.map(({ id }) => id), ...removed]);
-      const before = [...existing.values()].filter(({ id }) => written.has(id));
-      if (removed.length > 0) await removeUnreadKeys(run, removed, before);
-      await writeAccounts(run, before, decision.accounts, versions);
-      if (idempotencyKey !== undefined) {
-        await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [
-          idempotencyKey.key,
-          decision.receipt,
-        ]);
-      }
-      const { result, events, check } = decision;
-      return { outcome: 'changed', result, appended: [], events, check };
-    };
-    const work: Work<Awaited<ReturnType<typeof make>>> = {
-      run: make,
+        const { removed = [] } = decision;
+        const written = new Set([...decision.accounts.map(({ id }) => id), ...removed]);
+        const before = [...existing.values()].filter(({ id }) => written.has(id));
+        if (removed.length > 0) await removeUnreadKeys(run, removed, before);
+        await writeAccounts(run, before, decision.accounts, versions);
+        if (idempotencyKey !== undefined) {
+          await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [
+            idempotencyKey.key,
+            decision.receipt,
+          ]);
+        }
+        return decision;
+      },
       finish: async (run, made) => {
-        if (made.outcome === 'repeated') return made;
-        const appended = await record(run, made.events, this.#trail);
-        made.check?.();
-        return { ...made, appended };
+        if ('repeated' in made) return { outcome: 'repeated', receipt: made.repeated };
+        const { result, events, check } = made;
+        const appended = await record(run, events, this.#trail);
+        check?.();
+        return { outcome: 'changed', result, appended };
       },
       isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
-    };
-    const { events: _, check: _check, ...changed } = await this.#transaction(purpose, work);
-    return changed;
+    });
   }
 
   async *changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
@@ -211,15 +209,15 @@ export class PostgresStore implements Store {
 
   /** Rewrites a few accounts as they are now, with an event that has the number of changed ones. */
   #rewrite(ids: readonly string[], rewrite: RewriteAccount, event: AuditEvent): Promise<RewriteResult> {
-    return this.#transaction<RewriteResult>('bulk', {
+    return this.#transaction<number, RewriteResult>('bulk', {
       run: async (run) => {
         const { existing, versions } = await lockAccounts(run, ids);
         const before = [...existing.values()];
         const after = before.map(rewrite);
         await writeAccounts(run, before, after, versions);
-        return { accounts: after.filter((account, i) => !isDeepStrictEqual(account, before[i])).length, appended: [] };
+        return after.filter((account, i) => !isDeepStrictEqual(account, before[i])).length;
       },
-      finish: async (run, { accounts }) => {
+      finish: async (run, accounts) => {
         const counted = { ...event, details: { ...event.details, accounts } };
         return { accounts, appended: await record(run, [counted], this.#trail) };
       },
@@ -227,7 +225,7 @@ export class PostgresStore implements Store {
     });
   }
 
-  async #transaction<T>(purpose: Purpose, work: Work<T>): Promise<T> {
+  async #transaction<Made, Result>(purpose: Purpose, work: Work<Made, Result>): Promise<Result> {
     const made = this.#connections(purpose).then((pool) => transaction(pool, work, this.#announcing));
     const over = made.finally(() => this.#open.delete(over));
     this.#open.add(over);
@@ -247,29 +245,30 @@ export class PostgresStore implements Store {
   }
 }
 
+function purposeOf({ urgent = false, ofAccount = false }: Hints): Purpose {
+  if (!urgent) return 'single';
+  return ofAccount ? 'urgentOfAccounts' : 'urgent';
+}
+
 function isChangedBy(rewrite: RewriteAccount, account: StoredAccount): boolean {
   return !isDeepStrictEqual(rewrite(account), account);
+}
+
+interface LockedAccounts {
+  readonly existing: ReadonlyMap<string, StoredAccount>;
+  readonly versions: Versions;
 }
 
 /**
  * Locks accounts against other changes and reads them. The lock is only on their rows, and of a kind that foreign keys do not wait for: a
  * sidecar's role, which may record uses, cannot hold up this lock.
  */
-async function lockAccounts(run: Query, ids: readonly string[], key?: string): Promise<ReadAccounts> {
+async function lockAccounts(run: Query, ids: readonly string[], key = ''): Promise<LockedAccounts> {
   // The read is a separate statement, which sees changes that were committed while the first one waited for the lock. Rows are locked in
   // the order of ids, to avoid deadlocks.
   await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE', [
     ids,
   ]);
-  return readAccounts(run, ids, key);
-}
-
-interface ReadAccounts {
-  readonly existing: ReadonlyMap<string, StoredAccount>;
-  readonly versions: Versions;
-}
-
-async function readAccounts(run: Query, ids: readonly string[], key = ''): Promise<ReadAccounts> {
   const select = selectAccounts({ limit: maxKeysRead, named: 'k.key_id = $2' });
   const rows = await run<AccountRow>(`${select} WHERE a.account_id = ANY($1)`, [ids, key]);
   return { existing: new Map(rows.map((row) => [row.account_id, toAccount(row)])), versions: readVersions(rows) };

@@ -61,14 +61,14 @@ export function queryOn(pool: Pool): Query {
 }
 
 /** What a transaction does. */
-export interface Work<T> {
-  run(query: Query): Promise<T>;
+export interface Work<Made, Result> {
+  run(query: Query): Promise<Made>;
   /** Called immediately before the commit, with what `run` returned. */
-  finish?(query: Query, result: T): Promise<T>;
+  finish(query: Query, made: Made): Promise<Result>;
   /**
    * Whether the result is in the database. Called if the response to the commit was lost and the transaction's id is reported as committed.
    */
-  isStored(query: Query, result: T): Promise<boolean>;
+  isStored(query: Query, result: Result): Promise<boolean>;
 }
 
 /**
@@ -77,7 +77,11 @@ export interface Work<T> {
  *
  * @throws AccountsError if it fails; then nothing was changed, unless the message says that the outcome is unknown
  */
-export async function transaction<T>(pool: Pool, work: Work<T>, announcing: Announcing): Promise<T> {
+export async function transaction<Made, Result>(
+  pool: Pool,
+  work: Work<Made, Result>,
+  announcing: Announcing,
+): Promise<Result> {
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await once(pool, work, announcing.isOn);
@@ -122,16 +126,16 @@ function isUnannounceable({ cause, atCommit }: Failure): boolean {
 }
 
 /** A commit that was sent, of the transaction with this id. */
-interface Commit<T> {
+interface Commit<Result> {
   readonly id: string;
-  readonly result: T;
+  readonly result: Result;
 }
 
-async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T> {
+async function once<Made, Result>(pool: Pool, work: Work<Made, Result>, announced: boolean): Promise<Result> {
   const client = await pool.connect().catch(fail);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
     (await client.query<R>(text, [...values]).catch(fail)).rows;
-  let commit: Commit<T> | undefined;
+  let commit: Commit<Result> | undefined;
   let failure: unknown;
   let lost = false;
   try {
@@ -145,7 +149,7 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
       `SELECT pg_current_xact_id_if_assigned()::text AS id, set_config('lock_timeout', $1, true)`,
       [`${lockTimeout}ms`],
     );
-    const result = (await work.finish?.(run, made)) ?? made;
+    const result = await work.finish(run, made);
     if (id !== null) commit = { id, result };
     if (announced) await run(`SET LOCAL lock_timeout = '${announcePatience}'`);
     await client.query('COMMIT').catch((error: unknown) => {
@@ -165,7 +169,12 @@ async function once<T>(pool: Pool, work: Work<T>, announced: boolean): Promise<T
 }
 
 /** Asks on another connection whether a commit succeeded, after its response was lost. */
-async function wasCommitted<T>(pool: Pool, work: Work<T>, { id, result }: Commit<T>, cause: unknown): Promise<boolean> {
+async function wasCommitted<Result>(
+  pool: Pool,
+  work: Pick<Work<never, Result>, 'isStored'>,
+  { id, result }: Commit<Result>,
+  cause: unknown,
+): Promise<boolean> {
   const run = queryOn(pool);
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
     try {

@@ -689,6 +689,8 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
   const postgres = usePostgres();
   const add = (store: PostgresStore) =>
     store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
+  /** How many commits wait. */
+  const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'SyncRep'`;
   /** Sets a parameter of the running server. */
   const configure = async (url: string, setting: string): Promise<void> => {
     await postgres.psql(url, `ALTER SYSTEM SET ${setting}`);
@@ -737,12 +739,26 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       store.change([id], () => ({ accounts: [storedAccount(id)], events: [], result: 'done' })),
     );
     // The second one is tried again without a notification, because the first holds the lock of those.
-    const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'SyncRep'`;
     await expect.poll(() => postgres.psql(url, committing), { timeout: 10_000 }).toBe(`${changes.length}`);
     proxy.cut();
     await release();
     proxy.mend();
     expect(await Promise.all(changes)).toMatchObject([{ outcome: 'changed' }, { outcome: 'changed' }]);
+  });
+
+  test('changes that tokens of accounts ask for hold no connection that operators need for urgent ones', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const release = await holdCommits(postgres, url);
+    const changes = ['a', 'b', 'c'].map((id) => {
+      const decide = () => ({ accounts: [storedAccount(id)], events: [], result: 'done' });
+      return store.change([id], decide, undefined, { urgent: true, ofAccount: true });
+    });
+    await expect.poll(() => postgres.psql(url, committing), { timeout: 10_000 }).toBe('2');
+    expect(await store.read('a', { urgent: true })).toBeUndefined();
+    expect(await store.findByKey('00', { urgent: true })).toBeUndefined();
+    await release();
+    expect(await Promise.all(changes)).toMatchObject(changes.map(() => ({ outcome: 'changed' })));
   });
 
   test('does not reuse a connection whose commit got no response', async () => {
