@@ -1,7 +1,7 @@
 import type { ChangeRequest, Operations } from './operations.ts';
 
 /** The operations whose arguments and results are plain data, so that another thread can carry them out. */
-const remoteNames = [
+const changes = [
   'add',
   'rename',
   'setActive',
@@ -12,6 +12,9 @@ const remoteNames = [
   'enableEncryption',
   'disableEncryption',
   'changeGrace',
+  'record',
+] as const satisfies readonly (keyof Operations)[];
+const queries = [
   'stored',
   'show',
   'keysPage',
@@ -22,8 +25,8 @@ const remoteNames = [
   'duePage',
   'gracesPage',
   'eventsPage',
-  'record',
 ] as const satisfies readonly (keyof Operations)[];
+const remoteNames = [...changes, ...queries];
 
 type RemoteName = (typeof remoteNames)[number];
 
@@ -39,6 +42,11 @@ export interface OperationCall {
 /** Whether an argument of a call says who asks for a change. */
 export function isRequest(argument: unknown): argument is ChangeRequest {
   return typeof argument === 'object' && argument !== null && 'actor' in argument;
+}
+
+/** The request for a change; undefined if the operation only reads, even if it looks for what an actor has done. */
+export function findRequest({ name, arguments: values }: OperationCall): ChangeRequest | undefined {
+  return (changes as readonly string[]).includes(name) ? values.find(isRequest) : undefined;
 }
 
 /** The operations, each as a call of `send`. */

@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import type { LimitName } from '../../src/proxy/capacity/parts.ts';
+import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -344,16 +345,23 @@ describe('incomplete heads', () => {
     );
   });
 
-  test('of a merchant have room although strangers fill theirs with bodies for the test endpoints', async () => {
+  test.each([
+    ['incomplete bodies', -1],
+    ['bodies that wait their turn', undefined],
+  ])('of a merchant have room although strangers fill theirs with %s for the test endpoints', async (_, end) => {
     const { sidecar, upstream } = await startSmall();
+    const turns = vi.spyOn(TickQueue.prototype, 'add').mockReturnValue(() => {});
+    onTestFinished(() => turns.mockRestore());
     const strangers: Connection[] = [];
     for (let i = 0; i < 4; i += 1) {
       const connection = await openConnection(sidecar.port);
-      strangers.push(connection.send(encrypt(`"${'x'.repeat(998)}"`).slice(0, -1)));
+      strangers.push(connection.send(encrypt(`"${'x'.repeat(998)}"`).slice(0, end)));
     }
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
+    expect(turns).toHaveBeenCalledTimes(end === undefined ? 4 : 0);
     await expectOneGivesWay(sidecar, strangers, 3_000);
     expect(upstream.heads()).toBe(1);
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(end === undefined ? 3 : 0));
   });
 
   test.each([

@@ -3,10 +3,10 @@ import { IdleThread } from '../../idle-thread.ts';
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import type { MasterKey } from '../master-key.ts';
-import { createOperationsClient, isRequest, type OperationCall } from '../operations-rpc.ts';
+import { createOperationsClient, findRequest, isRequest, type OperationCall } from '../operations-rpc.ts';
 import type { AppendedEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
-import { findOwnAccount, findRequest, isUrgent, Waiting } from './waiting.ts';
+import { findOwnAccount, isUrgent, Waiting } from './waiting.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 
 /**

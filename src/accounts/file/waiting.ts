@@ -1,7 +1,6 @@
 import { FairQueue, TurnAbout } from '../../fair-queue.ts';
 import type { EnableOptions } from '../changes.ts';
-import type { ChangeRequest } from '../operations.ts';
-import { isRequest, type OperationCall } from '../operations-rpc.ts';
+import { findRequest, type OperationCall } from '../operations-rpc.ts';
 import type { Hints } from '../store.ts';
 
 /** Whether an operation does not wait for others, because it ends what a leaked key can do or tells whether such a change is in force. */
@@ -16,11 +15,6 @@ export function isUrgent(call: OperationCall): boolean {
   if (name === 'changeGrace') return option === undefined;
   if (name === 'enableEncryption') return (option as EnableOptions).replace && findRequest(call)?.ofAccount !== true;
   return name === 'revokeKey' || name === 'disableEncryption';
-}
-
-/** The request for a change; undefined if the operation only reads. */
-export function findRequest(call: OperationCall): ChangeRequest | undefined {
-  return call.arguments.find(isRequest);
 }
 
 /** The account whose own token asks for a change. */
@@ -52,8 +46,9 @@ class Changes {
     this.#turns = new TurnAbout(this.#first, this.#others);
   }
 
-  add({ name }: OperationCall, owner: string, start: () => void): void {
-    (name === 'revokeKey' || name === 'setActive' ? this.#first : this.#others).add(owner, start);
+  add({ name, arguments: [, active] }: OperationCall, owner: string, start: () => void): void {
+    const goesFirst = name === 'revokeKey' || (name === 'setActive' && active === false);
+    (goesFirst ? this.#first : this.#others).add(owner, start);
   }
 
   shift(): (() => void) | undefined {

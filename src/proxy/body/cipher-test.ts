@@ -42,9 +42,9 @@ export async function runCipherTest(
   }
   const codec = createCodec(credentials, 'hex');
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+  // Until its turn comes: strangers may send any number of bodies.
   client.letGiveWay(true);
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
-  client.letGiveWay(false);
   if (read instanceof Refusal) return read;
   // An anonymous slot, because the test endpoints need no API key.
   if (!reservation.takeAnonymousSlot(environment.name)) return new Refusal('overloaded');
@@ -52,6 +52,7 @@ export async function runCipherTest(
   let began: number | undefined;
   try {
     const result = await longBodies.run(reservation, read, (body) => {
+      client.letGiveWay(false);
       began = performance.now();
       if (test === 'encrypt') return encrypt(body, codec);
       return decrypt(body, codec, context, (data) => slip ?? findCause(data, credentials, key, iv));

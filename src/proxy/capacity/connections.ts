@@ -93,8 +93,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
 
   /** By bytes alone, a merchant's whole head that comes in two pieces would give way to many small heads that never end. */
   costUntil(now: MonotonicMs): number {
-    if (this.holdsSlot) return 0;
-    const held = this.#heldClaim.tier === 'anonymous' ? this.heldBytes : 0;
+    const held = this.holdsSlot || this.#heldClaim.tier !== 'anonymous' ? 0 : this.heldBytes;
     const bytes = held + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
     return bytes * (now - this.#since);
   }

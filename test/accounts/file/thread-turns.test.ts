@@ -162,6 +162,26 @@ test('the next revocation begins also if the change that is in progress fails', 
   expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
 });
 
+test('activations wait like any other change, and so do changes of other operators', async () => {
+  const { begin, operations } = start();
+  begin(operations.rename('a', 'A', { actor: 'token:ann' }));
+  begin(operations.rename('b', 'B', { actor: 'token:ben' }));
+  begin(operations.setActive('c', true, { actor: 'token:cy' }));
+  await nextTurn();
+  for (let i = 0; i < 2; i += 1) await endLatest(1);
+  expect(names()).toEqual(['rename A', 'rename B', 'setActive true']);
+});
+
+test('searches of the trail by actor take turns like other reads of their account', async () => {
+  const { begin, operations } = start();
+  for (const actor of ['x', 'y', 'z']) begin(operations.eventsPage(10, { account: 'a', actor }));
+  for (const account of ['b', 'c']) begin(operations.eventsPage(10, { account }));
+  await nextTurn();
+  for (let i = 0; i < 4; i += 1) await endLatest(1);
+  const accounts = running.map(({ call }) => (call.arguments[1] as { account: string }).account);
+  expect(accounts).toEqual(['a', 'b', 'c', 'a', 'a']);
+});
+
 const by = { actor: 'token:ana' };
 const encoding = undefined;
 
