@@ -1,8 +1,8 @@
 import type { ServerExchange } from './exchange.ts';
 import type { HeadLimits } from './parse/request-reader.ts';
+import type { RestReason } from './read-pace.ts';
 
-/** Why a client is not read until its turn comes: it has sent much, or many small pieces, or others have. */
-export type RestReason = 'bytes' | 'smallPieces' | 'heldUp';
+export type { RestReason } from './read-pace.ts';
 
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {

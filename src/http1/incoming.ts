@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './parse/body-reader.ts';
 import { HeldText } from './parse/held-text.ts';
-import type { RestReason } from './connection-handler.ts';
-import { ReadPace, type PaceOwner } from './read-pace.ts';
+import { ReadPace, type PaceOwner, type RestReason } from './read-pace.ts';
 import { startReading, stopReading } from './reading.ts';
 import {
   toRequestFault,

@@ -1,5 +1,3 @@
-import type { RestReason } from './connection-handler.ts';
-
 /**
  * After this many bytes, a socket is not read until its turn comes. If more keeps arriving on a socket, libuv would read it 32 times in a
  * turn of the event loop, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.
@@ -22,6 +20,9 @@ const maxInRead = 300;
 
 /** How many small pieces a request may have without causing a wait at some later request. */
 const smallPiecesOfRequest = 8;
+
+/** Why a client is not read until its turn comes: it has sent much, or many small pieces, or others have. */
+export type RestReason = 'bytes' | 'smallPieces' | 'heldUp';
 
 export interface PaceOwner {
   /** Nothing is read until `resume` is called, in a later turn. */

@@ -12,6 +12,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { envelopeOf, opened, send } from '../support/client.ts';
 import { describeUnless } from '../support/describe-unless.ts';
+import { commandMemory } from '../support/memory-bound.ts';
 import {
   HardenedContainer,
   MountedFolder,
@@ -234,6 +235,21 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(await drained.exec(['sidecar', 'drain'])).toMatchObject({ exitCode: 0 });
     expect((await admin('/readyz', drained)).status).toBe(503);
     expect((await charge({ of: drained })).status).toBe(200);
+  });
+
+  test('runs a command in the memory that docs/operators/capacity.md says', () => {
+    const limits = ['--memory', `${commandMemory}m`, '--memory-swap', `${commandMemory}m`];
+    const mounts = [
+      '--volume',
+      `${config.path}:/etc/envelope-sidecar`,
+      '--volume',
+      `${accounts.path}:/run/secrets/envelope-sidecar`,
+    ];
+    const command = ['run', '--rm', ...limits, ...mounts, '--entrypoint', 'sidecar', image.name, 'accounts', 'list'];
+    expect(execFileSync('docker', command, { encoding: 'utf8' })).toMatch(/^acme /m);
+    expect(readFileSync('docs/operators/capacity.md', 'utf8')).toMatch(
+      new RegExp(`in the same memory, and needs\\s${commandMemory} MiB more`),
+    );
   });
 
   test('runs on a base without a shell and with Node at another path', async () => {

@@ -21,6 +21,9 @@ interface MemoryTerms {
   readonly operators?: boolean;
 }
 
+/** What a command in the container adds, in MiB. */
+export const commandMemory = 40;
+
 /** What `tracing` adds, in bytes. */
 export const tracingBound = 32 * mib;
 

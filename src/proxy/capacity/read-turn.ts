@@ -1,4 +1,4 @@
-import type { RestReason } from '../../http1/connection-handler.ts';
+import type { RestReason } from '../../http1/read-pace.ts';
 import type { HeldUp, Turns } from './queues.ts';
 
 /** How long a connection counts as new, unless a request arrives. Milliseconds. */
