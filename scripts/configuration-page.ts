@@ -7,7 +7,7 @@ export function configurationPage({ sidecar, accounts }: { sidecar: JsonSchema; 
 
 # Configuration
 
-One YAML file configures the sidecar, another one lists the accounts. [config/sidecar.yaml](../config/sidecar.yaml) and
+One YAML file configures the sidecar; another lists the accounts. [config/sidecar.yaml](../config/sidecar.yaml) and
 [config/accounts.yaml](../config/accounts.yaml) configure the demo. \`sidecar init FOLDER\` writes a commented pair.
 
 - \`check --config FILE\` prints \`OK\`, or the problems of both files as \`file:line:column  path  message\` (the first 100) and exits with 78.
@@ -18,14 +18,14 @@ One YAML file configures the sidecar, another one lists the accounts. [config/si
 
 **YAML.** Version 1.2, core schema, UTF-8, one document. Duplicate members, unknown members and tags (\`!name\`) are errors.
 
-**References.** Any text, including durations and sizes, may be a reference:
+**References.** Any string, including durations and sizes, may be a reference:
 
 - \`"\${ENV_NAME}"\`: an environment variable, which must be set. \`"x-\${A}"\` is plain text.
 - \`{ file: /run/secrets/x }\`: a file. A trailing newline is removed.
 
 References within the result are not resolved. Paths are relative to the file that names them. \`accounts.file\` is a path, not a reference.
 
-**Durations.** A whole number and a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`180d\`. Timeouts are 24 days (\`24d\`) at most.
+**Durations.** A whole number and a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`180d\`. Timeouts are at most 24 days (\`24d\`).
 
 **Sizes.** A whole number and a unit: \`512B\`, \`64KiB\`, \`1MiB\`, \`2GiB\`. Without a unit: bytes.
 
@@ -40,8 +40,8 @@ ${memberLists(sidecar)}
 
 ### Hosts
 
-The \`Host\` of a request selects the environment, without its port and in any letter case. With both environments, each lists its own hosts.
-A sole environment needs none and serves every request.
+The \`Host\` of a request, without its port and ignoring case, selects the environment. If both environments are served, each lists its own
+hosts. A sole environment needs no hosts and serves every request.
 
 API keys and credentials of other environments are valid but unused, so several sidecars can share the accounts.
 
@@ -49,24 +49,24 @@ API keys and credentials of other environments are valid but unused, so several 
 
 A path consists of segments:
 
-- letters, digits, \`-\`, \`.\`, \`_\`, \`~\` match themselves, in any letter case;
+- letters, digits, \`-\`, \`.\`, \`_\`, \`~\` match themselves, ignoring case;
 - \`:name\` matches any one segment; the name has no effect;
-- \`*\`, at the end only, matches everything below, and the path without it: \`/x/*\` covers \`/x\`, \`/x/\` and \`/x/y/z\`, \`/*\` covers
+- \`*\`, allowed only at the end, matches everything below the path, and the path without \`*\`: \`/x/*\` covers \`/x\`, \`/x/\` and \`/x/y/z\`, \`/*\` covers
   everything.
 
 The rules:
 
 - Letter case and a trailing slash make no difference, as in most frameworks: another spelling must not bypass the envelope.
-- The most specific path decides, even if a less specific one has the request's method. If it does not list the method, the response is 405.
+- The most specific path decides, even if a less specific path has the request's method. If the most specific path does not list the method, the response is 405.
 - A path may be listed twice with different methods.
-- Other paths take secret keys only, and no envelopes.
+- Other paths accept only secret keys, and no envelopes.
 
 ### Introducing routes
 
 \`report: [key_not_permitted, method_not_allowed, encryption_not_supported]\` forwards, logs and counts
 (\`envelope_sidecar_reported_total\`) requests that would get one of these refusals.
 
-- A method that is not listed for a path takes secret keys only, and is enveloped if one entry of the path is.
+- A method that is not listed for a path accepts only secret keys, and is enveloped if any entry of the path is.
 - With \`key_not_permitted\`, a CORS preflight is forwarded as if every route listed \`public\`.
 
 ### Further checks
@@ -83,9 +83,9 @@ ${memberLists(accounts)}
 ### Further checks of the accounts
 
 - Ids of accounts, ids of keys and keys are unique in the file. Each key has either \`key\`, or \`sha256\` and \`prefix\`.
-- The test and live credentials of an account differ, previous and disabled ones included, or a leaked test key could open live traffic.
-- Wrapped values (\`sealed:v1:…\`) are unwrapped with the master key. If one cannot be, \`check\` fails. At a start, it is only a warning if others
-  can be, and its account is refused as \`accounts_unavailable\`; a reload is refused if the account works.
+- The test and live credentials of an account must differ, including previous and disabled ones: otherwise a leaked test key could open live traffic.
+- Wrapped values (\`sealed:v1:…\`) are unwrapped with the master key. If one cannot be unwrapped, \`check\` fails. At a start, this is
+  only a warning if others can be unwrapped, and the account is refused as \`accounts_unavailable\`. A reload is refused if the account works.
 - Two accounts with the same AES key get a warning.
 
 ### Rotation

@@ -64,7 +64,7 @@ export const headerRows = [
     name: 'Envelope-Hint',
     from: 'API',
     value: '<text>',
-    text: 'In test: what was accepted, and is probably a slip.',
+    text: 'In test: what was accepted, but is probably a mistake.',
     schema: { type: 'string' },
   },
   {

@@ -120,7 +120,7 @@ function retriesTable(): string {
     ['`code`', 'Has the core seen it?', 'Send it again?'],
     [
       [codes(soon), 'no', 'yes, after `Retry-After`'],
-      ['any other of [errors.md](errors.md)', 'no', 'once corrected'],
+      ['any other of [errors.md](errors.md)', 'no', 'once you have corrected it'],
       [codes(unknown), 'maybe', afterLooking],
       ['no code of the sidecar, or no response', 'maybe', afterLooking],
     ],

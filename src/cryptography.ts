@@ -16,7 +16,8 @@ interface Use {
   readonly quantum: string;
 }
 
-const approved = 'approved; by the OpenSSL that Node is built with, which is not the validated module';
+const approved =
+  'approved algorithm; computed by the OpenSSL that Node is built with, which is not the validated module';
 const symmetric = 'quantum search (Grover) halves the strength to 128 bits';
 
 /**

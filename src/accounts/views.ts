@@ -61,18 +61,20 @@ export const encryptionView = z
     environment: z.enum(environmentNames),
     enabled: z.boolean(),
     encoding: z.enum(encodings).describe('Encoding of sealed responses.'),
-    format: z.enum(keyTexts).nullable().describe('How key and IV are written; null if encryption is disabled.'),
+    format: z.enum(keyTexts).nullable().describe('How the key and the IV are written; null if encryption is disabled.'),
     created_at: date.nullable().describe('When the credentials were made.'),
     previous: z
       .object({
-        accepts: z.enum(['credentials', 'plaintext']).describe('The credentials before these, or plaintext.'),
-        until: date.describe('They are refused from then on.'),
+        accepts: z
+          .enum(['credentials', 'plaintext'])
+          .describe('Whether the previous credentials or plaintext are accepted.'),
+        until: date.describe('When they stop being accepted.'),
         last_used_at: lastUsed,
       })
       .nullable()
       .describe('Also accepted during the grace.'),
   })
-  .describe('How an account encrypts in one environment. No secret.');
+  .describe('How an account encrypts in one environment. Contains no secret.');
 export type EncryptionView = z.output<typeof encryptionView>;
 
 export const accountView = z
@@ -80,7 +82,9 @@ export const accountView = z
     id: z.string(),
     name: z.string(),
     active: z.boolean(),
-    keys: z.array(keyView).describe('At most the newest 1,000; `GET /accounts/{account}/keys` has all, by pages.'),
+    keys: z
+      .array(keyView)
+      .describe('At most the newest 1,000; `GET /accounts/{account}/keys` returns all of them, in pages.'),
     encryption: z.object({ test: encryptionView, live: encryptionView }),
   })
   .describe('A merchant, with all API keys and both environments.');
@@ -88,7 +92,9 @@ export type AccountView = z.output<typeof accountView>;
 
 export const auditEventView = z
   .object({
-    position: z.int().describe('Its place in the trail, ascending in the order of writing.'),
+    position: z
+      .int()
+      .describe('Its position in the trail. Positions increase in the order in which events were written.'),
     at: date,
     actor: z
       .string()
@@ -96,16 +102,16 @@ export const auditEventView = z
         '`user:<name>` on the command line, `token:<name>` for the API, `sidecar` for reloads, `unknown` for refused requests.',
       ),
     action: z.enum(auditActions),
-    account: z.string().nullable().describe('Null if all accounts are concerned.'),
+    account: z.string().nullable().describe('The id of the account; null if the event concerns all accounts.'),
     details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
     origin: z
       .string()
       .nullable()
       .describe(
-        'Where it came from: the address of a client of the API, `OSUSER@HOST` of a command; null: not known, or not shown to a token of one account.',
+        'Where the change came from: the address of an API client, or `OSUSER@HOST` for a command; null: not known, or not shown to a token of one account.',
       ),
   })
-  .describe('A change that was made. Never a secret.');
+  .describe('A change that was made. Never contains a secret.');
 export type AuditEventView = z.output<typeof auditEventView>;
 
 const secretShown = z
@@ -118,7 +124,7 @@ export const issuedKeyView = keyView
     replaces: z
       .object({ id: z.string(), expires_at: date })
       .optional()
-      .describe('The key it succeeds, and how long that one still lives.'),
+      .describe('The key that it replaces, and when that key expires.'),
     secret_shown: secretShown,
   })
   .describe('A key that was just made.');
@@ -130,7 +136,9 @@ export const enabledView = encryptionView
     iv: z.string().optional().describe('The IV, 16 characters. Shown once.'),
     fingerprint: z
       .string()
-      .describe('Of both, by which the merchant checks them and names them in `Envelope-Credentials`.'),
+      .describe(
+        'The fingerprint of the key and the IV, with which the merchant checks them and names them in `Envelope-Credentials`.',
+      ),
     secret_shown: secretShown,
   })
   .describe('Credentials that were just made.');

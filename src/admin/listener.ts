@@ -107,11 +107,12 @@ function findRefusal(
   // Any other name may be DNS rebinding by a web page.
   if (!isLoopback((headers.host ?? '').replace(/:\d+$/, '')))
     return `${command} is accepted on a loopback address only`;
-  if (expected === undefined) return `${command} has no token: it is a demo, or could not write one at the start`;
+  if (expected === undefined)
+    return `this sidecar has no token for ${command}: it is a demo, or could not write one at the start`;
   const token = bearerToken(headers.authorization ?? '');
   return token !== undefined && isDrainToken(token, expected)
     ? undefined
-    : `${command} needs the token of this sidecar, which it writes when its start is complete`;
+    : `${command} needs the token that this sidecar writes once it has started`;
 }
 
 function text(res: ServerResponse, status: number, body: string): void {

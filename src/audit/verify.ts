@@ -8,11 +8,11 @@ import type { Line } from './lines.ts';
 const messages = {
   changed: 'is not as it was written',
   missing: 'was removed',
-  moved: 'is missing here, and stands elsewhere',
+  moved: 'is missing here, and is at another position',
   unsigned: 'has no signature, and events before it have one',
   unchained: 'does not belong to the chain',
 };
-const notTakenOver = 'and those behind it, of the version before, are not those that were taken over';
+const notTakenOver = 'and those after it, of the previous version, are not those that were taken over';
 type Fault = keyof typeof messages;
 
 /** What is wrong, at the first event concerned. */
@@ -92,7 +92,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     const [fault, concerned = position, message] = findFault(last, line, next);
     // A removed line moves the lines after it.
     if (fault !== 'missing' && row !== undefined && String(row) !== String(position))
-      fail(position, 'moved', `stands at position ${row}`);
+      fail(position, 'moved', `is stored at position ${row}`);
     if (fault !== undefined) return fail(concerned, fault, message);
     if (ties !== undefined) {
       if (!takeChained(line, ties.sig)) return false;
@@ -109,7 +109,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const end = ({ position }: Link): void => {
     if (older.events > 0) fail(1, 'unchained', notTakenOver);
     const anchored = Math.max(...anchors.map((each) => each.position));
-    if (anchored > position) fail(position + 1, 'missing', 'was removed: an anchor is behind it');
+    if (anchored > position) fail(position + 1, 'missing', 'was removed: an anchor comes after the end of the trail');
     // A key that is only named in the last line has signed nothing: anyone can name a key.
     if (keys.length > 0 && position === 0)
       fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
@@ -118,7 +118,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (problems.size > 0) return;
     // If someone rewrites unsigned events without the key, the next change still signs the rest of the chain: only an anchor finds this.
     const unsigned = position - signed;
-    if (anchored > 0 && anchored < position) warnings.push(`events from ${anchored + 1} on are behind the last anchor`);
+    if (anchored > 0 && anchored < position) warnings.push(`events from ${anchored + 1} on come after the last anchor`);
     if (signed > 0 && unsigned > 0)
       warnings.push(`events 1 to ${unsigned} are not signed: compare event ${unsigned} with an anchor`);
     if (keys.length > 0 && signedByOthers > 0)

@@ -21,11 +21,7 @@ export function addAccountCommands(add: AddStoreCommand): void {
   const onAccount: AddStoreCommand = (name, description, access) =>
     add(name, description, access).addArgument(accountArgument('<id>'));
   add('list', 'list accounts', 'reads')
-    .option(
-      '--search <text>',
-      'only accounts whose id or name contains this text, in any letter case',
-      readAs(accountName),
-    )
+    .option('--search <text>', 'only accounts whose id or name contains this text, ignoring case', readAs(accountName))
     .addOption(
       new Option(
         '--filter <filter>',
@@ -96,7 +92,7 @@ async function migrateTables({ settings, store, show, actor, clock, audit, log }
   const events = appended.at(-1)?.details['events'] ?? 0;
   appended.forEach(audit);
   for (const role of await store.olderWriters()) log.warn({ role }, signsOlder);
-  const chained = events === 0 ? '' : `Chained ${events} events of the version before.\n`;
+  const chained = events === 0 ? '' : `Chained ${events} events of the previous version.\n`;
   await show({ migrations, events }, () =>
     migrations.length === 0
       ? `The tables are up to date.\n${chained}`
@@ -104,10 +100,10 @@ async function migrateTables({ settings, store, show, actor, clock, audit, log }
   );
 }
 
-const isWaiting = 'another session of the database holds a lock of the tables: trying again for a minute';
+const isWaiting = 'another database session holds a lock on the tables: trying again for a minute';
 
 const signsOlder =
-  'this role may insert into the table "audit", and "accounts migrate" signs what stands there: revoke it, unless version 0.1.0 still runs';
+  'this role may insert into the table "audit", and "accounts migrate" signs what it finds there: revoke this right, unless version 0.1.0 still runs';
 
 const accountsLayout: Layout<AccountView> = {
   head: ['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'],

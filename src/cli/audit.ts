@@ -18,7 +18,11 @@ import type { AddStoreCommand, StoreSession } from './store-command.ts';
 export function addAuditCommands(add: AddStoreCommand): void {
   add('list', 'list changes to accounts, newest first', 'reads')
     .option('--account <id>', 'only changes to this account', readAs(identifier))
-    .option('--since <time>', 'only changes since 2026-11-01, or 2026-11-01T09:30:00Z', readAs(instant))
+    .option(
+      '--since <time>',
+      'only changes since this time, such as 2026-11-01 or 2026-11-01T09:30:00Z',
+      readAs(instant),
+    )
     .option('--until <time>', 'only changes before this time', readAs(instant))
     .option('--actor <name>', 'only changes by this actor: token:otto, user:otto, or otto for either')
     .addOption(new Option('--action <action>', 'only changes of this kind').choices(auditActions))

@@ -28,7 +28,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
 
   command(
     'enable',
-    'create a key and an IV and show them once; without --grace plaintext, or the previous ones, are refused at once',
+    'create a key and an IV and show them once; without --grace, plaintext or the previous key and IV are refused at once',
   )
     .addOption(
       new Option('--encoding <encoding>', 'encoding of sealed responses (default: unchanged, or hex)').choices(

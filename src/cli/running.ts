@@ -63,7 +63,7 @@ function fileMembers({ configuration, accounts_file: accounts, needs_restart: ne
   const state = (file: Status['configuration']): string | undefined => {
     if (file === null) return undefined;
     const { in_force: isInForce, loaded_at: loadedAt } = file;
-    return isInForce ? `in force ${loadedAt}` : `not in force: the one of ${loadedAt} is kept`;
+    return isInForce ? `in force ${loadedAt}` : `not in force: the version of ${loadedAt} is kept`;
   };
   const restart = needsRestart.join(', ') || undefined;
   return { configuration: state(configuration), accounts: state(accounts), 'needs restart': restart };
@@ -94,7 +94,7 @@ async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' |
 
 /** This address is the one in the file, but a sidecar keeps the address that it started with. */
 function notReached(address: Listener, reason: string): CommandFailed {
-  const advice = 'if "admin" changed since its start, restart it, or restore the address';
+  const advice = 'if "admin" has changed since the sidecar started, restart it, or restore the address';
   return new CommandFailed(`no sidecar at ${formatted(address)}: ${reason} (${advice})`);
 }
 

@@ -41,7 +41,7 @@ export function environmentSchema({ value, pem }: Values) {
       .min(1)
       .optional()
       .describe(
-        'Hosts of this environment, in any letter case. Optional with one environment, which then serves every host.',
+        'Hosts of this environment; letter case is ignored. Optional if there is only one environment, which then serves every host.',
       ),
     upstream: upstream.describe('Address of the payment core, in short form or with options.'),
   });

@@ -56,25 +56,25 @@ export const limitSettings = {
     default: 4096,
     text:
       'Maximum number of client connections. Beyond it, the connection that has been idle longest without ever carrying a known key ' +
-      'is closed, or else the new one. At most half carry public keys.',
+      'is closed; if there is none, the new one is. At most half of the connections may carry public keys.',
   },
   inFlight: {
     type: { min: 1 },
     default: 1024,
     text:
       'Maximum number of requests in progress; beyond it requests are refused as `overloaded`. Requests without a known key get at ' +
-      'most an eighth, public keys half.',
+      'most an eighth of them, requests with public keys at most half.',
   },
   failedKeys: {
     type: rate,
     default: '20/1m',
-    text: 'Maximum number of unknown API keys of one client in this time, and in live of failed envelopes of one API key; beyond it: `too_many_attempts`.',
+    text: 'Maximum number of unknown API keys from one client in this time and, in live, of failed envelopes with one API key; beyond it, requests are refused as `too_many_attempts`.',
   },
   account: {
     type: share,
     default: '50%',
     text:
-      'Maximum share of `connections`, `inFlight` and `buffered` for one account in one environment; beyond it its requests are refused ' +
+      'Maximum share of `connections`, `inFlight` and `buffered` for one account in one environment; beyond it, its requests are refused ' +
       'as `overloaded`. Its public keys get half of the share. If both environments are served, `test` gets half of each limit.',
   },
 } as const satisfies Group;

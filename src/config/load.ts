@@ -53,7 +53,7 @@ export function loadFiles(
   const known = [...(running?.masterKeys ?? []), ...unwrapped];
   const { sidecar: read, store, problemWith } = readSidecar(path, env, files, known);
   const notApplied = (reason: string): FileProblem =>
-    problemWith(['accounts'], `not applied, the current settings are kept: ${reason}`);
+    problemWith(['accounts'], `not applied; the current settings are kept: ${reason}`);
   const sidecar: typeof read =
     refusal === undefined || !read.ok ? read : { ok: false, problems: [notApplied(refusal)] };
   const loaded = (settings: LoadedFiles['sidecar'], accounts: LoadedFiles['accounts']): LoadedFiles => ({
@@ -68,7 +68,7 @@ export function loadFiles(
     if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
       return loaded(sidecar, accounts);
     }
-    const reason = notApplied('the accounts that these name are not valid');
+    const reason = notApplied('the accounts that the new settings name are not valid');
     settings = { ok: false, problems: [reason, ...accounts.problems] };
   }
   return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));

@@ -99,7 +99,7 @@ export class Reloader {
       if (isNeeded && found !== '')
         this.#options.log.warn(
           { folder },
-          'a folder was replaced, which watching does not show: it was seen later, and is watched again',
+          'a folder was replaced, which watching does not show: it was noticed late, and is watched again',
         );
       watcher.close();
       this.#watched.delete(folder);

@@ -52,14 +52,14 @@ export function sidecarSchema(values: Values) {
         socket: value(text).describe('Path of the Unix socket that the plug-in listens on.'),
         timeout: value(within(duration, 100, 30_000, 'from 100ms to 30s'))
           .prefault('3s')
-          .describe('For each call.'),
+          .describe('Timeout of each call.'),
         wait: value(within(duration, 0, 240_000, 'up to 4m'))
           .prefault('45s')
-          .describe('How long the sidecar waits for it at start. Keep it shorter than the startup probe.'),
+          .describe('How long the sidecar waits for the plug-in at start. Keep it shorter than the startup probe.'),
       })
       .optional()
       .describe(
-        'A Kubernetes KMS v2 plug-in that wraps the master keys. Create their lines with `master-key wrap`. ' +
+        'A Kubernetes KMS v2 plug-in that wraps the master keys. Create the lines for `masterKey` with `master-key wrap`. ' +
           'See [A master key in a KMS](kms.md).',
       ),
     audit: z
@@ -81,24 +81,26 @@ export function sidecarSchema(values: Values) {
     routes: z
       .array(routeSchema(values))
       .prefault([])
-      .describe('Rules for paths. A path that is not listed takes secret keys only, and no envelopes.'),
+      .describe('Rules for paths. A path that is not listed accepts only secret keys, and no envelopes.'),
     cipherTest: z
       .strictObject({
         environments: z
           .array(value(oneOf(environmentNames)))
           .prefault(['test'])
-          .describe('The environments that serve them, also if this section is absent; `[]` turns them off.'),
+          .describe(
+            'The environments that serve these endpoints, even if this section is absent; `[]` turns them off.',
+          ),
       })
       .prefault({})
       .describe(
-        'The test endpoints `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. They take the key in a header, which ' +
-          'gateways log: leave `live` out.',
+        'The test endpoints `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. They take the key in a header, and ' +
+          'gateways log headers: leave `live` out.',
       ),
     trustedProxies: z
       .array(value(network))
       .prefault([])
       .describe(
-        'Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted in requests of merchants: all on the way. The client is the last address in `X-Forwarded-For` that is none of them.',
+        'Proxies in front of the sidecar whose `X-Forwarded-*` headers are trusted in requests of merchants. List every proxy on the way. The client is the last address in `X-Forwarded-For` that is not one of these proxies.',
       ),
     limits: groupSchema(limitSettings, values)
       .prefault({})
@@ -201,14 +203,14 @@ function operatorsSchema(values: Values) {
     token: value(operatorsTokens)
       .optional()
       .describe(
-        'Bearer tokens of operators with all rights, one a line, alone or as `name: token`. Without `token` and `tokens` ' +
+        'Bearer tokens of operators with all rights, one per line, alone or as `name: token`. Without `token` and `tokens` ' +
           'the API is off.',
       ),
     tokens: z
       .array(operator)
       .min(1)
       .optional()
-      .describe('Operators, each with a name, a role and a token. Either this or `token`.'),
+      .describe('Operators, each with a name, a role and a token. Set either this or `token`.'),
     hosts: z
       .array(value(hostName))
       .prefault([])
@@ -240,12 +242,12 @@ function masterKeySchema({ value }: Values) {
 function storeSchema(values: Values) {
   const { value } = values;
   return z.strictObject({
-    file: value(text).optional().describe("Path of the accounts' file. Either this or `postgres`."),
+    file: value(text).optional().describe("Path of the accounts' file. Set either this or `postgres`."),
     masterKey: masterKeySchema(values)
       .optional()
       .describe(
-        'Wraps credentials before they are stored in the file: 32 bytes in base64 or hex. One key a line: the first ' +
-          'wraps, each unwraps. Or `{ test: …, live: … }`, one for each environment; a sidecar needs those that it ' +
+        'Wraps credentials before they are stored in the file: 32 bytes in base64 or hex. One key per line: the first ' +
+          'wraps, all unwrap. Or `{ test: …, live: … }`, with keys for each environment; a sidecar needs those of the environments that it ' +
           'serves. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
       ),
     postgres: z
@@ -255,13 +257,13 @@ function storeSchema(values: Values) {
         ),
         masterKey: masterKeySchema(values)
           .optional()
-          .describe('As `accounts.masterKey`. Required, here or as `SIDECAR_MASTER_KEY`.'),
+          .describe('Like `accounts.masterKey`. Required, here or as `SIDECAR_MASTER_KEY`.'),
         cache: z
           .int()
           .min(1)
           .max(10_000_000)
           .default(10_000)
-          .describe('API keys held in memory, 2 to 3 KB each, and as many unknown ones.'),
+          .describe('Maximum number of API keys held in memory, 2 to 3 KB each, plus as many unknown keys.'),
         staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
           .prefault('15m')
           .describe(
@@ -287,7 +289,7 @@ function routeSchema({ value }: Values) {
       .array(value(oneOf(keyKinds)))
       .min(1)
       .prefault(['secret'])
-      .describe('Kinds of API keys that may use the route. A secret key always may.'),
+      .describe('Kinds of API keys that may use the route. Secret keys always may.'),
     envelope: z
       .boolean()
       .default(false)

@@ -85,7 +85,7 @@ export async function tryStore(
 function isEmpty(store: StoreSettings): RefusedStore {
   const type = store.type === 'file' ? 'file' : 'database';
   return {
-    reason: `the ${type} has no accounts: reload when it has`,
+    reason: `the ${type} has no accounts: reload once it has some`,
     mayEnd: false,
     digest: sha256Hex(placeOf(store)),
   };
@@ -105,7 +105,7 @@ function credentialsFailure(inspection: Inspection, next: StoreSettings, running
   const before = new Vault(running.masterKeys);
   for (const account of inspection.sample) {
     const failure = failureOf(account, after);
-    if (failure !== undefined && failureOf(account, before) === undefined) return `${failure}; it works now`;
+    if (failure !== undefined && failureOf(account, before) === undefined) return `${failure}; the account works now`;
   }
   return undefined;
 }

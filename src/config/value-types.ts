@@ -32,7 +32,7 @@ interface UpstreamAddress {
 /** The address of the payment core. */
 export const upstreamUrl: ValueType<UpstreamAddress> = {
   name: 'URL',
-  expected: 'http://host:port, https://host:port or unix:/path.sock, without path, query and user',
+  expected: 'http://host:port, https://host:port or unix:/path.sock, without a path, query or user',
   pattern: /^(?:https?:\/\/(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?|unix:\/.+)$/,
   read: (text) => {
     if (text.startsWith('unix:')) return { origin: 'http://localhost', socketPath: text.slice('unix:'.length) };
@@ -127,7 +127,7 @@ interface OperatorsToken {
 /** The tokens of admins: one per line, alone or as `name: token`. */
 export const operatorsTokens: ValueType<readonly OperatorsToken[]> = {
   name: 'token',
-  expected: `${tokenForm}, one token a line, alone or as "name: token", each name and token once`,
+  expected: `${tokenForm}, one token per line, alone or as "name: token", each name and token once`,
   pattern: /./,
   read: (text) => {
     const tokens = text
@@ -148,7 +148,7 @@ export const operatorsTokens: ValueType<readonly OperatorsToken[]> = {
 /** The address of a page, without a fragment. */
 export const pageUrl: ValueType<string> = {
   name: 'URL',
-  expected: 'an absolute https URL such as https://docs.example/errors, without query, fragment and user',
+  expected: 'an absolute https URL such as https://docs.example/errors, without a query, fragment or user',
   pattern: /^https:\/\/[^\s?#@]+$/,
   read: parseHref,
 };
@@ -156,7 +156,7 @@ export const pageUrl: ValueType<string> = {
 /** The base URL of a service, read without a trailing slash. */
 export const baseUrl: ValueType<string> = {
   name: 'URL',
-  expected: 'http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
+  expected: 'http://host:port or https://host:port, with a path if there is one, without a query, fragment or user',
   pattern: /^https?:\/\/[^\s?#@]+$/,
   read: (text) => parseHref(text)?.replace(/\/$/, ''),
 };
@@ -195,7 +195,7 @@ export const privateKey: ValueType<string> = {
 /** The keys that sign the audit trail: the first signs, the others signed before it. */
 export const auditKeys: ValueType<readonly KeyObject[]> = {
   name: 'Ed25519 key',
-  expected: 'Ed25519 private keys in PEM, the one that signs first',
+  expected: 'Ed25519 private keys in PEM, the signing key first',
   pattern: /./,
   read: (text) => {
     const blocks = text.match(/-----BEGIN PRIVATE KEY-----[^]*?-----END PRIVATE KEY-----/g) ?? [];

@@ -67,7 +67,7 @@ export const texts = {
 
   signIn: {
     title: 'Sign in',
-    intro: 'Use an operator’s token of this sidecar. The browser does not keep the token.',
+    intro: 'Use an operator’s token for this sidecar. The browser does not keep the token.',
     token: 'Token',
     submit: 'Sign in',
     wrong: 'This sidecar does not know this token.',
@@ -161,7 +161,7 @@ export const texts = {
 
   accounts: {
     search: 'Search',
-    searchHint: 'An id, part of a name, or a whole API key. The browser hashes a key and never sends it.',
+    searchHint: 'An id, part of a name, or a whole API key. The browser hashes a key, and sends only the hash.',
     filter: 'Show',
     filters: {
       '': 'All accounts',
@@ -437,9 +437,9 @@ export const texts = {
     account_inactive: 'The account is deactivated.',
     method_not_allowed: 'The route exists, but not with this method.',
     envelope_required: 'Encryption is enabled, but the request was plain JSON, and no grace accepts plain requests.',
-    envelope_malformed: 'The body was not {"data":"…"}: it is not JSON, or has other members than data.',
+    envelope_malformed: 'The body was not {"data":"…"}: it is not JSON, or has members other than data.',
     decryption_failed:
-      'The envelope could not be opened: the key or IV is wrong or an earlier one, the encoding is wrong, or the text inside is not JSON.',
+      'The envelope could not be opened: the key or IV is wrong or out of date, the encoding is wrong, or the text inside is not JSON.',
     encryption_not_supported: 'An envelope was sent to a route that takes plain JSON.',
     unsupported_content_encoding: 'The request body was compressed, which envelopes must not be.',
     body_too_large: 'The request body is larger than limits.requestBody.',

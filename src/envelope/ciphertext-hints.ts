@@ -61,9 +61,9 @@ function findBytesMistake(ciphertext: Buffer, outer: 'hex' | 'base64'): string |
     asLatin1.toString('latin1') === ciphertext.toString() &&
     isWholeBlocks(asLatin1)
   )
-    return 'the bytes were encoded as UTF-8 text before: encode the bytes of the ciphertext themselves';
+    return 'the bytes were first encoded as UTF-8 text: encode the bytes of the ciphertext themselves';
   if (isWholeBlocks(ciphertext)) return undefined;
-  return `the ciphertext is not a multiple of ${blockLength} bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext`;
+  return `the ciphertext is not a multiple of ${blockLength} bytes: perhaps it was cut, was made in a mode other than CBC, such as GCM or CTR, or is not a ciphertext`;
 }
 
 const charsetHint =
@@ -93,7 +93,7 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
     : `JSON in ${encoded}, which is not encrypted: whoever sees it can read it`;
 }
 
-const byteList = 'a list of the numbers of the bytes: write them in hex or base64';
+const byteList = 'a list of byte values: write the bytes in hex or base64';
 
 /** What languages and libraries write instead of plain hex or base64, each with the remedy. In the order in which they are tried. */
 const printed: readonly (readonly [RegExp, string])[] = [
@@ -113,12 +113,12 @@ const printed: readonly (readonly [RegExp, string])[] = [
   [/^[\w+/=]+(?:--[\w+/=]+){1,2}$/, "the output of Rails' MessageEncryptor: use OpenSSL::Cipher with your key and IV"],
   [/^-----BEGIN /, 'PEM: write the ciphertext alone in hex or base64'],
   [/^data:[^,]*,/, 'a "data:" URL: send what follows its comma'],
-  [/^(?:base64|hex):/i, 'the name of the encoding stands before the ciphertext: remove it'],
+  [/^(?:base64|hex):/i, 'the ciphertext begins with the name of its encoding: remove it'],
   [/^vault:v\d+:/, "a ciphertext of Vault's transit engine: use AES-256-CBC with your key and IV"],
   [/^ENC\(.*\)$/s, 'ENC(…) of Jasypt: use AES-256-CBC with your key and IV'],
   [/^\$[\w-]+\$/, 'the hash of a password, not a ciphertext'],
-  [/%[0-9A-Fa-f]{2}/, 'percent-encoded: send the string as it is'],
-  [/&(?:#\w+|amp|quot);/, 'escaped for HTML: send the string as it is'],
+  [/%[0-9A-Fa-f]{2}/, 'percent-encoded: send the string without percent-encoding'],
+  [/&(?:#\w+|amp|quot);/, 'escaped for HTML: send the string without HTML escapes'],
   [/\\\//, 'the slashes were escaped twice: remove the backslashes'],
   [/\\[rn]/, 'line breaks were escaped into the string: encode without line breaks'],
   [/\ufffd/, charsetHint],
@@ -144,7 +144,7 @@ function encodingHint(data: string): string {
 function whiteSpaceHint(data: string): string {
   const plus = data.includes(' ') && decodeBase64(data.replaceAll(' ', '+')) !== undefined;
   if (plus && decodeBase64(data.replaceAll(' ', '')) === undefined) {
-    return 'a space stands where base64 has "+": it was decoded as a form; percent-encode "+", or send JSON';
+    return 'there is a space where base64 has "+": the string was decoded as a form; percent-encode "+", or send JSON';
   }
   return 'the string contains white space or a line break';
 }
@@ -157,7 +157,7 @@ function alphabetHint(data: string): string {
   if (isBase64 && isWholeBlocks(bytes)) {
     if (/[-_]/.test(data)) return 'looks like url-safe base64: use the standard alphabet';
     return data.endsWith('=')
-      ? 'base64 with wrong padding: end it as RFC 4648 says'
+      ? 'base64 with wrong padding: pad it as RFC 4648 requires'
       : 'looks like base64 without its padding';
   }
   return 'neither hex nor base64';

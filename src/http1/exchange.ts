@@ -181,10 +181,10 @@ export class ServerExchange {
       } else if (isNamed(name, 'content-length')) {
         // One digit more than in messages that are read: sealing more than doubles the number of bytes.
         if (length !== undefined || !/^\d{1,16}$/.test(fields[i + 1] as string))
-          throw new Error('faulty Content-Length');
+          throw new Error('invalid Content-Length');
         length = Number(fields[i + 1]);
       } else if (isNamed(name, 'connection') || isNamed(name, 'transfer-encoding')) {
-        throw new Error(`${name} is not for the caller`);
+        throw new Error(`${name} must not be set by the caller`);
       }
     }
     this.#frame(status, length);

@@ -29,11 +29,11 @@ const file = {
 
 /** The members of every page. */
 const page = {
-  next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
+  next: z.string().nullable().describe('The value of `after` for the next page; null on the last page.'),
   unreadable: z
     .array(z.string())
     .describe(
-      'Accounts omitted because their rows are invalid, each with the reason; of more than 100, the number of the rest.',
+      'Accounts omitted because their rows are invalid, each with the reason; if there are more than 100, the number of the rest.',
     ),
 };
 
@@ -48,15 +48,15 @@ const change = {
 const use = z
   .object({
     hours: z.array(z.int()).describe('Requests of the last 24 hours, by hour, oldest first. The last is incomplete.'),
-    last_hour: z.int().describe('Requests of the last 60 minutes, within five.'),
-    last_at: time.nullable().describe('When the last of them came.'),
+    last_hour: z.int().describe('Requests of the last 60 minutes, to within five minutes.'),
+    last_at: time.nullable().describe('When the last request came.'),
     attempts: z.int().describe('Requests that were refused because a key was revoked or had expired.'),
     last_attempt_at: time.nullable(),
     days: z
       .array(z.int())
       .nullable()
       .describe(
-        'Requests of the last 30 days through all sidecars, by 24 hours, oldest first, as stored once a minute. Null if the accounts are in a ' +
+        'Requests of the last 30 days through all sidecars, per 24 hours, oldest first, as stored once a minute. Null if the accounts are in a ' +
           'file, or if they cannot be read.',
       ),
   })
@@ -92,7 +92,7 @@ export const views = {
           cached_until: time
             .nullable()
             .describe(
-              'While it cannot be reached: how long cached keys still work. Null while it can be, or if none works.',
+              'While the database cannot be reached: until when cached keys work. Null while it can be reached, or if no cached key works.',
             ),
         })
         .nullable()
@@ -110,9 +110,9 @@ export const views = {
         })
         .nullable()
         .describe(
-          'Null until the database was counted. It is counted every ten seconds at most, and less often if that takes long.',
+          'Null until the accounts in the database have been counted. They are counted at most every ten seconds, and less often if that takes long.',
         ),
-      since: time.describe('When it started.'),
+      since: time.describe('When this sidecar started.'),
     })
     .describe('The current state of this sidecar.'),
   Traffic: z
@@ -131,7 +131,7 @@ export const views = {
           }),
         )
         .describe('Oldest first. The last one is incomplete.'),
-      refusals: z.array(z.object({ code: refusalCode, count: z.int() })).describe('By code, most first.'),
+      refusals: z.array(z.object({ code: refusalCode, count: z.int() })).describe('By code, most frequent first.'),
     })
     .describe('Requests as this sidecar saw them since its start, by their outcome.'),
   Configuration: z
@@ -201,7 +201,9 @@ export const views = {
       next: z
         .string()
         .nullable()
-        .describe('`before` of the next page, or `after` of it with `after`; null on the last one.'),
+        .describe(
+          'The value of `before` for the next page, or of `after` if the request has `after`; null on the last page.',
+        ),
     })
     .describe('Changes, sign-ins and refused requests, newest first; with `after` oldest first.'),
   Activity: z
@@ -246,11 +248,11 @@ export const views = {
           unread: z
             .int()
             .describe(
-              'Bodies that were refused unopened: no envelopes, or for other credentials than the account has.',
+              'Bodies that were refused without being opened: not envelopes, or for credentials that the account does not have.',
             ),
         }),
       ),
     })
-    .describe('Accounts with refusals in the last ten minutes, most first.'),
+    .describe('Accounts with refusals in the last ten minutes, those with the most first.'),
 } as const;
 export type ViewName = keyof typeof views;

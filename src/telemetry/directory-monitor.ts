@@ -19,7 +19,7 @@ export function directoryMonitor(
   const registers = [registry];
   const lookups = new Counter({
     name: 'envelope_sidecar_accounts_lookups_total',
-    help: 'Look-ups of API keys, by outcome: from the cache (cached, cached_unknown, stale), from the database (found, unknown), or neither (unavailable).',
+    help: 'Look-ups of API keys, by outcome: from the cache (cached, cached_unknown, stale), from the database (found, unknown), or from neither (unavailable).',
     labelNames: ['outcome'],
     registers,
   });
@@ -60,7 +60,7 @@ export function directoryMonitor(
   });
   const lostChanges = new Gauge({
     name: 'envelope_sidecar_accounts_lost_changes',
-    help: 'Changes that the database had and has no longer, because an older one came back: at least as many, since the start of the process.',
+    help: 'Changes that the database had and no longer has, because an older one came back: at least this many since the process started.',
     registers,
   });
   return {

@@ -26,7 +26,7 @@ export class HandshakeFailures {
     this.#log = log;
     this.#counter = new SeriesCounter(registry, {
       name: 'envelope_sidecar_tls_handshake_failures_total',
-      help: 'TLS handshakes that failed by the client, by listener and reason.',
+      help: 'TLS handshakes that failed because of the client, by listener and reason.',
       labelNames: ['listener', 'reason'],
     });
   }

@@ -39,7 +39,7 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
     if (!status.healthy) status = { healthy: false, keyId: before?.keyId ?? '' };
     const { healthy, keyId } = status;
     const worked = before?.healthy ?? true;
-    if (worked && !healthy) log.warn({ problem }, 'the KMS does not work: what is in force does not need it');
+    if (worked && !healthy) log.warn({ problem }, 'the KMS does not work: the configuration in force does not need it');
     if (!worked && healthy) log.info({ key_id: keyId }, 'the KMS works again');
     if (worked && healthy && keyId !== (before?.keyId ?? keyId))
       log.info({ key_id: keyId }, 'the KMS wraps with another key: run "master-key rewrap"');
@@ -53,7 +53,7 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
 export function callCounter(registry: Registry): (keyring: Keyring) => Keyring {
   const calls = new Counter({
     name: 'envelope_sidecar_kms_requests_total',
-    help: 'Calls to the KMS, by operation and outcome: ok, unavailable, refused, or wrong for another key than was wrapped.',
+    help: 'Calls to the KMS, by operation and outcome: ok, unavailable, refused, or wrong if it returned a different key from the one that was wrapped.',
     labelNames: ['operation', 'outcome'],
     registers: [registry],
   });

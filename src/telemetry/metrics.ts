@@ -94,7 +94,7 @@ export class Metrics {
     });
     this.#reported = new SeriesCounter(registry, {
       name: 'envelope_sidecar_reported_total',
-      help: 'Requests that were forwarded although a rule refuses them, by the code of the refusal that is only reported.',
+      help: 'Requests that were forwarded although a rule would refuse them, by the code of the refusal that is only reported.',
       labelNames: ['environment', 'code'],
     });
     this.#unexpectedEnvelopes = new SeriesCounter(registry, {
@@ -111,7 +111,7 @@ export class Metrics {
     for (const reason of closingReasons) this.#closedConnections.at(reason);
     this.#unasked = new SeriesCounter(registry, {
       name: 'envelope_sidecar_upstream_unasked_total',
-      help: 'How often the upstream sent bytes that nobody asked for. Its connections are not reused for a minute then.',
+      help: 'How often the upstream sent bytes that nobody asked for. Its connections are then not reused for a minute.',
       labelNames: ['environment'],
     });
     this.#invalidKeys = new SeriesCounter(registry, {
@@ -121,12 +121,12 @@ export class Metrics {
     });
     this.#overloaded = new SeriesCounter(registry, {
       name: 'envelope_sidecar_overloaded_total',
-      help: 'Requests refused as overloaded, by whose share was used up: total, anonymous, public, test or account.',
+      help: 'Requests refused as overloaded, by the share that was used up: total, anonymous, public, test or account.',
       labelNames: ['environment', 'reason'],
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
-      help: 'Requests of accounts during a grace: current for what works after it too, previous credentials, or none for plaintext that will not.',
+      help: 'Requests of accounts during a grace: by credentials: current, which work after it too; previous; or none, for plaintext that will not.',
       labelNames: ['environment', 'credentials'],
     });
     this.#envelopes = envelopeCounts(registry);

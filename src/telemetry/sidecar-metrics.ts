@@ -98,7 +98,7 @@ export function accountMetrics(registry: Registry, stats: () => AccountStats | u
   });
   const nextExpiry = new Gauge({
     name: 'envelope_sidecar_api_keys_next_expiry_timestamp_seconds',
-    help: 'When the next of the valid API keys expires. Missing if none does.',
+    help: 'When the next of the valid API keys expires. Absent if none does.',
     labelNames: ['environment', 'kind'],
     registers,
   });
@@ -137,7 +137,7 @@ export type SetFailingCredentials = (ratio: number) => void;
 export function sealedCredentialsMetric(registry: Registry): SetFailingCredentials {
   const failing = new Gauge({
     name: 'envelope_sidecar_sealed_credentials_failing_ratio',
-    help: 'Of the encrypting accounts of the file, or of a sample of those in the database, the share whose credentials the master key does not unwrap.',
+    help: 'Share of the encrypting accounts, in the file or in a sample from the database, whose credentials the master key does not unwrap.',
     registers: [registry],
   });
   return (ratio) => failing.set(ratio);
@@ -195,7 +195,7 @@ export function operatorsMetrics(registry: Registry): OperatorsMetrics {
   });
   const refusals = new Counter({
     name: 'envelope_sidecar_operator_refusals_total',
-    help: "Requests of the operators' API that were refused for their token or their host, by the reason.",
+    help: "Requests of the operators' API that were refused because of their token or their host, by reason.",
     labelNames: ['reason'],
     registers: [registry],
   });

@@ -278,7 +278,7 @@ previous fingerprint  ${fingerprint}
       code: 78,
       stdout: '',
       stderr: expect.stringMatching(
-        /new ones would not be: set accounts\.masterKey \(master_key_missing\)\n$/,
+        /new ones would be stored unsealed: set accounts\.masterKey \(master_key_missing\)\n$/,
       ) as string,
     });
   });

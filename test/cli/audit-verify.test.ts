@@ -109,12 +109,12 @@ describeOnEachStore('audit verify', (newStore) => {
     expect(await verify('')).toMatchObject({ code: 0, stdout: 'OK: 2 events, 0 signed\n' });
     expect(await verify(anchors.join(''))).toMatchObject({
       code: 1,
-      stderr: 'audit verify: event 3 is missing: it was removed: an anchor is behind it\n',
+      stderr: 'audit verify: event 3 is missing: it was removed: an anchor comes after the end of the trail\n',
     });
     expect(await verify(` --anchor 2:${'0'.repeat(64)}`)).toMatchObject({ code: 1 });
     expect(await verify(anchors[0] ?? '')).toMatchObject({
       code: 0,
-      stderr: 'warning: events from 2 on are behind the last anchor\n',
+      stderr: 'warning: events from 2 on come after the last anchor\n',
     });
     const { stdout } = await verify(`${anchors[2]} --json`);
     expect(JSON.parse(stdout)).toMatchObject({ events: 2, problems: [{ position: 3, fault: 'missing' }] });
@@ -279,7 +279,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
       'of which one is chained to it',
       `SELECT 1000000, format('{"position":1000000,"prev":"%s"}', encode(sha256(convert_to(line, 'UTF8')), 'hex'))
         FROM trail WHERE position = 3 UNION SELECT 1000001, '{}'`,
-      ['changed', 'moved: it stands at position 1000000'],
+      ['changed', 'moved: it is stored at position 1000000'],
     ],
     [
       'that are copies',
@@ -305,7 +305,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     await sql('UPDATE trail SET position = 9007199254740991 WHERE position = 3');
     expect(await run('audit verify')).toMatchObject({
       code: 1,
-      stderr: 'audit verify: event 3 is moved: it stands at position 9007199254740991\n',
+      stderr: 'audit verify: event 3 is moved: it is stored at position 9007199254740991\n',
     });
     expect((await run('audit list')).stdout).toContain('9007199254740991');
   });
@@ -323,7 +323,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     });
     const migrating = run('accounts migrate');
     for (const id of ['b', 'c', 'd']) await add(id);
-    expect((await migrating).stdout).toBe('The tables are up to date.\nChained 120 events of the version before.\n');
+    expect((await migrating).stdout).toBe('The tables are up to date.\nChained 120 events of the previous version.\n');
     // A change that comes meanwhile waits for the insertion of one page at most.
     const most = 'SELECT max(count) FROM (SELECT count(*) FROM trail GROUP BY xmin) AS transactions';
     expect(await sql(most)).toBe('50');

@@ -61,7 +61,7 @@ describe('a valid configuration', () => {
 const token = 'operators-token-of-a-test-0123456789';
 const tokenForm = '32 to 256 letters, digits or "-._~+/"';
 const identifier = '1 to 64 letters, digits, ".", "_" or "-"';
-const upstreamForms = 'http://host:port, https://host:port or unix:/path.sock, without path, query and user';
+const upstreamForms = 'http://host:port, https://host:port or unix:/path.sock, without a path, query or user';
 const date = 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z';
 const durationRange = 'a duration such as 250ms, 30s, 5m, 12h or 7d, from 1ms to 24d';
 const pathForm =
@@ -179,9 +179,9 @@ limits: { connections: 0, headers: 9 }
       [
         'sidecar.yaml:2:69  environments.test.upstream.authorization  expected forward',
         'sidecar.yaml:4:10  report[0]  expected one of key_not_permitted, method_not_allowed, encryption_not_supported',
-        'sidecar.yaml:5:18  tracing.otlp  expected http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
+        'sidecar.yaml:5:18  tracing.otlp  expected http://host:port or https://host:port, with a path if there is one, without a query, fragment or user',
         'sidecar.yaml:5:44  tracing.sample  expected 1 or less',
-        'sidecar.yaml:6:16  documentation  expected an absolute https URL such as https://docs.example/errors, without query, fragment and user',
+        'sidecar.yaml:6:16  documentation  expected an absolute https URL such as https://docs.example/errors, without a query, fragment or user',
         'sidecar.yaml:7:24  limits.connections  expected 1 or more',
         'sidecar.yaml:7:36  limits.headers  expected 10 or more',
       ],
@@ -190,7 +190,7 @@ limits: { connections: 0, headers: 9 }
       'a share of traces that is no number, and one without a receiver',
       { sidecar: `${minimal}tracing: { sample: all }\n` },
       [
-        'sidecar.yaml:4:1  tracing.otlp  missing: expected http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
+        'sidecar.yaml:4:1  tracing.otlp  missing: expected http://host:port or https://host:port, with a path if there is one, without a query, fragment or user',
         'sidecar.yaml:4:20  tracing.sample  expected a number from 0 to 1',
       ],
     ],
@@ -306,7 +306,7 @@ documentation: http://docs.example/errors
         `sidecar.yaml:11:13  routes[6].path  expected ${pathForm}`,
         'sidecar.yaml:11:25  routes[6].keys[0]  expected one of public, secret',
         'sidecar.yaml:12:26  routes[7].methods  expected at least one item',
-        'sidecar.yaml:13:16  documentation  expected an absolute https URL such as https://docs.example/errors, without query, fragment and user',
+        'sidecar.yaml:13:16  documentation  expected an absolute https URL such as https://docs.example/errors, without a query, fragment or user',
       ],
     ],
     [

@@ -66,7 +66,7 @@ describe('open', () => {
     ['', 'cannot decrypt: the string is empty: your encryption failed'],
     [
       '00',
-      'cannot decrypt: the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext',
+      'cannot decrypt: the ciphertext is not a multiple of 16 bytes: perhaps it was cut, was made in a mode other than CBC, such as GCM or CTR, or is not a ciphertext',
     ],
     [
       openssl(key, iv, Buffer.alloc(16), '-nopad').toString('hex'),

@@ -115,7 +115,7 @@ describe('drain', () => {
     const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
     expect(await command.ended()).toEqual({ code: 1, signal: null });
     expect(command.stderr).toBe(
-      `drain: no sidecar at 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port} (if "admin" changed since its start, restart it, or restore the address)\n`,
+      `drain: no sidecar at 127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port} (if "admin" has changed since the sidecar started, restart it, or restore the address)\n`,
     );
   });
 
@@ -186,7 +186,7 @@ describe('the drain token', () => {
     const command = drain();
     expect(await command.ended()).toEqual({ code: 1, signal: null });
     expect(command.stderr).toBe(
-      `drain: the sidecar at ${new URL(sidecar.adminUrl).host} refuses: drain needs the token of this sidecar, which it writes when its start is complete\n`,
+      `drain: the sidecar at ${new URL(sidecar.adminUrl).host} refuses: drain needs the token that this sidecar writes once it has started\n`,
     );
     expect(await statusOf(sidecar, '/readyz')).toBe(200);
   });

@@ -55,7 +55,7 @@ describeWithPostgres('a reload that names', () => {
     folder.replace({ 'master-key': `${otherKey}` });
     await sidecar.untilEntries(refusal);
     expect(reasons(sidecar)).toEqual([
-      expect.stringMatching(/ {2}accounts {2}not applied, .*: the sealed key of account acme in test does not open/),
+      expect.stringMatching(/ {2}accounts {2}not applied; .*: the sealed key of account acme in test does not open/),
     ]);
     expect(await charge()).toBe(200);
     const replaced = await run('encryption enable acme --environment test --replace');
@@ -145,7 +145,7 @@ describeWithPostgres('a reload that names', () => {
     const next = await postgres.createDatabase();
     folder.replace({ url: next });
     await sidecar.untilEntries(refusal);
-    expect(reasons(sidecar)).toEqual([expect.stringContaining('the database has no accounts: reload when it has')]);
+    expect(reasons(sidecar)).toEqual([expect.stringContaining('the database has no accounts: reload once it has some')]);
     await postgres.psql(next, "INSERT INTO envelope_sidecar.accounts VALUES ('globex', 'Globex', true)");
     const url = new URL(next);
     url.username = 'somebody';
@@ -172,7 +172,7 @@ describeWithPostgres('a reload that names', () => {
     const accounts = { file: 'accounts.yaml', masterKey: { file: 'master-key' } };
     folder.replace({ 'accounts.yaml': { accounts: [] }, ...configure({ accounts }) });
     await sidecar.untilEntries(refusal);
-    expect(reasons(sidecar)).toEqual([expect.stringContaining('the file has no accounts: reload when it has')]);
+    expect(reasons(sidecar)).toEqual([expect.stringContaining('the file has no accounts: reload once it has some')]);
     expect(await charge()).toBe(200);
   });
 

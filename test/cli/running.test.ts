@@ -65,7 +65,7 @@ describe('reload', () => {
     folder.write({ 'accounts.yaml': 'accounts: none\n' });
     const { code, stdout } = await run('reload');
     expect([code, stdout]).toEqual([78, expect.stringContaining('accounts.yaml:1:11  accounts  expected')]);
-    expect(stdout).toMatch(/^accounts +not in force: the one of \d{4}-\S+ is kept$/m);
+    expect(stdout).toMatch(/^accounts +not in force: the version of \d{4}-\S+ is kept$/m);
     folder.write({ 'accounts.yaml': 'accounts: []\n' });
     expect((await run('reload')).code).toBe(0);
   });
@@ -80,7 +80,7 @@ describe('reload', () => {
     const port = await freePort();
     folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { admin: { host: '127.0.0.1', port } }) });
     const { code, stderr } = await run('reload');
-    expect([code, stderr]).toEqual([1, expect.stringMatching(`no sidecar at 127.0.0.1:${port}: .* "admin" changed`)]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(`no sidecar at 127.0.0.1:${port}: .* "admin" has changed`)]);
   });
 });
 

@@ -104,7 +104,7 @@ describe('a sidecar.yaml that names another source of accounts', () => {
     const loaded = running.load({ 'sidecar.yaml': moved, 'others.yaml': broken, 'accounts.yaml': accounts });
     expect(outcomes(loaded)).toEqual({
       sidecar: [
-        'accounts  not applied, the current settings are kept: the accounts that these name are not valid',
+        'accounts  not applied; the current settings are kept: the accounts that the new settings name are not valid',
         brokenProblem,
       ],
       accounts: ['globex', 'new'],

@@ -132,7 +132,7 @@ describe('the operators’ API', () => {
     const problems = outcome(`operators: { token: ${written} }\n`) as string[];
     expect(problems).toEqual([
       expect.stringMatching(
-        / {2}operators\.token {2}expected 32 to 256 letters, digits or "-\._~\+\/", one token a line/,
+        / {2}operators\.token {2}expected 32 to 256 letters, digits or "-\._~\+\/", one token per line/,
       ),
     ]);
     expect(problems.join()).not.toContain('xxx');

@@ -229,7 +229,7 @@ describe('reload', () => {
     const { reloader } = followed;
     await reloader.reload();
     const { refused } = followed;
-    expect(refused).toMatchObject({ reason: 'the file has no accounts: reload when it has', mayEnd: false });
+    expect(refused).toMatchObject({ reason: 'the file has no accounts: reload once it has some', mayEnd: false });
     folder.write({ 'accounts.yaml': withKeys(keys.globex) });
     for (const content of [{ log: { level: 'debug' } }, { surplus: 1 }, { log: { level: 'warn' } }]) {
       const { loads } = followed;
@@ -366,7 +366,7 @@ describe('without the events of a watch, within 30 seconds, are seen', () => {
     swap(parent);
     wait();
     await followed.until(hasKeys(1));
-    const msg = 'a folder was replaced, which watching does not show: it was seen later, and is watched again';
+    const msg = 'a folder was replaced, which watching does not show: it was noticed late, and is watched again';
     const warning = { level: 'warn', msg, folder: parent.file('current') };
     expect(followed.log).toEqual([expect.objectContaining(warning)]);
     parent.write({ 'current/accounts.yaml': accountsFile() });

@@ -17,13 +17,13 @@ test.each([
   ['a document that was serialised three times', JSON.stringify(JSON.stringify(document)), 'serialised twice'],
   ['an envelope', `{"data":"${ciphertext}"}`, 'sealed twice'],
   ['an envelope in base64 and lines', `{\n  "data": "scflz3kJJ2D6lLHVqhehVA=="\n}\n`, 'sealed twice'],
-  ['a document in "data"', `{"data":${document}}`, '"data" alone'],
-  ['text in "data"', '{"data":"order-1001"}', '"data" alone'],
-  ['an empty text in "data"', '{"data":""}', '"data" alone'],
+  ['a document in "data"', `{"data":${document}}`, 'only "data"'],
+  ['text in "data"', '{"data":"order-1001"}', 'only "data"'],
+  ['an empty text in "data"', '{"data":""}', 'only "data"'],
   ['nine tabs to the end of a block', filled(7, '\t', 16), 'padded twice'],
   ['ten line feeds to the end of a block', filled(22, '\n', 32), 'padded twice'],
   ['thirteen carriage returns to the end of a block', filled(35, '\r', 48), 'padded twice'],
-  ['spaces to the end of a block', filled(20, ' ', 32), 'spaces fill the last block'],
+  ['spaces to the end of a block', filled(20, ' ', 32), 'fill the last block'],
   ['32 spaces, which is a padding to 32 bytes', filled(32, ' ', 64), 'padded twice'],
   ['spaces behind "data" and others', '{"data":1,"x":2}'.padEnd(32, ' '), 'spaces'],
 ])('a likely slip that is accepted is named: %s', (_, plaintext, what) => {
@@ -69,7 +69,7 @@ describe('hints are for those who try things out', () => {
 });
 
 test('a document for aes-encrypt that is meant for aes-decrypt is named', () => {
-  expect(hintForDocument(Buffer.from(`{"encrypted_data":"${ciphertext}"}`))).toContain('aes-decrypt takes that member');
+  expect(hintForDocument(Buffer.from(`{"encrypted_data":"${ciphertext}"}`))).toContain('that member is for aes-decrypt');
   expect(hintForDocument(Buffer.from('{"encrypted_data":1}'))).toBeUndefined();
   expect(hintForDocument(Buffer.from(JSON.stringify(document)))).toContain('serialised twice');
   expect(hintForDocument(Buffer.from(document))).toBeUndefined();

@@ -32,7 +32,7 @@ describe('the diagnosis names', () => {
   });
 
   test('the JSON behind other bytes at four places at most, each of which costs a check of the whole', () => {
-    expect(diagnose(encrypt(`[[[[${json}`), key, iv)).toContain('4 bytes stand before the JSON');
+    expect(diagnose(encrypt(`[[[[${json}`), key, iv)).toContain('4 bytes precede the JSON');
     expect(diagnose(encrypt(`[[[[[${json}`), key, iv)).not.toContain('stand before');
   });
 

@@ -20,7 +20,7 @@ describe('hintForCiphertext', () => {
     [bytes.toString('base64').replace(/=+$/, ''), 'looks like base64 without its padding'],
     [
       bytes.toString('base64').replace('+', ' '),
-      'a space stands where base64 has "+": it was decoded as a form; percent-encode "+", or send JSON',
+      'there is a space where base64 has "+": the string was decoded as a form; percent-encode "+", or send JSON',
     ],
     [
       `${bytes.toString('base64').slice(0, 20)} ${bytes.toString('base64').slice(20)}`,
@@ -38,7 +38,7 @@ describe('hintForCiphertext', () => {
     ],
     [
       bytes.toString('hex', 1),
-      'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, or made in another mode than CBC, such as GCM or CTR, or is no ciphertext',
+      'the ciphertext is not a multiple of 16 bytes: perhaps it was cut, was made in a mode other than CBC, such as GCM or CTR, or is not a ciphertext',
     ],
     [bytes.toString('hex'), wrongCredentials],
     [bytes.toString('base64'), wrongCredentials],
@@ -49,7 +49,7 @@ describe('hintForCiphertext', () => {
     [`\\x${pairs.join('\\x')}`, '"\\x" before the bytes: write hex digits alone'],
     [`\\x${hex}`, '"\\x" before the hex digits: remove it'],
     [`b'${bytes.toString('base64')}'`, "printed as Python's b'…': decode the bytes to a string first"],
-    [encodeURIComponent(bytes.toString('base64')), 'percent-encoded: send the string as it is'],
+    [encodeURIComponent(bytes.toString('base64')), 'percent-encoded: send the string without percent-encoding'],
   ])('explains %j', (data, hint) => {
     expect(hintForCiphertext(data)).toBe(hint);
   });
@@ -108,7 +108,7 @@ describe('hintForBody', () => {
     ['null', 'the body is empty JSON: send no body if there is nothing to send, as with GET and DELETE'],
     [`{"Data":"${hex}"}`, 'the member must be named "data", in lower case'],
     [`{"encrypted_data":"${hex}"}`, 'the member must be named "data"; "encrypted_data" is for aes-decrypt'],
-    ['{"amount":1000}', `this account has encryption on: ${asEnvelope}`],
+    ['{"amount":1000}', `encryption is on for this account: ${asEnvelope}`],
   ])('explains JSON that is not an envelope: %s', (body, hint) => {
     expect(hintForBody(Buffer.from(body), 'envelope_required', codec)).toBe(hint);
   });

@@ -68,7 +68,7 @@ export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause:
   [
     'an IV in front of the ciphertext',
     Buffer.concat([random, encrypt(json, { usedIv: random })]),
-    '16 bytes too many in front, perhaps an IV',
+    '16 bytes too many at the beginning, perhaps an IV',
   ],
   ['ECB', encrypt(json, { algorithm: 'aes-256-ecb', usedIv: null }), 'the mode is ECB'],
   [
@@ -76,9 +76,9 @@ export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause:
     encrypt(json, { algorithm: 'aes-128-cbc', usedKey: Buffer.from(key.slice(0, 16)) }),
     'AES-128 was used with the first 16 characters',
   ],
-  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'the first 16 bytes alone are no text, then follows'],
+  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'only the first 16 bytes are not text; then comes'],
   ['text', encrypt('amount=1'), 'not JSON at byte 0, it looks like a form'],
-  ['a key that is another', encrypt(json, { usedKey: Buffer.alloc(32, 'k') }), 'give JSON'],
+  ['a key that is another', encrypt(json, { usedKey: Buffer.alloc(32, 'k') }), 'produce JSON'],
 ];
 
 const good = encrypt(json);

@@ -205,7 +205,7 @@ describe('the list of slips', () => {
   });
 
   test('is told by what the hints name: the check of them can fail', () => {
-    expect(namedIn('the IV is wrong: the first 16 bytes alone are no text')).toEqual(['iv']);
+    expect(namedIn('the IV is wrong: only the first 16 bytes are not text')).toEqual(['iv']);
     expect(falseIn('the key was hashed with MD5', ['iv'])).toEqual(['key']);
   });
 });

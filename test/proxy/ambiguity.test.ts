@@ -6,7 +6,7 @@ import { authorization, request } from '../support/refused.ts';
 import { keys, route } from '../support/sidecar.ts';
 
 const host = 'Host: localhost';
-const ownCodings = 'Transfer-Encoding must be "chunked" alone: send the body without other codings';
+const ownCodings = 'Transfer-Encoding must be just "chunked": send the body without other codings';
 const asPath = 'the request line has no path that begins with "/": do not send a whole URL or "*"';
 
 /** Sends one ambiguous request to the environment and resolves with its problem document. */
@@ -28,16 +28,16 @@ test.each([
   ['/api//v1', '"//", perhaps because your base URL ends in a slash, at byte 4'],
   ['/api/../v1', 'a segment "." or ".." at byte 4'],
   ['/api/.', 'a segment "." or ".." at byte 4'],
-  ['/a%2Fb', '"%2F", which is read in two ways, at byte 2'],
-  ['/a%73', '"%73", which is read in two ways, at byte 2'],
+  ['/a%2Fb', '"%2F", which can be read in two ways, at byte 2'],
+  ['/a%73', '"%73", which can be read in two ways, at byte 2'],
   ['/a%zz', 'a "%" without two hex digits at byte 2'],
   ['/a;b', '";" at byte 2'],
   ['/a#b', '"#" at byte 2'],
   ['/a\\b', '"\\" at byte 2'],
-  ['/a|b', 'a character to percent-encode at byte 2'],
+  ['/a|b', 'a character that must be percent-encoded at byte 2'],
   ['/a%ff', 'percent-encoded bytes that are not UTF-8 at byte 2'],
   ['/caf%C3%A9/%ff', 'percent-encoded bytes that are not UTF-8 at byte 11'],
-  ['/caf\u00e9', 'a character to percent-encode at byte 4'],
+  ['/caf\u00e9', 'a character that must be percent-encoded at byte 4'],
 ])('a hint in test names what makes the path %s ambiguous, and where', async (target, what) => {
   expect(await refusalOf(target, [host, authorization])).toMatchObject({
     code: 'ambiguous_request',
@@ -49,8 +49,8 @@ test.each([
 test.each([
   ['http://localhost/', [host], asPath],
   ['*', [host], asPath],
-  ['/?a#b', [host], 'the query has a character to percent-encode at byte 3'],
-  ['/?a=\u00e9', [host], 'the query has a character to percent-encode at byte 4'],
+  ['/?a#b', [host], 'the query has a character that must be percent-encoded at byte 3'],
+  ['/?a=\u00e9', [host], 'the query has a character that must be percent-encoded at byte 4'],
   ['http://a@b/', [host], asPath],
   ['/', [host, 'Transfer-Encoding: gzip, chunked'], ownCodings],
   ['/', [host, 'Transfer-Encoding: gzip,\tchunked'], ownCodings],
@@ -106,7 +106,7 @@ test.each([
 test('what arrived of a head is enough to name what is ambiguous in its first line', async () => {
   expect(await refusalOfBytes('GET /caf\u00e9 HTTP/1.1\r\nHost: loc')).toMatchObject({
     code: 'ambiguous_request',
-    hint: 'the path has a character to percent-encode at byte 4',
+    hint: 'the path has a character that must be percent-encoded at byte 4',
   });
 });
 

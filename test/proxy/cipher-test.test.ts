@@ -308,7 +308,7 @@ describe('the test endpoints', () => {
       const keyless = await send(sidecar, `POST ${path}`, { headers: acmeTest, body: '{}' });
       const problem = JSON.parse(keyless.body) as { code: string; detail: string };
       expect(problem.code).toBe('missing_api_key');
-      expect(/aes-encrypt and aes-decrypt are in the test environment only/.test(problem.detail)).toBe(
+      expect(/aes-encrypt and aes-decrypt exist only in the test environment/.test(problem.detail)).toBe(
         'serves' in setting,
       );
       const body = envelopeOf(credentials, '{"a": 1}');

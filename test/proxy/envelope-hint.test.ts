@@ -26,7 +26,7 @@ const slips: readonly (readonly [name: string, line: string, sent: Sent, hint: R
     'a document that was wrapped before it was sealed',
     charge,
     { body: envelopeOf(acmeTest, `{"data":${document}}`) },
-    /"data" alone/,
+    /only "data"/,
     `{"data":${document}}`,
   ],
   [
@@ -129,7 +129,7 @@ describe('on the test endpoints', () => {
   const hex = (plaintext: string): string => encrypted(acmeTest, plaintext).toString('hex');
 
   test.each([
-    ['aes-encrypt', JSON.stringify({ encrypted_data: hex(document) }), /aes-decrypt takes that member/],
+    ['aes-encrypt', JSON.stringify({ encrypted_data: hex(document) }), /that member is for aes-decrypt/],
     ['aes-encrypt', JSON.stringify(document), /serialised twice/],
     ['aes-encrypt', inner, /sealed twice/],
     ['aes-decrypt', JSON.stringify({ encrypted_data: hex(JSON.stringify(document)) }), /serialised twice/],

@@ -150,7 +150,7 @@ const whole = [
 
 describe('a fingerprint of neither pair is refused in plain, right after the key, and nothing is forwarded', () => {
   const hint = (since: string): string =>
-    `Envelope-Credentials has the fingerprint of other credentials than the account's${since}: compare the fingerprints`;
+    `Envelope-Credentials has the fingerprint of credentials other than the account's${since}: compare the fingerprints`;
 
   test.each(whole)('during a grace: %s', async (_, line, sent) => {
     const headers = { ...sent.headers, ...named(prints.unknown) };

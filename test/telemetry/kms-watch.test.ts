@@ -37,7 +37,7 @@ test('the KMS is asked every minute, and each change is logged once, whatever th
   const healthy = (value: number): string => `envelope_sidecar_kms_healthy ${value}`;
   const key = (state: string): string =>
     `envelope_sidecar_master_keys{environment="test",provider="kms",state="${state}"} 1`;
-  const broken = 'the KMS does not work: what is in force does not need it';
+  const broken = 'the KMS does not work: the configuration in force does not need it';
 
   expect(await next(well('1'))).toEqual([[], healthy(1), key('current')]);
   // A mistake in the code may not end the process, nor may its message get into the log.

@@ -11,7 +11,7 @@ export function refuseInTheClear(before: readonly StoredAccount[], changed: read
   const existing = new Set(before.flatMap(credentialTexts));
   const isNewInTheClear = (text: string): boolean => !isWrapped(text) && !existing.has(text);
   if (!changed.flatMap(credentialTexts).some(isNewInTheClear) || ![...existing].some(isWrapped)) return;
-  const message = 'the file has sealed credentials, and new ones would not be: set accounts.masterKey';
+  const message = 'the file has sealed credentials, and new ones would be stored unsealed: set accounts.masterKey';
   throw new AccountsError('master_key_missing', message);
 }
 

@@ -95,7 +95,7 @@ export class Contents {
   }
 }
 
-const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';
+const entangled = 'cannot be changed without changing more than was asked for: write out its aliases (*name) first';
 
 /** The accounts, with changed ones replaced in their places and new ones at the end. */
 function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {

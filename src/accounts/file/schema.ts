@@ -38,12 +38,12 @@ export function accountsSchema({ value }: Values) {
     format: value(oneOf(keyTexts))
       .prefault('text')
       .describe(
-        '`text`: the key is 32 bytes of UTF-8, the IV the first 16 characters of its text. ' +
+        '`text`: the key is 32 bytes of UTF-8; the IV is the first 16 characters of the `iv` string. ' +
           '`base64`: base64 of 32 and 16 bytes.',
       ),
     createdAt: value(instant)
       .optional()
-      .describe('When the credentials were created. Rotation is due after 180 days; without it, never.'),
+      .describe('When the credentials were created. Rotation is due after 180 days; if this is absent, never.'),
     previous: z
       .strictObject({
         key: value(text).optional().describe('The previous key.'),

@@ -18,7 +18,7 @@ const vault = new Vault(options.masterKeys);
 /** Stands in for the request's own `check`, a function of the main thread that cannot be sent. */
 function check(): void {
   if (Atomics.load(options.withdrawn, 0) !== 0)
-    throw new AccountsError('store_changed', 'what permitted the change has been taken away');
+    throw new AccountsError('store_changed', 'the change is no longer permitted');
 }
 
 replyWith(async ({ now, ...call }: OperationRequest): Promise<OperationReply> => {

@@ -54,13 +54,13 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['22', 'store_invalid', 'the database refuses what was to be stored'],
   ['28', 'store_unavailable', 'the database refuses the user or the password'],
   ['3D000', 'store_unavailable', 'there is no database of this name'],
-  ['53300', 'store_unavailable', 'the database has no connection left'],
+  ['53300', 'store_unavailable', 'the database has no connections left'],
   ['57014', 'store_unavailable', 'the database did not respond in time'],
 ];
 
 /** The failure of a change that lost the race against others each time. */
 export function contended(cause: unknown): AccountsError {
-  return new AccountsError('store_locked', 'the accounts are being changed by others all the time: try again', cause);
+  return new AccountsError('store_locked', 'others keep changing the accounts: try again', cause);
 }
 
 /** The failure of a statement, as an error for the caller. */

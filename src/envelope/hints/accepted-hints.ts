@@ -45,17 +45,17 @@ function hintForSoleData(plaintext: Buffer): string | undefined {
   if (ciphertext !== undefined && isWholeBlocks(ciphertext)) {
     return 'the plaintext looks like an envelope itself: it was sealed twice; seal it once';
   }
-  return 'the plaintext is an object with "data" alone, which the API gets as it is: encrypt what belongs into it, unless "data" is meant';
+  return 'the plaintext is an object with only "data", which the API gets unchanged: encrypt just what is in it, unless "data" is intended';
 }
 
 function hintForPadding(plaintext: Buffer): string | undefined {
   if (!paddings.has(plaintext.at(-1) ?? 0) || !isWholeBlocks(plaintext)) return undefined;
   const padding = findPadding(plaintext, isJson);
   if (padding?.name === '')
-    return 'white space behind the JSON is PKCS#7 padding: it was padded twice; the library pads by itself';
+    return 'the white space after the JSON is PKCS#7 padding: it was padded twice; the library adds padding itself';
   const spaces = plaintext.length - plaintext.toString('latin1').trimEnd().length;
   return spaces > 1 && plaintext.at(-1) === 0x20
-    ? 'spaces fill the last block behind the JSON: it was padded twice; the library pads by itself'
+    ? 'spaces after the JSON fill the last block: it was padded twice; the library adds padding itself'
     : undefined;
 }
 
@@ -64,7 +64,7 @@ export function hintForDocument(document: Buffer): string | undefined {
   if (document.length > longestExamined) return undefined;
   const at = memberAt(document, 'encrypted_data');
   if (at !== undefined && document[at] === quote) {
-    return 'the document has "encrypted_data", and was encrypted as it is: aes-decrypt takes that member';
+    return 'the document has "encrypted_data", and all of it was encrypted: that member is for aes-decrypt';
   }
   return hintForPlaintext(document);
 }

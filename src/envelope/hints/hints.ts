@@ -108,7 +108,7 @@ function requiredHint(body: Buffer): string {
     if (sole[0] === quote && isCiphertext(stringAt(sole, 0)))
       return 'if this is a ciphertext, its member must be named "data"; if not, encrypt the document';
   }
-  return `this account has encryption on: ${asEnvelope}`;
+  return `encryption is on for this account: ${asEnvelope}`;
 }
 
 /** Maximum length of empty JSON with some white space, in bytes. */
@@ -119,7 +119,7 @@ function shapeHint(body: Buffer): string {
   const value = body.toString('latin1', memberAt(body, 'data'));
   if (/^(?:null|false|"")/.test(value)) return '"data" is empty: your encryption failed';
   if (/^(?:\[\s*\d|\{\s*"type"\s*:\s*"Buffer")/.test(value))
-    return '"data" looks like the list of its bytes: write the ciphertext in hex or base64';
+    return '"data" looks like a list of byte values: write the ciphertext in hex or base64';
   if (/^[{[]/.test(value))
     return '"data" is not encrypted: whoever sees it can read it; send the ciphertext in hex or base64';
   if (!value.startsWith('"')) return '"data" must be a string: the ciphertext in hex or base64';
@@ -139,7 +139,8 @@ export function hintForHeaders(key: string, iv: string): string | undefined {
   if (keyBytes < 32 && keyBytes >= 16 && ivBytes === 32) return 'key and iv seem to be swapped';
   if (keyBytes === 44 && decodeBase64(key)?.length === 32) return notDecoded('base64');
   if (keyBytes === 64 && hexDigits.test(key)) return notDecoded('hex');
-  if (keyBytes !== 32 && /%[0-9A-F]{2}/i.test(key)) return 'the key header looks percent-encoded: send it as it is';
+  if (keyBytes !== 32 && /%[0-9A-F]{2}/i.test(key))
+    return 'the key header looks percent-encoded: send it without percent-encoding';
   return undefined;
 }
 

@@ -37,19 +37,24 @@ const long = 8_192;
 /** Other data around the ciphertext: how many blocks before and after it, and which block is its IV. */
 const layouts: readonly { name: string; before: number; behind: number; ivAt: number }[] = [
   {
-    name: '16 bytes too many in front, perhaps an IV: encrypt the JSON alone, with the IV you were given',
+    name: '16 bytes too many at the beginning, perhaps an IV: encrypt only the JSON, with the IV you were given',
     before: 1,
     behind: 0,
     ivAt: 0,
   },
-  { name: 'an IV stands behind the ciphertext: use the one you were given', before: 0, behind: 1, ivAt: -1 },
+  { name: 'an IV follows the ciphertext: use the one you were given', before: 0, behind: 1, ivAt: -1 },
   {
-    name: 'an IV and a MAC stand in front of the ciphertext: send the ciphertext alone',
+    name: 'an IV and a MAC precede the ciphertext: send only the ciphertext',
     before: 3,
     behind: 0,
     ivAt: 0,
   },
-  { name: 'the ciphertext has an IV before and a MAC behind it: send it alone', before: 1, behind: 2, ivAt: 0 },
+  {
+    name: 'the ciphertext has an IV before it and a MAC after it: send only the ciphertext',
+    before: 1,
+    behind: 2,
+    ivAt: 0,
+  },
 ];
 
 /**
@@ -96,7 +101,7 @@ function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
   const beforeMac = blocks.subarray(0, Math.max(0, blocks.length - macLength));
   const macIv = ivs.find(({ bytes: iv }) => paddingOfJson(beforeMac, iv) === '');
   if (macIv !== undefined) {
-    return named(usedKey.name, macIv.name, 'a MAC of 32 bytes stands behind the ciphertext: send the ciphertext alone');
+    return named(usedKey.name, macIv.name, 'a 32-byte MAC follows the ciphertext: send only the ciphertext');
   }
   if (!mayBeginJson(first)) return undefined;
   const padding = paddingOfJson(decrypt('ecb', key, null, ciphertext), Buffer.alloc(blockLength));

@@ -40,7 +40,7 @@ function* lengths(padded: Buffer): Generator<readonly [name: string, length: num
     else if (new Set(filler).size > filler.length / 2 && padded.length > blockLength) yield [iso10126, last];
   }
   if (last > blockLength && last <= 2 * blockLength && padded.subarray(-last).every((byte) => byte === last)) {
-    yield ['the padding is to blocks of 32 bytes: AES pads to 16', last];
+    yield ['the padding fills blocks of 32 bytes: AES has blocks of 16', last];
   }
   yield [last === 0x20 ? 'the padding is spaces: use PKCS#7' : 'the padding is missing: use PKCS#7', 0];
 }

@@ -23,12 +23,12 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
     return 'the plaintext is not UTF-8 but Latin-1, or another character set of single bytes: encode it as UTF-8';
   }
   const again = findPadding(plaintext, isJson);
-  if (again?.name === '') return 'the plaintext is padded twice: the library pads by itself';
+  if (again?.name === '') return 'the plaintext is padded twice: the library adds padding itself';
   if (again !== undefined && again.content.length < plaintext.length) {
-    return 'other padding stands behind the JSON, before that of the library: remove it';
+    return 'the JSON is followed by other padding, before that of the library: remove it';
   }
   const before = jsonStartsAt(plaintext);
-  if (before !== undefined) return `${before} bytes stand before the JSON: encrypt the JSON alone`;
+  if (before !== undefined) return `${before} bytes precede the JSON: encrypt only the JSON`;
   return undefined;
 }
 
@@ -64,7 +64,7 @@ export function isPaddedText(padded: Buffer): boolean {
 
 /** The generic answer: it claims nothing about the key, the IV or the plaintext, because there is no evidence for a claim. */
 const noJson =
-  'neither this key and IV nor the usual mistakes with them give JSON: are they the pair of this environment? ' +
+  'neither this key and IV nor the usual mistakes with them produce JSON: are they the pair for this environment? ' +
   'Encrypt JSON with AES-256-CBC and PKCS#7';
 
 /**
@@ -79,22 +79,22 @@ export function whatComesOut(padded: Buffer): string {
   const end = textEndsAt(plaintext);
   if (end === plaintext.length) {
     if (padding > 0) return notJson(plaintext);
-    return `text comes out, ${quote(plaintext)}, but no PKCS#7 padding behind it: was it not padded, or cut?`;
+    return `text comes out, ${quote(plaintext)}, but no PKCS#7 padding after it: was it not padded, or was it cut?`;
   }
   if (end > 3 && plaintext.length - end > 1 && plaintext.subarray(end).every((byte) => byte === 0)) {
-    return `${quote(plaintext.subarray(0, end))} comes out, with NULs behind it: that is not JSON, nor PKCS#7 padding`;
+    return `${quote(plaintext.subarray(0, end))} comes out, followed by NULs: that is neither JSON nor PKCS#7 padding`;
   }
   if (end >= blockLength) {
-    return `${quote(plaintext)} comes out, but from byte ${end} on it is not UTF-8 text${padding === 0 ? ', nor PKCS#7 padding' : ''}`;
+    return `${quote(plaintext)} comes out, but from byte ${end} on it is not UTF-8 text${padding === 0 ? ', and there is no PKCS#7 padding' : ''}`;
   }
   const rest = plaintext.subarray(blockLength);
   if (isEndOfText(rest, padding)) {
     const first = plaintext.subarray(0, blockLength);
     if (readableIn(first) <= readableByChance || first.some(isControl))
-      return `the first 16 bytes alone are no text, then follows ${quote(rest)}: was another IV used, or do 16 bytes stand before the text?`;
+      return `only the first 16 bytes are not text; then comes ${quote(rest)}: was another IV used, or do 16 bytes precede the text?`;
   }
   if (padding === blockLength && plaintext.length === blockLength) {
-    return `no text comes out before the padding, ${quote(plaintext)}: was another IV used, or something else than text encrypted?`;
+    return `no text comes out before the padding, ${quote(plaintext)}: was another IV used, or was something other than text encrypted?`;
   }
   if (padding > 2 || isMostlyReadable(plaintext)) {
     return `what comes out is not UTF-8 text from byte ${end} on: ${quote(plaintext)}; did you encrypt JSON in UTF-8?`;

@@ -22,7 +22,7 @@ export const accountEndpoints: readonly Endpoint[] = [
       limit: pageSize,
       search: textValue(accountName)
         .optional()
-        .describe('Only accounts whose id or name contains this text, in any letter case.'),
+        .describe('Only accounts whose id or name contains this text, ignoring case.'),
       filter: textValue(oneOf(accountFilters))
         .optional()
         .describe(
@@ -78,7 +78,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/rename',
     operation: 'rename_account',
-    summary: 'Rename an account; its id stays',
+    summary: 'Rename an account; its id stays the same',
     role: 'operator',
     accountToken: 'none',
     input: z.strictObject({ account, name: textValue(newName).describe("The merchant's display name.") }),

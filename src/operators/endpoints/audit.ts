@@ -33,7 +33,7 @@ export const auditEndpoints: readonly Endpoint[] = [
       before: textValue(position).optional().describe('Only events before this position: `next` of the previous page.'),
       after: textValue(position)
         .optional()
-        .describe('Only events behind this position, oldest first: for a client that follows the trail.'),
+        .describe('Only events after this position, oldest first: for a client that follows the trail.'),
       limit: pageSize,
     }),
     takesTurns: true,

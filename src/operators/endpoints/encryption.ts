@@ -39,12 +39,14 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/enable',
     operation: 'enable_encryption',
-    summary: 'Create a key and an IV and show them once; without a grace, earlier ones stop at once',
+    summary: 'Create a key and an IV and show them once; without a grace, the previous ones stop working at once',
     role: 'operator',
     input: z.strictObject({
       account,
       environment,
-      encoding: textValue(oneOf(encodings)).optional().describe('Of sealed responses. Default: as before, or hex.'),
+      encoding: textValue(oneOf(encodings))
+        .optional()
+        .describe('Encoding of sealed responses. Default: unchanged, or hex.'),
       grace: textValue(grace)
         .optional()
         .describe('Also accept the previous credentials, or plaintext, for this time, such as 24h.'),
@@ -85,7 +87,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     input: z.strictObject({
       account,
       environment,
-      until: textValue(instant).describe('Within the next 365 days.'),
+      until: textValue(instant).describe('The new end of the grace, within the next 365 days.'),
     }),
     response: { status: 200, view: 'ChangedEncryption' },
     run: ({ operations }, { account, environment, until }, caller) =>

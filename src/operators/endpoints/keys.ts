@@ -91,7 +91,7 @@ export const keyEndpoints: readonly Endpoint[] = [
       kind: textValue(oneOf(keyKinds)),
       expires_in: textValue(lifetime)
         .optional()
-        .describe('Its lifetime, such as 180d. Default: `keys.maxAge`, or without that it does not expire.'),
+        .describe('Its lifetime, such as 180d. Default: `keys.maxAge`; without that, the key does not expire.'),
       name: textValue(newName).optional().describe('What its owner calls it, such as Till 3.'),
     }),
     response: { status: 201, view: 'IssuedKey' },

@@ -31,7 +31,7 @@ export const sealEndpoint = endpoint({
   method: 'POST',
   path: '/accounts/{account}/encryption/{environment}/seal',
   operation: 'seal_body',
-  summary: 'Seal a body for an account, for webhooks: as a response to it would be sealed now',
+  summary: 'Seal a body, such as a webhook, for an account, as a response to the account would be sealed now',
   role: 'core',
   input: z.strictObject({ account, environment }),
   rawBody: true,

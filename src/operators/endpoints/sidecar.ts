@@ -49,7 +49,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({
       span: textValue(oneOf(Object.keys(spans) as Span[])).prefault('1h'),
-      environment: environment.optional().describe('Without it all, those of unknown hosts too.'),
+      environment: environment.optional().describe('Default: all requests, including those for unknown hosts.'),
     }),
     response: { status: 200, view: 'Traffic' },
     run: async ({ recent }, { span, environment }, _caller, { now }) => {

@@ -239,7 +239,7 @@ function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySn
 
 function fingerprintHint({ createdAt }: ActiveEncryption): string {
   const since = createdAt === undefined ? '' : `, made at ${rfc3339(createdAt)}`;
-  return `Envelope-Credentials has the fingerprint of other credentials than the account's${since}: compare the fingerprints`;
+  return `Envelope-Credentials has the fingerprint of credentials other than the account's${since}: compare the fingerprints`;
 }
 
 /** Why a principal may not use a route; empty if it may. */

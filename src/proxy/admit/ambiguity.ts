@@ -35,7 +35,8 @@ function hintForHead({ target, fields, minor }: HttpHead): string {
   const at = notUtf8At(path);
   if (at !== undefined) return `the path has percent-encoded bytes that are not UTF-8 at byte ${at}`;
   const inQuery = /[^!"$-[\]-~]/.exec(target.slice(path.length + 1));
-  if (inQuery !== null) return `the query has a character to percent-encode at byte ${path.length + 1 + inQuery.index}`;
+  if (inQuery !== null)
+    return `the query has a character that must be percent-encoded at byte ${path.length + 1 + inQuery.index}`;
   return hintForFields(fields, minor);
 }
 
@@ -43,10 +44,10 @@ function hintForHead({ target, fields, minor }: HttpHead): string {
 const faults: readonly (readonly [RegExp, (found: string) => string])[] = [
   [/\/\//, () => '"//", perhaps because your base URL ends in a slash,'],
   [/\/\.\.?(?=\/|$)/, () => 'a segment "." or ".."'],
-  [ambiguousOctet, (found) => `"${found}", which is read in two ways,`],
+  [ambiguousOctet, (found) => `"${found}", which can be read in two ways,`],
   [/%(?![0-9a-f]{2})/i, () => 'a "%" without two hex digits'],
   [/[;#\\]/, (found) => `"${found}"`],
-  [/[^\w.~!$&'()*+,=:@%/-]/, () => 'a character to percent-encode'],
+  [/[^\w.~!$&'()*+,=:@%/-]/, () => 'a character that must be percent-encoded'],
 ];
 
 function notUtf8At(path: string): number | undefined {
@@ -76,12 +77,12 @@ function hintForText(text: string): string {
   if (!target.startsWith('/')) return notAPath;
   const odd = /[^!-~]/.exec(target);
   if (odd !== null) {
-    return `the ${target.slice(0, odd.index).includes('?') ? 'query' : 'path'} has a character to percent-encode at byte ${odd.index}`;
+    return `the ${target.slice(0, odd.index).includes('?') ? 'query' : 'path'} has a character that must be percent-encoded at byte ${odd.index}`;
   }
   const codings = fields.filter((field) => /^transfer-encoding:/i.test(field));
   if (codings.length > 1) return 'there are two Transfer-Encoding headers: send one';
   if (minor === '0') return 'HTTP/1.0 has no Transfer-Encoding: send Content-Length, or HTTP/1.1';
   if (codings.some((field) => /:[ \t]*chunked[ \t]*$/i.test(field)))
     return 'there is a tab in the Transfer-Encoding header: remove it';
-  return 'Transfer-Encoding must be "chunked" alone: send the body without other codings';
+  return 'Transfer-Encoding must be just "chunked": send the body without other codings';
 }

@@ -10,7 +10,7 @@ import type { Opening, Outgoing } from './open.ts';
 import { collect, isEncoded, type LongBodies } from './read.ts';
 
 const unexpected =
-  'the body looks like an envelope, but encryption is off for this account in test: it was forwarded as it is';
+  'the body looks like an envelope, but encryption is off for this account in test: it was forwarded unchanged';
 
 /**
  * The body of a request that is forwarded unchanged; bodies of any size are streamed. JSON of an encrypting account is inspected

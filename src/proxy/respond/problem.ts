@@ -20,7 +20,7 @@ interface Occurrence {
   readonly testElsewhere?: boolean;
 }
 
-const elsewhere = 'The endpoints aes-encrypt and aes-decrypt are in the test environment only.';
+const elsewhere = 'The endpoints aes-encrypt and aes-decrypt exist only in the test environment.';
 
 /** The body of a refusal (RFC 9457), in UTF-8. */
 export function problemDocument({ code, details }: Refusal, occurrence: Occurrence): Buffer {
