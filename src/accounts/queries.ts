@@ -72,8 +72,7 @@ export class Queries {
    * @param only the id of the only account that may be queried
    */
   async findKey(hash: string, only?: string): Promise<KeyView> {
-    // Operators look for a key that has leaked, before they revoke it.
-    const account = await this.store.findByKey(hash, { urgent: only === undefined });
+    const account = await this.store.findByKey(hash);
     const key = account?.keys.find((each) => each.hash === hash);
     if (account === undefined || key === undefined || (only !== undefined && account.id !== only)) {
       throw new AccountsError('key_unknown', 'no account has this key');

@@ -29,7 +29,7 @@ export interface Store {
   readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
-  findByKey(hash: string, hints?: Hints): Promise<StoredAccount | undefined>;
+  findByKey(hash: string): Promise<StoredAccount | undefined>;
 
   /**
    * The accounts in the order of their ids (as bytes), from the first one after `after`. Memory stays bounded in a database, however many

@@ -145,7 +145,9 @@ describeWithPostgres('a reload that names', () => {
     const next = await postgres.createDatabase();
     folder.replace({ url: next });
     await sidecar.untilEntries(refusal);
-    expect(reasons(sidecar)).toEqual([expect.stringContaining('the database has no accounts: reload once it has some')]);
+    expect(reasons(sidecar)).toEqual([
+      expect.stringContaining('the database has no accounts: reload once it has some'),
+    ]);
     await postgres.psql(next, "INSERT INTO envelope_sidecar.accounts VALUES ('globex', 'Globex', true)");
     const url = new URL(next);
     url.username = 'somebody';

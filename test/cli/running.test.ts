@@ -80,7 +80,10 @@ describe('reload', () => {
     const port = await freePort();
     folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { admin: { host: '127.0.0.1', port } }) });
     const { code, stderr } = await run('reload');
-    expect([code, stderr]).toEqual([1, expect.stringMatching(`no sidecar at 127.0.0.1:${port}: .* "admin" has changed`)]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(`no sidecar at 127.0.0.1:${port}: .* "admin" has changed`),
+    ]);
   });
 });
 

@@ -69,7 +69,9 @@ describe('hints are for those who try things out', () => {
 });
 
 test('a document for aes-encrypt that is meant for aes-decrypt is named', () => {
-  expect(hintForDocument(Buffer.from(`{"encrypted_data":"${ciphertext}"}`))).toContain('that member is for aes-decrypt');
+  expect(hintForDocument(Buffer.from(`{"encrypted_data":"${ciphertext}"}`))).toContain(
+    'that member is for aes-decrypt',
+  );
   expect(hintForDocument(Buffer.from('{"encrypted_data":1}'))).toBeUndefined();
   expect(hintForDocument(Buffer.from(JSON.stringify(document)))).toContain('serialised twice');
   expect(hintForDocument(Buffer.from(document))).toBeUndefined();

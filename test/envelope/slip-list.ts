@@ -164,11 +164,7 @@ const plaintexts: readonly (readonly [name: string, plaintext: Buffer | string, 
   ['white space', '   ', /nothing but white space/],
   ['gzip', gzipSync(json), /not UTF-8 text/],
   ['zlib', deflateSync(json), /not UTF-8 text|produce JSON/],
-  [
-    'a length before the JSON',
-    Buffer.concat([Buffer.from([0, 44]), Buffer.from(json)]),
-    /2 bytes precede the JSON/,
-  ],
+  ['a length before the JSON', Buffer.concat([Buffer.from([0, 44]), Buffer.from(json)]), /2 bytes precede the JSON/],
   ['a type before the JSON', `charge:${json}`, /7 bytes precede the JSON/],
   ['NULs behind the JSON', Buffer.concat([Buffer.from(json), Buffer.alloc(5)]), /other padding/],
   [

@@ -3,10 +3,11 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import type { LimitName } from '../../src/proxy/capacity/parts.ts';
 import { TickQueue } from '../../src/proxy/capacity/queues.ts';
+import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { startGateway } from '../support/gateway.ts';
-import { inFlight, limitUsed } from '../support/metrics.ts';
+import { inFlight, limitUsed, scrape } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
 import { acme, apiKey, configOf, globex, keys, type TestSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
@@ -268,6 +269,41 @@ describe('beside live, the test environment has', () => {
     inTest[0]?.socket.destroy();
     await waiting.untilText('{"ok":true}');
   });
+});
+
+test('an unread response for a stranger gives up its slot, however long it is, and gives way to the next body', async () => {
+  const mebibyte = 1_048_576;
+  const requestBody = 16 * mebibyte;
+  // One slot for strangers in test, and bytes for one such body.
+  const { sidecar } = await start({ inFlight: 16, buffered: 4 * requestBody, requestBody }, 'both');
+  const used = async (): Promise<readonly number[]> =>
+    Promise.all((['buffered', 'in_flight'] as const).map((limit) => limitUsed(sidecar, limit)));
+  const fields = [`Host: ${hosts.test}`, 'Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
+  const preflight = request('OPTIONS /api/v1/transactions/initialize HTTP/1.1', ...fields);
+  const closings = async (count: number): Promise<void> => {
+    const line = `envelope_sidecar_connections_closed_total{reason="limit"} ${count}\n`;
+    await vi.waitFor(async () => expect(await scrape(sidecar)).toContain(line), 10_000);
+  };
+  for (let i = 0; i < 3; i += 1) {
+    const client = await openConnection(sidecar.port);
+    client.socket.pause();
+    client.send(encrypt(`"${'x'.repeat(14 * mebibyte)}"`));
+    await closings(i);
+    // The response has twice the length. What the kernel takes of it is not counted, nor what exceeds the part of strangers.
+    await vi.waitFor(async () => expect(await used()).toEqual([requestBody, 0]), 10_000);
+    expect(await (await openConnection(sidecar.port)).send(preflight).untilText('{"ok":true}')).toContain(' 200 ');
+  }
+});
+
+test('a response to a stranger that has no room is broken off, because it would keep its slot', async () => {
+  const { sidecar } = await start({ inFlight: 16, requestBody: 16_777_216 });
+  const noRoom = vi.spyOn(Reservation.prototype, 'holdUnread').mockReturnValue(false);
+  onTestFinished(() => noRoom.mockRestore());
+  const client = await openConnection(sidecar.port);
+  client.socket.pause();
+  client.send(encrypt(`"${'x'.repeat(14_000_000)}"`));
+  await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ closed: 'limit' }), 10_000);
+  expect(await limitUsed(sidecar, 'in_flight')).toBe(0);
 });
 
 test('connections that have carried a public key give way to others with it while they send bodies for a test endpoint, without a key', async () => {

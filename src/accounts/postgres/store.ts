@@ -106,8 +106,8 @@ export class PostgresStore implements Store {
     return rows.map(toAccount)[0];
   }
 
-  async findByKey(hash: string, hints: Hints = {}): Promise<StoredAccount | undefined> {
-    const rows = await this.#query(purposeOf(hints))<AccountRow>(
+  async findByKey(hash: string): Promise<StoredAccount | undefined> {
+    const rows = await this.#query('single')<AccountRow>(
       `${selectAccounts({ limit: maxKeysRead, named: 'k.hash = $1' })} WHERE a.account_id = (SELECT account_id FROM envelope_sidecar.api_keys WHERE hash = $1)`,
       [Buffer.from(hash, 'hex')],
     );

@@ -31,7 +31,7 @@ export interface Claim {
 
 /** Closes connections of those who have no secret key, to make room. */
 export interface Evictor {
-  /** Closes a stranger's connection. @returns false if there is none */
+  /** Closes a stranger's connection, or ends a request without a key. @returns false if there is none */
   closeStranger(): boolean;
   /** @see Eviction.makePublicRoom */
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;

@@ -92,7 +92,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /** By bytes alone, a merchant's whole head that comes in two pieces would give way to many small heads that never end. */
-  costUntil(now: MonotonicMs): number {
+  costUntil(now: MonotonicMs, onlyUnread: boolean): number {
+    if (onlyUnread && this.#request?.http.status === undefined) return 0;
     const held = this.holdsSlot || this.#heldClaim.tier !== 'anonymous' ? 0 : this.heldBytes;
     const bytes = held + (this.#reservation?.givesWay === true ? this.#reservation.heldBytes : 0);
     return bytes * (now - this.#since);
@@ -104,7 +105,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   closeStranger(): boolean {
-    return this.#all.eviction.closeCostliestBut(this);
+    return this.#all.eviction.closeCostliestBut(this, this.#reservation?.givesWay === true);
   }
 
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean {
@@ -185,9 +186,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /**
-   * Bills the connection, and what it holds, to the account of its latest request. One that has carried a valid key is not closed for
-   * strangers. Everybody can read public keys: a connection with one gives way to others with public keys if it is idle or its body
-   * arrives slowly.
+   * Bills the connection, and what it holds, to the account of its latest request. With a valid key, it is no longer closed for strangers. With
+   * a public key, which everybody can read, it gives way to others with such keys if it is idle or its body arrives slowly.
    *
    * @returns what the account may not have
    */

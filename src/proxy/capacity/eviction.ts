@@ -26,8 +26,8 @@ export interface Evictable extends Linked<Evictable> {
   readonly holdsSlot: boolean;
   /** How much it has taken of a limit, as far as that is billed to its claim. */
   taken(limit: LimitIndex): number;
-  /** Bytes that it may hold as long as it likes, times the milliseconds for which it has held them. */
-  costUntil(now: MonotonicMs): number;
+  /** Bytes that it may hold as long as it likes, times the milliseconds for which it has held them. @param onlyUnread of a response */
+  costUntil(now: MonotonicMs, onlyUnread: boolean): number;
   /** When its latest request began, or when it became idle, on `performance.now()`'s scale. */
   readonly latestAt: MonotonicMs;
   /** How many bytes of its body have arrived; infinite if no body is arriving. */
@@ -53,15 +53,16 @@ export class Eviction {
    * Closes the connection other than `exempt` that has held most for longest without ever carrying a valid key, or ends the request without
    * a key that has.
    *
+   * @param onlyUnread only one whose response the client does not read
    * @returns false if there is none
    */
-  closeCostliestBut(exempt: Evictable): boolean {
+  closeCostliestBut(exempt: Evictable, onlyUnread = false): boolean {
     const now = performance.now();
     let costliest: Evictable | undefined;
     let most = 0;
     for (const list of [this.strangers, this.keyless]) {
       for (const connection of list) {
-        const cost = connection === exempt ? 0 : connection.costUntil(now);
+        const cost = connection === exempt ? 0 : connection.costUntil(now, onlyUnread);
         if (cost > most) [costliest, most] = [connection, cost];
       }
     }

@@ -25,7 +25,7 @@ export class Reservation implements Waiter {
   /**
    * Whether the connection may be closed because of its bytes, if it has never carried a valid key: they are held as long as the client
    * likes, in the body for a test endpoint or in a response that the client does not read. A body that waits for a look-up may be a
-   * merchant's. What gives way takes no room from others.
+   * merchant's. What gives way itself takes room only from responses that are not read.
    */
   givesWay = false;
   /**
@@ -161,6 +161,13 @@ export class Reservation implements Waiter {
     return true;
   }
 
+  /** Takes the bytes of a written response. One that is longer than all its claim may have takes that. @returns false if not available */
+  holdUnread(bytes: number): boolean {
+    let taken = bytes;
+    for (const { quotas } of this.claim.parts) taken = Math.min(taken, quotas[indexes.buffered]);
+    return this.hold(taken);
+  }
+
   /** Gives bytes back, by default all. */
   release(bytes = this.#bytes): void {
     const released = Math.min(bytes, this.#bytes);
@@ -175,8 +182,8 @@ export class Reservation implements Waiter {
     if (amount === 0) return true;
     // The share of strangers is too small for it to be worth closing their connections for what an account holds. Nor would that help
     // requests that wait.
-    const evicts = claim.tier === 'public' || (limit === 'buffered' && claim.waiting !== undefined);
-    const shortage = this.#budgets[limit].take(amount, claim, evicts && !this.givesWay ? this.#evictor : undefined);
+    const evicts = claim.tier === 'public' ? !this.givesWay : limit === 'buffered' && claim.waiting !== undefined;
+    const shortage = this.#budgets[limit].take(amount, claim, evicts ? this.#evictor : undefined);
     if (shortage !== undefined) this.exceeded = { limit, shortage };
     return shortage === undefined;
   }

@@ -280,7 +280,9 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     const { client, http, reservation } = this;
     if (http.closed) return;
     reservation.release();
-    if (reservation.hold(http.connection.socket.writableLength)) reservation.leaveSlot();
+    if (reservation.holdUnread(http.connection.socket.writableLength)) reservation.leaveSlot();
+    // Preflights would wait for its slot as long as the client likes.
+    else if (reservation.claim.tier === 'anonymous') return this.abort('limit');
     client.letGiveWay(true);
   }
 
