@@ -11,7 +11,7 @@ import type { FormatMemories } from './body/format-memories.ts';
 import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets } from './capacity/budgets.ts';
-import type { ClientConnection } from './capacity/connections.ts';
+import type { ClientConnection } from './capacity/client-connection.ts';
 import { queuesByCrowd, startedInTurn, TickQueue, type WaitQueue } from './capacity/queues.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';

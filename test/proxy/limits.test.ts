@@ -191,23 +191,23 @@ describe('a reservation', () => {
 
   test('closes strangers for strangers, and not for what an account holds', () => {
     const budgets = newBudgets();
-    const closeStranger = vi.fn<() => boolean>(() => false);
-    const evictor = { closeStranger, makePublicRoom: () => false };
+    const makeStrangersRoom = vi.fn<() => boolean>(() => false);
+    const evictor = { makeStrangersRoom, makePublicRoom: () => false };
     expect(budgets.buffered.take(1_000, budgets.anonymous.none)).toBeUndefined();
     expect(budgets.buffered.take(4_000, budgets.claim('live', 'globex', 'secret'))).toBeUndefined();
     const ofAccount = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'), evictor);
     expect(ofAccount.hold(3_500)).toBe(false);
     expect(ofAccount.exceeded?.shortage).toBe('total');
-    expect(closeStranger).not.toHaveBeenCalled();
+    expect(makeStrangersRoom).not.toHaveBeenCalled();
     expect(new Reservation(budgets, budgets.anonymous.live, evictor).hold(1)).toBe(false);
-    expect(closeStranger).toHaveBeenCalledOnce();
+    expect(makeStrangersRoom).toHaveBeenCalledOnce();
   });
 
   test('replaces others with public keys for what a public key needs, but not for what gives way itself', () => {
     const budgets = newBudgets();
     const makePublicRoom = vi.fn<() => boolean>(() => true);
     const claim = budgets.claim('live', 'acme', 'public');
-    const reservation = new Reservation(budgets, claim, { closeStranger: () => false, makePublicRoom });
+    const reservation = new Reservation(budgets, claim, { makeStrangersRoom: () => false, makePublicRoom });
     while (budgets.buffered.take(500, budgets.claim('live', 'globex', 'public')) === undefined);
     reservation.givesWay = true;
     expect(reservation.hold(5_000)).toBe(false);

@@ -8,7 +8,7 @@ import { refused } from '../../src/proxy/admit/exchange.ts';
 import type { Sealing } from '../../src/proxy/admit/sealing.ts';
 import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
-import type { ClientConnection } from '../../src/proxy/capacity/connections.ts';
+import type { ClientConnection } from '../../src/proxy/capacity/client-connection.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { Responder } from '../../src/proxy/respond/responder.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';

@@ -17,7 +17,7 @@ import { ownText } from '../../own-text.ts';
 import { continueWith } from '../../promises.ts';
 import type { TrafficRecorder } from '../../telemetry/traffic-recorder.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
-import type { ClientConnection } from '../capacity/connections.ts';
+import type { ClientConnection } from '../capacity/client-connection.ts';
 import { LookUps } from '../capacity/look-ups.ts';
 import type { Waiter } from '../capacity/queues.ts';
 import { clientAddress } from './client-address.ts';

@@ -1,6 +1,6 @@
 import { isIPv4, isIPv6, SocketAddress } from 'node:net';
 import type { ClientDetail } from '../../config/config.ts';
-import type { ClientConnection } from '../capacity/connections.ts';
+import type { ClientConnection } from '../capacity/client-connection.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 
 /** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2): a dual-stack listener sees IPv4 peers like this. */

@@ -31,8 +31,8 @@ export interface Claim {
 
 /** Closes connections of those who have no secret key, to make room. */
 export interface Evictor {
-  /** Closes a stranger's connection, or ends a request without a key. @returns false if there is none */
-  closeStranger(): boolean;
+  /** @see Eviction.makeStrangersRoom */
+  makeStrangersRoom(amount: number, short: readonly Part[]): boolean;
   /** @see Eviction.makePublicRoom */
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
@@ -45,9 +45,6 @@ const accountPublicShare = (): number => 2 / 3;
 
 /** If the whole is smaller, public keys have their quotas instead. The public keys of test have half of test's half. */
 const minPublicWhole = 16;
-
-/** How many connections may be closed for one amount. */
-const maxEvictions = 8;
 
 /** A resource shared by all requests. */
 class Budget {
@@ -89,15 +86,13 @@ class Budget {
 
   /** Makes room if it can. @returns the part that has no room, if there is one */
   #findRoom(amount: number, claim: Claim, evictor: Evictor | undefined): Part | undefined {
-    let short = this.#shortPart(amount, claim);
+    const short = this.#shortPart(amount, claim);
     if (short === undefined || evictor === undefined) return short;
     if (claim.tier === 'public') return evictor.makePublicRoom(amount, this.#limit, claim) ? undefined : short;
-    // Those without a valid key use no share of public keys, of the test environment or of an account.
-    for (let i = 0; i < maxEvictions && (short?.shortage === 'total' || short?.shortage === 'anonymous'); i += 1) {
-      if (!evictor.closeStranger()) break;
-      short = this.#shortPart(amount, claim);
-    }
-    return short;
+    const all = claim.parts.filter((part) => !part.has(amount, this.#limit));
+    // Strangers use no share of public keys or of an account.
+    const mayHelp = all.every(({ shortage }) => shortage === 'total' || shortage === 'anonymous');
+    return mayHelp && evictor.makeStrangersRoom(amount, all) ? undefined : short;
   }
 
   #shortPart(amount: number, claim: Claim): Part | undefined {

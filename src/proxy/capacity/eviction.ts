@@ -18,6 +18,15 @@ const newBody = 100;
 /** Milliseconds of idleness after which few clients are just about to use a connection again. */
 const newlyIdle = 500;
 
+/** How many connections of strangers may be closed for one amount. */
+const maxStrangersClosed = 8;
+
+/**
+ * What strangers may have to give up: `unread` responses for bodies of strangers, all that their `requests` hold for responses that are not
+ * read, and `all`, incomplete heads too, for heads and for bodies that may be a merchant's.
+ */
+export type StrangersBytes = 'unread' | 'requests' | 'all';
+
 /** A connection that may be closed to make room for others. Its links are those of the list that it is in. */
 export interface Evictable extends Linked<Evictable> {
   readonly claim: Claim;
@@ -26,8 +35,9 @@ export interface Evictable extends Linked<Evictable> {
   readonly holdsSlot: boolean;
   /** How much it has taken of a limit, as far as that is billed to its claim. */
   taken(limit: LimitIndex): number;
-  /** Bytes that it may hold as long as it likes, times the milliseconds for which it has held them. @param onlyUnread of a response */
-  costUntil(now: MonotonicMs, onlyUnread: boolean): number;
+  /** How many bytes count in a part that it holds as long as its client likes, and since when, on `performance.now()`'s scale. */
+  yields(part: Part, from: StrangersBytes): number;
+  readonly since: MonotonicMs;
   /** When its latest request began, or when it became idle, on `performance.now()`'s scale. */
   readonly latestAt: MonotonicMs;
   /** How many bytes of its body have arrived; infinite if no body is arriving. */
@@ -50,24 +60,43 @@ export class Eviction {
   }
 
   /**
-   * Closes the connection other than `exempt` that has held most for longest without ever carrying a valid key, or ends the request without
-   * a key that has.
+   * Makes room for bytes: closes the connections that have never carried a valid key, and ends the requests without a key, that have held most
+   * for longest. By bytes alone, a merchant's whole head that comes in two pieces would give way to many small heads that never end.
    *
-   * @param onlyUnread only one whose response the client does not read
-   * @returns false if there is none
+   * @param exempt the connection that needs the room
+   * @param short the parts that have none
+   * @returns false if there is no room; then nothing is closed
    */
-  closeCostliestBut(exempt: Evictable, onlyUnread = false): boolean {
+  makeStrangersRoom(exempt: Evictable, amount: number, short: readonly Part[], from: StrangersBytes): boolean {
     const now = performance.now();
+    const chosen = new Set([exempt]);
+    const isEnough = (): boolean =>
+      short.every((part) => {
+        const yielded = [...chosen].reduce((sum, each) => sum + (each === exempt ? 0 : each.yields(part, from)), 0);
+        return part.has(amount - yielded, indexes.buffered);
+      });
+    while (!isEnough()) {
+      // What counts in the last part counts in the others too.
+      const next = this.#costliestBut(chosen, now, short.at(-1), from);
+      if (next === undefined || chosen.size > maxStrangersClosed) return false;
+      chosen.add(next);
+    }
+    chosen.delete(exempt);
+    for (const each of chosen) each.evict(each.claim.tier === 'anonymous' ? undefined : indexes.buffered);
+    return true;
+  }
+
+  #costliestBut(chosen: Set<Evictable>, now: MonotonicMs, part: Part | undefined, from: StrangersBytes) {
     let costliest: Evictable | undefined;
     let most = 0;
     for (const list of [this.strangers, this.keyless]) {
       for (const connection of list) {
-        const cost = connection === exempt ? 0 : connection.costUntil(now, onlyUnread);
+        if (part === undefined || chosen.has(connection)) continue;
+        const cost = connection.yields(part, from) * (now - connection.since);
         if (cost > most) [costliest, most] = [connection, cost];
       }
     }
-    costliest?.evict(costliest.claim.tier === 'anonymous' ? undefined : indexes.buffered);
-    return costliest !== undefined;
+    return costliest;
   }
 
   /**

@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Budgets, Claim, Evictor } from './budgets.ts';
-import { indexes, type LimitIndex, type LimitName, type Shortage } from './parts.ts';
+import { indexes, type LimitIndex, type LimitName, type Part, type Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
 /** What a request may not have, and why. */
@@ -74,6 +74,16 @@ export class Reservation implements Waiter {
     if (shortage !== undefined) return { limit: 'buffered', shortage };
     this.#bytesClaim = claim;
     return undefined;
+  }
+
+  /** How many of its bytes count in a part. */
+  bytesIn(part: Part): number {
+    return this.#bytesClaim.parts.includes(part) ? this.#bytes : 0;
+  }
+
+  /** Whether it has a place in flight that is for requests without a key. */
+  get holdsAnonymousSlot(): boolean {
+    return this.#slot?.tier === 'anonymous';
   }
 
   /** Takes a place in flight unless the request has one; false if none is left. */
@@ -161,10 +171,16 @@ export class Reservation implements Waiter {
     return true;
   }
 
-  /** Takes the bytes of a written response. One that is longer than all its claim may have takes that. @returns false if not available */
+  /**
+   * Takes the bytes of a written response. One that is longer than all that its claim may have takes that, but leaves a quarter of the part of
+   * strangers to incomplete heads, which may be of merchants.
+   *
+   * @returns false if they are not available
+   */
   holdUnread(bytes: number): boolean {
+    const most = this.claim.tier === 'anonymous' ? 3 / 4 : 1;
     let taken = bytes;
-    for (const { quotas } of this.claim.parts) taken = Math.min(taken, quotas[indexes.buffered]);
+    for (const { quotas } of this.claim.parts) taken = Math.min(taken, Math.floor(most * quotas[indexes.buffered]));
     return this.hold(taken);
   }
 

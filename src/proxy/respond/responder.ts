@@ -8,7 +8,7 @@ import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { Exchange } from '../admit/exchange.ts';
 import type { Sealing } from '../admit/sealing.ts';
 import type { GatewaySnapshot } from '../admit/snapshot.ts';
-import type { ClientConnection } from '../capacity/connections.ts';
+import type { ClientConnection } from '../capacity/client-connection.ts';
 import type { LimitName } from '../capacity/parts.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import { problemDocument, refusalCodes, refusalFields } from './problem.ts';
@@ -282,7 +282,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     reservation.release();
     if (reservation.holdUnread(http.connection.socket.writableLength)) reservation.leaveSlot();
     // Preflights would wait for its slot as long as the client likes.
-    else if (reservation.claim.tier === 'anonymous') return this.abort('limit');
+    else if (reservation.holdsAnonymousSlot) return this.abort('limit');
     client.letGiveWay(true);
   }
 

@@ -1,0 +1,114 @@
+import { Socket } from 'node:net';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { ServerConnection } from '../../src/http1/connection.ts';
+import { ServerExchange } from '../../src/http1/exchange.ts';
+import { Listener } from '../../src/http1/listener.ts';
+import { Budgets } from '../../src/proxy/capacity/budgets.ts';
+import type { ClientConnection } from '../../src/proxy/capacity/client-connection.ts';
+import { ClientConnections } from '../../src/proxy/capacity/connections.ts';
+import { Closings } from '../../src/telemetry/closings.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { configOf } from '../support/sidecar.ts';
+
+type What = 'head' | 'body' | 'unread';
+
+/** Strangers get 8,000 bytes, those of test half of it. All have held what they hold for a second. */
+function setUp() {
+  const now = vi.spyOn(performance, 'now').mockReturnValue(0);
+  const { limits } = configOf('http://127.0.0.1:1');
+  const budgets = new Budgets({ ...limits, buffered: 64_000, requestBody: 1_000 }, true);
+  const closings = new Closings({ connectionClosed: () => {} }, createLogger('silent', { write: () => {} }));
+  const all = new ClientConnections(budgets, closings, { serve: () => {}, onError: () => {} });
+  const times = { maxHeadSize: 1, maxFields: 1, headTimeout: 1, idleTimeout: 1, lingerTimeout: 1 };
+  const listener = new Listener({ limits: times, tls: undefined, clock: Date.now }, () => undefined);
+  listener.close();
+  onTestFinished(() => {
+    budgets.stop();
+    vi.restoreAllMocks();
+  });
+  const closed: string[] = [];
+  const open = (name: string): ClientConnection => {
+    const client = all.open(new ServerConnection(new Socket(), false, listener), '127.0.0.1');
+    if (client === undefined) throw new Error('too many connections');
+    vi.spyOn(client.http, 'destroy').mockImplementation(() => void closed.push(name));
+    return client;
+  };
+  /** Whether a client may hold this, and gets room for it if it is needed. */
+  const take = (
+    client: ClientConnection,
+    what: What,
+    bytes: number,
+    environment: 'test' | 'live' = 'live',
+  ): boolean => {
+    if (what === 'head') return client.onHeld(bytes);
+    const http = new ServerExchange(client.http);
+    if (what === 'unread') http.status = 200;
+    const reservation = client.begin({ http, giveWay: () => {} }, environment, performance.now());
+    if (what === 'body') client.letGiveWay(true);
+    const isHeld = reservation.hold(bytes);
+    client.letGiveWay(true);
+    return isHeld;
+  };
+  now.mockReturnValue(1_000);
+  /** Opens a connection that holds this. */
+  const add = (name: string, what: What, bytes: number, environment?: 'test' | 'live'): void => {
+    now.mockReturnValue(0);
+    expect(take(open(name), what, bytes, environment)).toBe(true);
+    now.mockReturnValue(1_000);
+  };
+  return { add, budgets, closed, open, take };
+}
+
+test('a head gets the room of what has held most for longest, and of no more than it needs', () => {
+  const { add, closed, open, take } = setUp();
+  add('head', 'head', 3_000);
+  add('body', 'body', 4_000);
+  add('unread', 'unread', 1_000);
+  expect(take(open('merchant'), 'head', 600)).toBe(true);
+  expect(closed).toEqual(['body']);
+  expect(take(open('merchant'), 'head', 6_000)).toBe(true);
+  expect(closed).toEqual(['body', 'head']);
+});
+
+test('nothing is closed if there would be no room all the same', () => {
+  const { add, budgets, closed, open, take } = setUp();
+  for (let i = 0; i < 16; i += 1) add(`head ${i}`, 'head', 500);
+  expect(take(open('stranger'), 'head', 4_001)).toBe(false);
+  expect(closed).toEqual([]);
+  expect(budgets.buffered.used).toBe(8_000);
+  expect(take(open('stranger'), 'head', 4_000)).toBe(true);
+  expect(closed).toHaveLength(8);
+});
+
+test('a body for a test endpoint gets the room of unread responses alone', () => {
+  const { add, closed, open, take } = setUp();
+  add('head', 'head', 3_000);
+  add('body', 'body', 3_000);
+  add('unread', 'unread', 1_500);
+  expect(take(open('stranger'), 'body', 2_001)).toBe(false);
+  expect(closed).toEqual([]);
+  expect(take(open('stranger'), 'body', 2_000)).toBe(true);
+  expect(closed).toEqual(['unread']);
+});
+
+test('an unread response gets the room of bodies and other responses, never of heads, which may be of merchants', () => {
+  const { add, closed, open, take } = setUp();
+  add('head', 'head', 4_000);
+  add('body', 'body', 3_000);
+  expect(take(open('stranger'), 'unread', 4_001)).toBe(false);
+  expect(closed).toEqual([]);
+  expect(take(open('stranger'), 'unread', 4_000)).toBe(true);
+  expect(closed).toEqual(['body']);
+});
+
+test('what strangers hold in live, or before their environment is known, makes no room for those of test', () => {
+  const { add, closed, open, take } = setUp();
+  add('head', 'head', 1_000);
+  add('live', 'unread', 2_000);
+  add('test', 'unread', 1_000, 'test');
+  add('test too', 'unread', 3_000, 'test');
+  expect(take(open('stranger'), 'body', 4_001, 'test')).toBe(false);
+  expect(closed).toEqual([]);
+  expect(take(open('stranger'), 'body', 1_000, 'test')).toBe(true);
+  expect(closed).toEqual(['test too']);
+});
