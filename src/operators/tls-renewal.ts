@@ -14,24 +14,19 @@ export class TlsRenewal {
   /** Connections that an earlier CA has admitted: each ends with its last response. */
   readonly #retired = new WeakSet<Socket>();
   /** TCP connections whose handshake is not complete, by the addresses of both ends. */
-  readonly #handshaking = new Map<string, { readonly socket: Socket; readonly late: NodeJS.Timeout | undefined }>();
-  #handshakeTimeout: number | undefined;
+  readonly #handshaking = new Map<string, Socket>();
 
-  /**
-   * @param server not listening yet. A server without TLS has nothing to renew.
-   * @param handshakeTimeout milliseconds; undefined: only Node's own limit applies, which cannot be changed
-   */
-  static of(server: Server, tls: ServerTls | undefined, handshakeTimeout?: number): TlsRenewal | undefined {
+  /** @param server not listening yet. A server without TLS has nothing to renew. */
+  static of(server: Server, tls: ServerTls | undefined): TlsRenewal | undefined {
     if (tls === undefined || !(server instanceof nodeTls().Server)) return undefined;
-    return new TlsRenewal(server, tls, handshakeTimeout);
+    return new TlsRenewal(server, tls);
   }
 
-  private constructor(server: TlsServer, tls: ServerTls, handshakeTimeout: number | undefined) {
+  private constructor(server: TlsServer, tls: ServerTls) {
     this.#server = server;
     this.#tls = tls;
-    this.#handshakeTimeout = handshakeTimeout;
     server.on('connection', (socket: Socket) => this.#watchHandshake(socket));
-    server.prependListener('secureConnection', (socket) => this.#completed(formatEndpoints(socket)));
+    server.prependListener('secureConnection', (socket) => this.#handshaking.delete(formatEndpoints(socket)));
     if (tls.clientCa === undefined) return;
     server.on('secureConnection', (socket) => {
       this.#connections.set(socket, new Set());
@@ -55,18 +50,15 @@ export class TlsRenewal {
   /**
    * Uses another certificate, with its key and client CA. Connections that the previous CA admitted are closed: at once, or with the
    * response in progress. So are connections whose handshake is not complete, because the previous CA could still admit them.
-   *
-   * @param handshakeTimeout as in `of`, for connections from now on
    */
-  renew(tls: ServerTls, handshakeTimeout?: number): void {
-    this.#handshakeTimeout = handshakeTimeout;
+  renew(tls: ServerTls): void {
     const before = this.#tls;
     this.#tls = renewedTls(before, tls);
     if (this.#tls === before) return;
     this.#server.setSecureContext(secureContext(this.#tls));
     if (this.#tls.clientCa === before.clientCa) return;
     // A connection keeps the CA of the moment at which it was opened.
-    for (const { socket } of this.#handshaking.values()) socket.destroy();
+    for (const socket of this.#handshaking.values()) socket.destroy();
     for (const [socket, responses] of this.#connections) {
       this.#retired.add(socket);
       const last = [...responses].at(-1);
@@ -78,18 +70,9 @@ export class TlsRenewal {
 
   #watchHandshake(socket: Socket): void {
     const ends = formatEndpoints(socket);
-    const timeout = this.#handshakeTimeout;
-    const late = timeout === undefined ? undefined : setTimeout(() => socket.destroy(), timeout);
-    const handshake = { socket, late };
-    this.#handshaking.set(ends, handshake);
+    this.#handshaking.set(ends, socket);
     socket.once('close', () => {
-      clearTimeout(late);
-      if (this.#handshaking.get(ends) === handshake) this.#handshaking.delete(ends);
+      if (this.#handshaking.get(ends) === socket) this.#handshaking.delete(ends);
     });
-  }
-
-  #completed(ends: string): void {
-    clearTimeout(this.#handshaking.get(ends)?.late);
-    this.#handshaking.delete(ends);
   }
 }

@@ -1,11 +1,11 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import type { Encryption } from '../../accounts/account.ts';
 import type { AccountWithoutKeys } from '../../accounts/accounts.ts';
 import { AccountsError } from '../../accounts/accounts-error.ts';
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import { keysFor, masterKeyMissing } from '../../accounts/master-key.ts';
 import type { EnvelopeCodec, SealStream } from '../../envelope/codec.ts';
+import { encryptionAt, usualSealer } from '../../proxy/admit/sealing.ts';
 import { account, endpoint, environment, type Parts } from '../endpoint.ts';
 import { ApiProblem } from '../problems.ts';
 import { ownerOf } from '../tokens.ts';
@@ -57,17 +57,11 @@ function chooseCodec(
 ): EnvelopeCodec {
   // Without its credentials, an account must not be taken for one that does not encrypt.
   if (unwrapError !== undefined) throw new AccountsError('master_key_wrong', unwrapError);
-  const codec = sealerAt(encryption[environment], now);
+  // As a response whose request does not decide.
+  const active = encryptionAt(encryption[environment], now);
+  const codec = active && usualSealer(active);
   if (codec !== undefined) return codec;
   throw new AccountsError('encryption_disabled', `account ${id} gets plaintext in ${environment}`);
-}
-
-/** In a grace, the previous credentials, or none if the account used plaintext before: as for a response whose request does not decide. */
-function sealerAt(encryption: Encryption | undefined, now: EpochMs): EnvelopeCodec | undefined {
-  if (encryption === undefined) return undefined;
-  if (encryption.type === 'ending') return now < encryption.until ? encryption.previous : undefined;
-  const { current, grace } = encryption;
-  return grace !== undefined && now < grace.until ? grace.previous : current;
 }
 
 /** The envelope of a body, which is sealed as it arrives. Its bytes are charged before they are held, until `left` aborts. */

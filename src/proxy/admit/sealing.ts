@@ -57,6 +57,11 @@ export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);
 }
 
+/** What seals if nothing else decides: the current credentials or, during a grace, the previous ones. Undefined for plaintext. */
+export function usualSealer({ current, grace }: ActiveEncryption): EnvelopeCodec | undefined {
+  return grace === undefined ? current : grace.previous;
+}
+
 /** A fingerprint of credentials in `Envelope-Credentials`, in lower case. */
 export const fingerprintForm = /^[0-9a-f]{16}$/;
 
@@ -77,7 +82,7 @@ export function sealingByHead(
     const codec = [current, grace?.previous].find((each) => each?.fingerprint === named);
     return codec && sealingWith(codec, encryption);
   }
-  return sealingWith(grace === undefined || named === 'current' ? current : grace.previous, encryption);
+  return sealingWith(named === 'current' ? current : usualSealer(encryption), encryption);
 }
 
 /** How a response is sealed if the request's body was opened by a codec. @param codec undefined if the body was plaintext */
