@@ -1,10 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import type { LimitName } from '../../src/proxy/capacity/parts.ts';
 import { TickQueue } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
-import { openConnection, type Connection } from '../support/connection.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { Connection, openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { startGateway } from '../support/gateway.ts';
 import { inFlight, limitUsed, scrape } from '../support/metrics.ts';
@@ -312,6 +314,19 @@ test.each([
     expect(await limitUsed(sidecar, 'in_flight')).toBe(0);
   },
 );
+
+test('a short response over TLS ends no connection for want of room, because it is on its way', async () => {
+  const { cert, key } = createAuthority().issue('DNS:localhost');
+  const { sidecar } = await startGateway({
+    listen: { host: '127.0.0.1', port: 0, tls: { cert, key, clientCa: undefined } },
+  });
+  const noRoom = vi.spyOn(Reservation.prototype, 'holdUnread').mockReturnValue(false);
+  onTestFinished(() => noRoom.mockRestore());
+  const client = new Connection(connectTls({ host: '127.0.0.1', port: sidecar.port, rejectUnauthorized: false }));
+  for (let i = 1; i <= 3; i += 1) await client.send(encrypt('{}')).untilText('"data"', i);
+  expect(noRoom.mock.calls.every(([unread]) => unread > 0)).toBe(true);
+  expect(await limitUsed(sidecar, 'in_flight')).toBe(0);
+});
 
 test('connections that have carried a public key give way to others with it while they send bodies for a test endpoint, without a key', async () => {
   const { sidecar, upstream } = await start({ buffered: 32_000, requestBody: 1_000, connections: 16, account: 1 });

@@ -18,6 +18,9 @@ import type { MonotonicMs } from '../../times.ts';
 /** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
 const maxDiscardedBody = 65_536;
 
+/** An unread response of up to this many bytes may go uncharged if there is no room: over TLS, each one counts as unread at first. */
+const shortResponse = 4_096;
+
 /** The only writer of the response to a request. It also keeps the deadline of what the request waits for. */
 export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Its neighbours among the requests in progress. */
@@ -280,7 +283,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     const { client, http, reservation } = this;
     if (http.closed) return;
     reservation.release();
-    if (reservation.holdUnread(http.connection.socket.writableLength)) reservation.leaveSlot();
+    const unread = http.connection.socket.writableLength;
+    if (reservation.holdUnread(unread) || unread <= shortResponse) reservation.leaveSlot();
     // Preflights would wait for its slot as long as the client likes.
     else if (reservation.holdsAnonymousSlot) return this.abort('limit');
     client.letGiveWay(true);
