@@ -72,12 +72,20 @@ test('a head gets the room of what has held most for longest, and of no more tha
 
 test('nothing is closed if there would be no room all the same', () => {
   const { add, budgets, closed, open, take } = setUp();
-  for (let i = 0; i < 16; i += 1) add(`head ${i}`, 'head', 500);
+  for (let i = 0; i < 64; i += 1) add(`head ${i}`, 'head', 125);
   expect(take(open('stranger'), 'head', 4_001)).toBe(false);
   expect(closed).toEqual([]);
   expect(budgets.buffered.used).toBe(8_000);
   expect(take(open('stranger'), 'head', 4_000)).toBe(true);
-  expect(closed).toHaveLength(8);
+  expect(closed).toHaveLength(32);
+});
+
+test('of many, those are closed that have held most', () => {
+  const { add, closed, open, take } = setUp();
+  for (const bytes of [100, 300, 200, 50, 350, 250, 150, 400, 500]) add(`${bytes}`, 'head', bytes);
+  for (let i = 0; i < 57; i += 1) add('100', 'head', 100);
+  expect(take(open('merchant'), 'head', 1_450)).toBe(true);
+  expect(closed).toEqual(['500', '400', '350', '300']);
 });
 
 test('a body for a test endpoint gets the room of unread responses alone', () => {

@@ -18,9 +18,6 @@ const newBody = 100;
 /** Milliseconds of idleness after which few clients are just about to use a connection again. */
 const newlyIdle = 500;
 
-/** How many connections of strangers may be closed for one amount. */
-const maxStrangersClosed = 8;
-
 /**
  * What strangers may have to give up: `unread` responses for bodies of strangers, all that their `requests` hold for responses that are not
  * read, and `all`, incomplete heads too, for heads and for bodies that may be a merchant's.
@@ -68,35 +65,38 @@ export class Eviction {
    * @returns false if there is no room; then nothing is closed
    */
   makeStrangersRoom(exempt: Evictable, amount: number, short: readonly Part[], from: StrangersBytes): boolean {
-    const now = performance.now();
-    const chosen = new Set([exempt]);
-    const isEnough = (): boolean =>
-      short.every((part) => {
-        const yielded = [...chosen].reduce((sum, each) => sum + (each === exempt ? 0 : each.yields(part, from)), 0);
-        return part.has(amount - yielded, indexes.buffered);
-      });
-    while (!isEnough()) {
-      // What counts in the last part counts in the others too.
-      const next = this.#costliestBut(chosen, now, short.at(-1), from);
-      if (next === undefined || chosen.size > maxStrangersClosed) return false;
-      chosen.add(next);
+    const needs = short.map((part) => ({
+      part,
+      bytes: part.used[indexes.buffered] + amount - part.quotas[indexes.buffered],
+    }));
+    const isMet = (): boolean => needs.every(({ bytes }) => bytes <= 0);
+    const chosen: Evictable[] = [];
+    // What counts in the last part counts in the others too.
+    for (const each of this.#costliestBut(exempt, short.at(-1), from)) {
+      if (isMet()) break;
+      chosen.push(each);
+      for (const need of needs) need.bytes -= each.yields(need.part, from);
     }
-    chosen.delete(exempt);
+    if (!isMet()) return false;
     for (const each of chosen) each.evict(each.claim.tier === 'anonymous' ? undefined : indexes.buffered);
     return true;
   }
 
-  #costliestBut(chosen: Set<Evictable>, now: MonotonicMs, part: Part | undefined, from: StrangersBytes) {
-    let costliest: Evictable | undefined;
-    let most = 0;
+  /** Those that have held most for longest, the first one most, as many as may be closed: found in one pass, because there may be thousands. */
+  #costliestBut(exempt: Evictable, part: Part | undefined, from: StrangersBytes): readonly Evictable[] {
+    const now = performance.now();
+    const found: { readonly each: Evictable; readonly cost: number }[] = [];
     for (const list of [this.strangers, this.keyless]) {
-      for (const connection of list) {
-        if (part === undefined || chosen.has(connection)) continue;
-        const cost = connection.yields(part, from) * (now - connection.since);
-        if (cost > most) [costliest, most] = [connection, cost];
+      for (const each of list) {
+        const cost = part === undefined || each === exempt ? 0 : each.yields(part, from) * (now - each.since);
+        const isFull = found.length === maxClosed;
+        if (cost === 0 || (isFull && cost <= (found.at(-1)?.cost ?? 0))) continue;
+        if (isFull) found.pop();
+        const place = found.findIndex((other) => other.cost < cost);
+        found.splice(place === -1 ? found.length : place, 0, { each, cost });
       }
     }
-    return costliest;
+    return found.map(({ each }) => each);
   }
 
   /**
