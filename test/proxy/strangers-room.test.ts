@@ -120,3 +120,18 @@ test('what strangers hold in live, or before their environment is known, makes n
   expect(take(open('stranger'), 'body', 1_000, 'test')).toBe(true);
   expect(closed).toEqual(['test too']);
 });
+
+test('what a connection holds behind a request, and its account may not have, gives way although the refusal is not read', () => {
+  const { budgets, open, take } = setUp();
+  const claim = budgets.claim('live', 'shop', 'public');
+  while (budgets.buffered.take(100, claim) === undefined);
+  const client = open('shop');
+  expect(take(client, 'head', 7_000)).toBe(true);
+  const giveWay = vi.fn<() => void>();
+  const reservation = client.begin({ http: new ServerExchange(client.http), giveWay }, 'live', 0);
+  expect(reservation.billTo(claim)).toBeUndefined();
+  expect(client.identify(claim)).toMatchObject({ limit: 'buffered' });
+  client.letGiveWay(true);
+  expect(take(open('merchant'), 'head', 2_000)).toBe(true);
+  expect(giveWay).toHaveBeenCalledOnce();
+});

@@ -221,7 +221,11 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     claim.turns.readers.add(this);
     const from = this.#heldClaim;
     const short = this.heldBytes > 0 ? budgets.buffered.move(this.heldBytes, from, claim, this) : undefined;
-    if (short !== undefined) return { limit: 'buffered', shortage: short };
+    if (short !== undefined) {
+      // What it holds is still billed to strangers, and its refusal may never be read.
+      this.#moveTo(eviction.keyless);
+      return { limit: 'buffered', shortage: short };
+    }
     this.#heldClaim = claim;
     return undefined;
   }
