@@ -4,16 +4,11 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { RestReason } from '../../src/http1/connection-handler.ts';
 import { ServerExchange } from '../../src/http1/exchange.ts';
 import { Incoming } from '../../src/http1/incoming.ts';
-import { Listener } from '../../src/http1/listener.ts';
-import { ServerConnection } from '../../src/http1/connection.ts';
-import { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
 import type { Crowd } from '../../src/proxy/capacity/queues.ts';
 import type { ClientConnection } from '../../src/proxy/capacity/client-connection.ts';
-import { ClientConnections } from '../../src/proxy/capacity/connections.ts';
-import { Closings } from '../../src/telemetry/closings.ts';
-import { createLogger } from '../../src/telemetry/logger.ts';
 import { createAuthority } from '../support/certificates.ts';
+import { createConnections } from '../support/client-connections.ts';
 import { openConnection, parseOnly } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { openRaw13 } from '../support/key-updates.ts';
@@ -23,14 +18,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 /** Opens connections of clients that sent many small pieces; `resumed` has those that are read again, in order. */
 function startResting() {
-  const { limits } = configOf('http://127.0.0.1:1');
-  const budgets = new Budgets(limits, true);
-  const closings = new Closings({ connectionClosed: () => {} }, createLogger('silent', { write: () => {} }));
-  const all = new ClientConnections(budgets, closings, { serve: () => {}, onError: () => {} });
-  const times = { maxHeadSize: 1, maxFields: 1, headTimeout: 1, idleTimeout: 1, lingerTimeout: 1 };
-  const listener = new Listener({ limits: times, tls: undefined, clock: Date.now }, () => undefined);
-  listener.close();
-  onTestFinished(() => budgets.stop());
+  const { all, budgets, limits, open: openClient } = createConnections();
   const claims = {
     anonymous: undefined,
     testPublic: budgets.claim('test', 'shop', 'public'),
@@ -40,8 +28,7 @@ function startResting() {
   };
   const resumed: Crowd[] = [];
   const open = (crowd: Crowd): ClientConnection => {
-    const client = all.open(new ServerConnection(new Socket(), false, listener), '127.0.0.1');
-    if (client === undefined) throw new Error('too many connections');
+    const client = openClient();
     const claim = claims[crowd];
     if (claim !== undefined) client.identify(claim);
     client.idle();

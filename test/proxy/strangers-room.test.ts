@@ -1,35 +1,18 @@
-import { Socket } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { ServerConnection } from '../../src/http1/connection.ts';
 import { ServerExchange } from '../../src/http1/exchange.ts';
-import { Listener } from '../../src/http1/listener.ts';
-import { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import type { ClientConnection } from '../../src/proxy/capacity/client-connection.ts';
-import { ClientConnections } from '../../src/proxy/capacity/connections.ts';
-import { Closings } from '../../src/telemetry/closings.ts';
-import { createLogger } from '../../src/telemetry/logger.ts';
-import { configOf } from '../support/sidecar.ts';
+import { createConnections } from '../support/client-connections.ts';
 
 type What = 'head' | 'body' | 'unread';
 
 /** Strangers get 8,000 bytes, those of test half of it. All have held what they hold for a second. */
 function setUp() {
   const now = vi.spyOn(performance, 'now').mockReturnValue(0);
-  const { limits } = configOf('http://127.0.0.1:1');
-  const budgets = new Budgets({ ...limits, buffered: 64_000, requestBody: 1_000 }, true);
-  const closings = new Closings({ connectionClosed: () => {} }, createLogger('silent', { write: () => {} }));
-  const all = new ClientConnections(budgets, closings, { serve: () => {}, onError: () => {} });
-  const times = { maxHeadSize: 1, maxFields: 1, headTimeout: 1, idleTimeout: 1, lingerTimeout: 1 };
-  const listener = new Listener({ limits: times, tls: undefined, clock: Date.now }, () => undefined);
-  listener.close();
-  onTestFinished(() => {
-    budgets.stop();
-    vi.restoreAllMocks();
-  });
+  onTestFinished(() => void vi.restoreAllMocks());
+  const { budgets, open: openClient } = createConnections({ buffered: 64_000, requestBody: 1_000 });
   const closed: string[] = [];
   const open = (name: string): ClientConnection => {
-    const client = all.open(new ServerConnection(new Socket(), false, listener), '127.0.0.1');
-    if (client === undefined) throw new Error('too many connections');
+    const client = openClient();
     vi.spyOn(client.http, 'destroy').mockImplementation(() => void closed.push(name));
     return client;
   };

@@ -1,6 +1,7 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
 import {
+  besideHeads,
   indexes,
   newAmounts,
   Part,
@@ -181,7 +182,7 @@ export class Budgets {
       this.#least[limit] = min;
       this.#quotas.total[limit] = size;
       this.#quotas.anonymous[limit] = part(anonymous);
-      this.#quotas.anonymousWaiting[limit] = Math.floor((part(anonymous) * 3) / 4);
+      this.#quotas.anonymousWaiting[limit] = Math.floor(part(anonymous) * besideHeads);
       this.#quotas.anonymousTest[limit] = part(servesBoth ? anonymous / 2 : anonymous);
       this.#quotas.public[limit] = part(1 / 2);
       this.#quotas.test[limit] = part(servesBoth ? 1 / 2 : 1);

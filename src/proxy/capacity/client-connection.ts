@@ -210,22 +210,22 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     if (this.#left) return undefined;
     const { budgets, eviction } = this.#all;
     const isPublic = claim.tier === 'public';
-    const isSame = claim === this.#claim;
-    const shortage = isSame ? undefined : budgets.connections.move(1, this.#claim, claim, isPublic ? this : undefined);
+    const list = isPublic ? eviction.publicKeys : undefined;
+    if (claim === this.#claim) {
+      this.#moveTo(list);
+      return undefined;
+    }
+    const shortage = budgets.connections.move(1, this.#claim, claim, isPublic ? this : undefined);
     // Its refusal may never be read: a stranger's connection must stay one that can be closed.
     if (shortage !== undefined) return { limit: 'connections', shortage };
-    this.#moveTo(isPublic ? eviction.publicKeys : undefined);
-    if (isSame) return undefined;
     this.#claim.turns.readers.delete(this);
     this.#claim = claim;
     claim.turns.readers.add(this);
     const from = this.#heldClaim;
     const short = this.heldBytes > 0 ? budgets.buffered.move(this.heldBytes, from, claim, this) : undefined;
-    if (short !== undefined) {
-      // What it holds is still billed to strangers, and its refusal may never be read.
-      this.#moveTo(eviction.keyless);
-      return { limit: 'buffered', shortage: short };
-    }
+    // Otherwise, what it holds is still billed to strangers, and its refusal may never be read.
+    this.#moveTo(short === undefined ? list : eviction.keyless);
+    if (short !== undefined) return { limit: 'buffered', shortage: short };
     this.#heldClaim = claim;
     return undefined;
   }

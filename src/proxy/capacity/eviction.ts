@@ -84,11 +84,12 @@ export class Eviction {
 
   /** Those that have held most for longest, the first one most, as many as may be closed: found in one pass, because there may be thousands. */
   #costliestBut(exempt: Evictable, part: Part | undefined, from: StrangersBytes): readonly Evictable[] {
+    if (part === undefined) return [];
     const now = performance.now();
     const found: { readonly each: Evictable; readonly cost: number }[] = [];
     for (const list of [this.strangers, this.keyless]) {
       for (const each of list) {
-        const cost = part === undefined || each === exempt ? 0 : each.yields(part, from) * (now - each.since);
+        const cost = each === exempt ? 0 : each.yields(part, from) * (now - each.since);
         const isFull = found.length === maxClosed;
         if (cost === 0 || (isFull && cost <= (found.at(-1)?.cost ?? 0))) continue;
         if (isFull) found.pop();

@@ -28,6 +28,9 @@ export interface FairShare {
 /** The share of strangers, who are not part of such a whole: it is left free in addition. */
 export const strangersShare = 1 / 8;
 
+/** The fraction of strangers' bytes that incomplete heads, which may be of merchants, leave to what waits or is not read. */
+export const besideHeads = 3 / 4;
+
 /** A part of the budgets that some requests share. */
 export class Part {
   /** The reason to give if it is exhausted. */

@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Budgets, Claim, Evictor } from './budgets.ts';
-import { indexes, type LimitIndex, type LimitName, type Part, type Shortage } from './parts.ts';
+import { besideHeads, indexes, type LimitIndex, type LimitName, type Part, type Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
 /** What a request may not have, and why. */
@@ -178,7 +178,7 @@ export class Reservation implements Waiter {
    * @returns false if they are not available
    */
   holdUnread(bytes: number): boolean {
-    const most = this.claim.tier === 'anonymous' ? 3 / 4 : 1;
+    const most = this.claim.tier === 'anonymous' ? besideHeads : 1;
     let taken = bytes;
     for (const { quotas } of this.claim.parts) taken = Math.min(taken, Math.floor(most * quotas[indexes.buffered]));
     return this.hold(taken);
