@@ -275,7 +275,12 @@ function noEndpoint(): ApiProblem {
 }
 
 function commonHeaders({ id }: FastifyRequest): Readonly<Record<string, string>> {
-  return { 'X-Request-Id': id, 'Cache-Control': 'no-store' };
+  return {
+    'X-Request-Id': id,
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    'Cross-Origin-Resource-Policy': 'same-origin',
+  };
 }
 
 function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string | undefined): FastifyReply {

@@ -204,6 +204,11 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     );
     await postgres.psql(owner, 'ALTER ROLE reader CONNECTION LIMIT 60');
     expect((await check(await folderFor(url))).stdout).toMatch(/^ok {6}store .* migrated$/m);
+    for (const table of ['key_uses', 'previous_uses']) {
+      await postgres.psql(owner, `REVOKE SELECT ON envelope_sidecar.${table} FROM reader`);
+      expect((await check(await folderFor(url))).stdout).toMatch(lacks(`SELECT on ${table}: grant it$`));
+      await postgres.psql(owner, `GRANT SELECT ON envelope_sidecar.${table} TO reader`);
+    }
     const operators = { port: 0, token: 'operators-token-of-a-test-0123456789' };
     const { code, stdout } = await check(await folderFor(url, masterKey, { operators }));
     expect([code, stdout]).toEqual([1, expect.stringMatching(lacks('INSERT on accounts, '))]);

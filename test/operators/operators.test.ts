@@ -529,10 +529,14 @@ test('a request without a known token is logged as a warning with its whole addr
   ]);
 });
 
-test('responses may not be cached', async () => {
+test('browsers neither cache responses, nor guess their type, nor give them to other sites', async () => {
   const { ask } = await withAcme();
   for (const line of ['GET /accounts', 'GET /nothing']) {
-    expect((await ask(line)).headers.get('cache-control')).toBe('no-store');
+    expect(Object.fromEntries((await ask(line)).headers)).toMatchObject({
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'cross-origin-resource-policy': 'same-origin',
+    });
   }
 });
 

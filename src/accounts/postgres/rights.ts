@@ -33,7 +33,9 @@ export function describeMissing(missing: readonly string[]): string {
 
 /** Whether the accounts can be read although these rights are missing. */
 export function canRead(missing: readonly string[]): boolean {
-  return !missing.some((right) => /^(?:USAGE|SELECT on (?:accounts|api_keys|encryption)$)/.test(right));
+  return !missing.some((right) =>
+    /^(?:USAGE|SELECT on (?:accounts|api_keys|encryption|key_uses|previous_uses)$)/.test(right),
+  );
 }
 
 /** What the user of the database lacks, and what it has too much of. */

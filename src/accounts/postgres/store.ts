@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Pool } from 'pg';
 import type { Line } from '../../audit/lines.ts';
 import type { DailyUses } from '../accounts.ts';
 import type { TrailOptions } from '../events.ts';
@@ -25,9 +24,9 @@ import type {
 } from '../store.ts';
 import { OneAtATime } from '../../fair-queue.ts';
 import { BatchLoader } from './batch-loader.ts';
-import { changePool, shortLockTimeout } from './clients.ts';
 import { DailyUseReader } from './daily-uses.ts';
 import { pages } from './pages.ts';
+import { Pools, purposeOf, whenBlocked, type Purpose } from './pools.ts';
 import { olderWriters } from './rights.ts';
 import {
   accountIfReadable,
@@ -43,33 +42,14 @@ import { Announcing, query, transaction, type Query, type Work } from './transac
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 import type { EpochMs } from '../../times.ts';
 
-/**
- * Maximum number of connections of one process for each purpose. Work waits only for other work of the same purpose, so that
- * viewers who search and a long import never delay the revocation of a key.
- */
-const poolSizes = {
-  /** Changes that take something away. */
-  urgent: 2,
-  /** The same, if tokens of the accounts ask for them. */
-  urgentOfAccounts: 2,
-  /** Other changes of one account, queries for one account, and events of the operators' API. */
-  single: 2,
-  /** Everything that concerns many accounts or the trail. */
-  bulk: 2,
-  /** The accounts of bodies to seal, of which there may be hundreds a second. */
-  seals: 1,
-};
-type Purpose = keyof typeof poolSizes;
-
 /** Accounts in PostgreSQL; see migrations/ for the tables. */
 export class PostgresStore implements Store {
   readonly recordsUse = true;
   /** In one transaction, which locks them. */
   readonly changedAtOnce = 50;
-  readonly #url: string;
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
-  readonly #pools: Partial<Record<Purpose, Promise<Pool>>> = {};
+  readonly #pools: Pools;
   /** Queries that may be long run one at a time, so that they leave connections to others. */
   readonly #trailTurns = new OneAtATime();
   readonly #useTurns = new OneAtATime();
@@ -83,7 +63,7 @@ export class PostgresStore implements Store {
 
   /** @param url `postgres://…`; connections are opened on demand */
   constructor(url: string, trail: TrailOptions = {}) {
-    this.#url = url;
+    this.#pools = new Pools(url);
     this.#trail = trail;
   }
 
@@ -204,7 +184,7 @@ export class PostgresStore implements Store {
   async close(): Promise<void> {
     // A transaction that waits for a row has no connection meanwhile, and needs another one.
     while (this.#open.size > 0) await Promise.allSettled(this.#open);
-    await Promise.all(Object.values(this.#pools).map(async (pool) => (await pool).end()));
+    await this.#pools.end();
   }
 
   /** Rewrites a few accounts as they are now, with an event that has the number of changed ones. */
@@ -226,28 +206,20 @@ export class PostgresStore implements Store {
   }
 
   async #transaction<Made, Result>(purpose: Purpose, work: Work<Made, Result>): Promise<Result> {
-    const made = this.#connections(purpose).then((pool) => transaction(pool, work, this.#announcing));
+    const pools = (isBlocked: boolean) => this.#pools.of(isBlocked ? whenBlocked(purpose) : purpose);
+    const made = transaction(pools, work, this.#announcing);
     const over = made.finally(() => this.#open.delete(over));
     this.#open.add(over);
     return over;
   }
 
   #query(purpose: Purpose): Query {
-    return async (text, values) => query(await this.#connections(purpose), text, values);
+    return async (text, values) => query(await this.#pools.of(purpose), text, values);
   }
 
   #queryInTurn(turns: OneAtATime, owner: string): Query {
     return (text, values) => turns.run(owner, () => this.#query('bulk')(text, values));
   }
-
-  #connections(purpose: Purpose): Promise<Pool> {
-    return (this.#pools[purpose] ??= changePool(this.#url, poolSizes[purpose], shortLockTimeout));
-  }
-}
-
-function purposeOf({ urgent = false, ofAccount = false }: Hints): Purpose {
-  if (!urgent) return 'single';
-  return ofAccount ? 'urgentOfAccounts' : 'urgent';
 }
 
 function isChangedBy(rewrite: RewriteAccount, account: StoredAccount): boolean {

@@ -75,14 +75,17 @@ export interface Work<Made, Result> {
  * Runs `work` in a transaction, and again if the transaction conflicts with another one. An error that `work` throws aborts the transaction
  * and is rethrown.
  *
+ * @param pools the connections to use; `isBlocked` once an attempt has met a lock that another transaction holds
  * @throws AccountsError if it fails; then nothing was changed, unless the message says that the outcome is unknown
  */
 export async function transaction<Made, Result>(
-  pool: Pool,
+  pools: (isBlocked: boolean) => Promise<Pool>,
   work: Work<Made, Result>,
   announcing: Announcing,
 ): Promise<Result> {
+  let isBlocked = false;
   for (let attempt = 1; ; attempt += 1) {
+    const pool = await pools(isBlocked);
     try {
       return await once(pool, work, announcing.isOn);
     } catch (error) {
@@ -90,8 +93,10 @@ export async function transaction<Made, Result>(
         if (attempt >= attempts) throw contended(error);
       } else if (!(error instanceof Failure)) throw error;
       else if (isUnannounceable(error) && attempt < attempts) announcing.pause();
-      else if (isLocked(error.cause) && attempt < lockAttempts) await delay(lockPause);
-      else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
+      else if (isLocked(error.cause) && attempt < lockAttempts) {
+        isBlocked = true;
+        await delay(lockPause);
+      } else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
     }
   }
 }

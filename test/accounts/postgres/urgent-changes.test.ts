@@ -73,7 +73,10 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
           .setActive('other', false, request)
           .catch(() => {}),
       );
-      onTestFinished(async () => void (await Promise.all(waiting)));
+      onTestFinished(async () => {
+        await run('ROLLBACK');
+        await Promise.all(waiting);
+      });
     },
     'searches, more than there are connections': async (url, store) => {
       for (let i = 0; i < 10; i += 1)
@@ -141,6 +144,24 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     expect(await operations.setActive('acme', false, request)).toMatchObject({ active: false });
     expect(await operations.stored('acme')).toMatchObject({ active: false });
     expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('5');
+  });
+
+  test('do not wait for many revocations of accounts that a transaction holds, which try again and again', async () => {
+    const url = await postgres.createDatabase();
+    const locked = Array.from({ length: 40 }, (_, i) => storedAccount(`locked-${i}`));
+    const free = Array.from({ length: 20 }, (_, i) => storedAccount(`free-${i}`));
+    await put(openStore(url), ...locked, ...free);
+    const run = await openTransaction(url);
+    await run("SELECT FROM envelope_sidecar.accounts WHERE account_id LIKE 'locked-%' FOR UPDATE");
+    const operations = operationsOn(openStore(url));
+    let ended = 0;
+    const blocked = locked.map(({ id }) => operations.setActive(id, false, request).finally(() => (ended += 1)));
+    // This waits for the first attempts of all others.
+    await operations.setActive('free-0', false, request);
+    for (const { id } of free) await operations.setActive(id, false, request);
+    expect(ended).toBe(0);
+    await run('COMMIT');
+    await Promise.all(blocked);
   });
 
   test('one locked account holds up neither changes of others, nor reading them, nor the rest of an import', async () => {
