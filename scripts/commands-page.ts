@@ -18,7 +18,7 @@ export function commandsPage(): string {
     'change accounts take `--actor NAME`, the name in the audit trail (default: `$SIDECAR_ACTOR`, or the user name). ' +
     'Commands on accounts change the configured store, whether or not a sidecar is running. ' +
     'They need only `accounts`, `audit`, `keys` and `kms` of `sidecar.yaml`; mistakes in other members are warnings. An unknown member in one of these four, or at the top level, makes the command fail.\n\n' +
-    "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 the configuration or the accounts' file must be corrected. A refusal ends with " +
+    'Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 78 the configuration or the accounts file must be corrected. A refusal ends with ' +
     'its [code](accounts.md#errors): `keys revoke: key key_Y7pQ1nT0cVwZ4sLd is already revoked (key_revoked)`. Commands on accounts exit with 78 for ' +
     `${[...misconfigured].map((code) => `\`${code}\``).join(', ')} and, with a file, \`store_unavailable\`. ` +
     '`reload` exits with 78 if a file is not in force; `status` exits with 0 whatever the state.\n\n' +

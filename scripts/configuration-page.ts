@@ -76,7 +76,7 @@ The rules:
 - \`limits.buffered\` is at least \`limits.requestBody\`.
 - A route with \`upgrade\` has the method \`GET\`.
 
-## The accounts' file
+## The accounts file
 
 ${memberLists(accounts)}
 

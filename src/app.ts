@@ -52,7 +52,7 @@ export interface AppDependencies {
   readonly log: Logger;
   readonly clock: () => EpochMs;
   readonly version: string;
-  /** Environment variables, which the accounts' file may reference. */
+  /** Environment variables, which the accounts file may reference. */
   readonly env: Env;
   /** The token of commands on the admin listener; without one every such command is refused. */
   readonly drainToken?: string;

@@ -371,7 +371,7 @@ export async function rotation(stage: Stage, open: () => Driver, client: string)
   return failures;
 }
 
-/** The sidecar follows a change of its accounts' file within a second. */
+/** The sidecar follows a change of its accounts file within a second. */
 async function untilAccepted(stage: Stage, pair: Pair): Promise<void> {
   const body = new Envelope(pair).sealBody('{"amount":1,"reference":"rotation-accepted"}');
   for (;;) {

@@ -29,7 +29,7 @@ export const accountName: ValueType<string> = {
   expected: '1 to 200 characters without control characters',
   pattern: /./,
   read: (text) => {
-    // The accounts' file would take it for a reference.
+    // The accounts file would take it for a reference.
     if (/^\$\{.*\}$/s.test(text)) throw new WrongValue('expected a name, not a reference to a variable');
     return nameCharacters.test(text) ? text : undefined;
   },

@@ -176,7 +176,7 @@ function checkedActor(name: string): string {
   throw new CommandFailed(message, exitCodes.usage);
 }
 
-/** The codes of refusals that end with exit code 78, because the configuration or the accounts' file must be corrected. */
+/** The codes of refusals that end with exit code 78, because the configuration or the accounts file must be corrected. */
 export const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([
   'master_key_missing',
   'master_key_wrong',
@@ -185,7 +185,7 @@ export const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErr
   'store_invalid',
 ]);
 
-/** Whether the configuration or the accounts' file must be corrected. An unreachable database may recover. */
+/** Whether the configuration or the accounts file must be corrected. An unreachable database may recover. */
 function isConfiguration({ code }: AccountsError, { type }: StoreSettings): boolean {
   return misconfigured.has(code) || (type === 'file' && code === 'store_unavailable');
 }

@@ -77,7 +77,7 @@ export class LoadThread {
 
   /**
    * @param idleTime how long the thread waits for another task, in milliseconds. A waiting thread loads it in a third of the time, which
-   *   matters if operators may change the accounts' file: the token of one account can make change after change
+   *   matters if operators may change the accounts file: the token of one account can make change after change
    */
   constructor(idleTime = 0) {
     this.#idleTime = idleTime;

@@ -242,7 +242,7 @@ function masterKeySchema({ value }: Values) {
 function storeSchema(values: Values) {
   const { value } = values;
   return z.strictObject({
-    file: value(text).optional().describe("Path of the accounts' file. Set either this or `postgres`."),
+    file: value(text).optional().describe('Path of the accounts file. Set either this or `postgres`.'),
     masterKey: masterKeySchema(values)
       .optional()
       .describe(

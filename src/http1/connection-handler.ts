@@ -1,8 +1,6 @@
 import type { ServerExchange } from './exchange.ts';
 import type { HeadLimits } from './parse/request-reader.ts';
-import type { RestReason } from './read-pace.ts';
-
-export type { RestReason } from './read-pace.ts';
+import type { SuspendReason } from './read-pace.ts';
 
 /** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
 export interface ConnectionHandler {
@@ -22,7 +20,7 @@ export interface ConnectionHandler {
    * The client has sent much, or many small pieces, each of which costs as much as a long one, or must wait because others have. Nothing
    * more is read from the client until `resume` is called in a later turn.
    */
-  onRest(resume: () => void, reason: RestReason): void;
+  onSuspend(resume: () => void, reason: SuspendReason): void;
   /** The client has sent hundreds of small TLS records at once, and more may follow from the same read. */
   onFlood?(): void;
   /** The client has caused too much work within TLS itself, and the connection closes. */

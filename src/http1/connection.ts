@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Linked } from '../linked-list.ts';
-import type { ConnectionHandler, ConnectionLimits, RestReason } from './connection-handler.ts';
+import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
+import type { SuspendReason } from './read-pace.ts';
 import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from './exchange.ts';
 import { Incoming, type IncomingOwner, type Queue } from './incoming.ts';
 import type { PieceBuffers } from './piece-buffers.ts';
@@ -19,7 +20,7 @@ export interface ConnectionOwner {
   /** The connection has closed. */
   forget(connection: ServerConnection): void;
   /** Makes the connection's handshake wait for its turn. */
-  restHandshake(connection: ServerConnection): void;
+  suspendHandshake(connection: ServerConnection): void;
   /** The connection's socket belongs to another reader from now on. */
   release(connection: ServerConnection): void;
 }
@@ -85,8 +86,8 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     }
   }
 
-  onRest(resume: () => void, reason: RestReason): void {
-    this.handler?.onRest(resume, reason);
+  onSuspend(resume: () => void, reason: SuspendReason): void {
+    this.handler?.onSuspend(resume, reason);
   }
 
   readonly onFlood = (): void => this.handler?.onFlood?.();
@@ -154,14 +155,10 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     if (exchange === undefined || this.#state !== 'exchange' || this.socket.destroyed) return;
     this.#endExchange(exchange, 'complete');
     if (this.#state !== 'exchange') return;
-    if (!exchange.keepAlive) {
-      this.#end(!exchange.bodyComplete || !this.incoming.isEmpty);
-    } else if (exchange.bodyComplete) {
-      this.#expectHead();
-    } else {
-      this.#state = 'rest';
-      this.#wait(this.limits.lingerTimeout);
-    }
+    if (!exchange.keepAlive) return this.#end(!exchange.bodyComplete || !this.incoming.isEmpty);
+    if (exchange.bodyComplete) return this.#expectHead();
+    this.#state = 'rest';
+    this.#wait(this.limits.lingerTimeout);
   }
 
   #endExchange(exchange: ServerExchange, outcome: ExchangeOutcome): void {
@@ -267,9 +264,9 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.#guard(() => this.handler?.onExcess());
   }
 
-  rest(): void {
-    if (this.#state === 'handshake') this.owner.restHandshake(this);
-    else this.incoming.rest();
+  suspend(): void {
+    if (this.#state === 'handshake') this.owner.suspendHandshake(this);
+    else this.incoming.suspend();
   }
 
   destroy(): void {

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { BodyReader } from './parse/body-reader.ts';
 import { HeldText } from './parse/held-text.ts';
-import { ReadPace, type PaceOwner, type RestReason } from './read-pace.ts';
+import { ReadPace, type PaceOwner, type SuspendReason } from './read-pace.ts';
 import { startReading, stopReading } from './reading.ts';
 import {
   toRequestFault,
@@ -12,7 +12,7 @@ import {
 } from './parse/request-reader.ts';
 
 /** The connection that bytes come from. */
-export interface IncomingOwner extends Pick<PaceOwner, 'onRest' | 'onFlood'> {
+export interface IncomingOwner extends Pick<PaceOwner, 'onSuspend' | 'onFlood'> {
   readonly socket: Socket;
   readonly limits: HeadLimits;
   onHeadBegins(): void;
@@ -156,12 +156,12 @@ export class Incoming implements PaceOwner {
   }
 
   /** Reads nothing until its turn comes, because others have sent many small pieces. */
-  rest(): void {
-    this.#pace.rest('heldUp');
+  suspend(): void {
+    this.#pace.suspend('heldUp');
   }
 
-  onRest(resume: () => void, reason: RestReason): void {
-    this.#owner.onRest(resume, reason);
+  onSuspend(resume: () => void, reason: SuspendReason): void {
+    this.#owner.onSuspend(resume, reason);
   }
 
   onFlood(): void {
@@ -208,7 +208,7 @@ export class Incoming implements PaceOwner {
       this.#deferred = true;
       setImmediate(() => this.#readHeld());
     }
-    const stops = this.#paused || this.#pace.rests || this.#held.length >= maxHeld;
+    const stops = this.#paused || this.#pace.isSuspended || this.#held.length >= maxHeld;
     if (stops === this.#stopped) return;
     this.#stopped = stops;
     if (stops) stopReading(this.#owner.socket);

@@ -73,11 +73,11 @@ export class Listener implements ConnectionOwner {
   readonly #sweep: NodeJS.Timeout;
   /** Connections whose TLS handshake is not complete, by both ends: one client port may connect to several addresses of this machine. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  /** Those of them whose handshake has begun. `#resting`: those that wait for a turn in their handshake. */
+  /** Those of them whose handshake has begun. `#suspended`: those that wait for a turn in their handshake. */
   readonly #begun = new WeakSet<ServerConnection>();
   /** How many handshakes have made keys in this turn. */
   #steps = 0;
-  readonly #resting = new WeakSet<ServerConnection>();
+  readonly #suspended = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
   readonly #hellos: Queue;
 
@@ -168,15 +168,15 @@ export class Listener implements ConnectionOwner {
     this.#connections.remove(connection);
   }
 
-  restHandshake(connection: ServerConnection): void {
+  suspendHandshake(connection: ServerConnection): void {
     const { socket, handler } = connection;
     // Before the handshake begins, the connection is read only in a turn of its own.
-    if (handler === undefined || !this.#begun.has(connection) || this.#resting.has(connection)) return;
-    this.#resting.add(connection);
+    if (handler === undefined || !this.#begun.has(connection) || this.#suspended.has(connection)) return;
+    this.#suspended.add(connection);
     // Small records may follow the end of the handshake at once.
     stopReading(socket);
-    handler.onRest(() => {
-      this.#resting.delete(connection);
+    handler.onSuspend(() => {
+      this.#suspended.delete(connection);
       startReading(socket);
     }, 'heldUp');
   }

@@ -22,11 +22,11 @@ const maxInRead = 300;
 const smallPiecesOfRequest = 8;
 
 /** Why a client is not read until its turn comes: it has sent much, or many small pieces, or others have. */
-export type RestReason = 'bytes' | 'smallPieces' | 'heldUp';
+export type SuspendReason = 'bytes' | 'smallPieces' | 'heldUp';
 
 export interface PaceOwner {
   /** Nothing is read until `resume` is called, in a later turn. */
-  onRest(resume: () => void, reason: RestReason): void;
+  onSuspend(resume: () => void, reason: SuspendReason): void;
   /** Hundreds of small pieces have come in one read, and more of it may follow. */
   onFlood?(): void;
   /** `rests` has changed. */
@@ -40,14 +40,14 @@ export class ReadPace {
   #bytes = 0;
   #smallPieces = 0;
   /** Why the socket rests, if it does. */
-  #reason: RestReason | undefined;
+  #reason: SuspendReason | undefined;
 
   constructor(owner: PaceOwner) {
     this.#owner = owner;
   }
 
   /** Whether the socket should not be read now. */
-  get rests(): boolean {
+  get isSuspended(): boolean {
     return this.#reason !== undefined;
   }
 
@@ -66,8 +66,8 @@ export class ReadPace {
       this.#smallPieces += 1;
       if (this.#smallPieces === maxInRead) this.#owner.onFlood?.();
     }
-    if (this.#smallPieces >= maxSmallPieces) this.rest('smallPieces');
-    else if (this.#bytes >= maxPerTurn) this.rest('bytes');
+    if (this.#smallPieces >= maxSmallPieces) this.suspend('smallPieces');
+    else if (this.#bytes >= maxPerTurn) this.suspend('bytes');
   }
 
   /** A request has arrived. */
@@ -76,10 +76,10 @@ export class ReadPace {
   }
 
   /** Makes the socket wait for its turn. */
-  rest(reason: RestReason): void {
-    if (this.rests) return;
+  suspend(reason: SuspendReason): void {
+    if (this.isSuspended) return;
     this.#reason = reason;
-    this.#owner.onRest(() => {
+    this.#owner.onSuspend(() => {
       this.#bytes = 0;
       this.#smallPieces = 0;
       this.end();

@@ -243,10 +243,10 @@ function createListener(
   unparsed: UnparsedRequests,
   tls: TlsOptions | undefined,
 ): Server {
-  const handleStranger = oneInATurn(handle);
+  const handleAnonymous = oneInATurn(handle);
   const serve: RequestListener = (req, res) => {
     if (hasToken(req)) handle(req, res);
-    else handleStranger(req, res);
+    else handleAnonymous(req, res);
   };
   const begin: RequestListener = (req, res) => {
     const before = unparsed.begin(res);

@@ -99,7 +99,7 @@ export class ExchangeRunner {
         responder.asked = undefined;
         if (responder.settled) return;
         responder.exchange = exchange;
-        if (!this.#bill(responder, exchange)) {
+        if (!this.#charge(responder, exchange)) {
           http.keepAlive = false;
           responder.refuse(new Refusal('overloaded'));
           return;
@@ -148,11 +148,11 @@ export class ExchangeRunner {
     this.#observe(responder);
   };
 
-  /** Bills the request, and its connection, to the account of its key. @returns false if the account may not have what they hold */
-  #bill({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
+  /** Charges the request, and its connection, to the account of its key. @returns false if the account may not have what they hold */
+  #charge({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
     if (tier === 'anonymous' || environment === undefined || principal === undefined) return true;
     const claim = this.#budgets.claim(environment.name, principal.account.id, tier);
-    reservation.exceeded = reservation.billTo(claim) ?? client.identify(claim);
+    reservation.exceeded = reservation.chargeTo(claim) ?? client.identify(claim);
     return reservation.exceeded === undefined;
   }
 

@@ -77,8 +77,8 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
     socket: http.connection.socket,
     target: head.target,
     headers,
-    rest: (resume, reason) => client.onRest(resume, reason),
-    onCoupled: (restReading) => (client.restCoupled = restReading),
+    onSuspend: (resume, reason) => client.onSuspend(resume, reason),
+    onCoupled: (suspend) => (client.suspendCoupled = suspend),
   };
   responder.call = environment.upstream.upgrade(handshake, new PlainRelay(responder), (switched) => {
     http.deadline = Infinity;

@@ -73,7 +73,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
     // On TLS, the records that were already read are still received. After many small ones, the rest are joined into one.
-    if (this.#pace.rests) this.#held = appended(this.#held, bytes);
+    if (this.#pace.isSuspended) this.#held = appended(this.#held, bytes);
     else this.#process(bytes);
   }
 
@@ -138,7 +138,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     this.onPace();
   }
 
-  onRest(resume: () => void): void {
+  onSuspend(resume: () => void): void {
     this.#endRest = this.#owner.reading.add(resume);
   }
 
@@ -149,7 +149,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   get #stops(): boolean {
-    return this.#paused || this.#pace.rests;
+    return this.#paused || this.#pace.isSuspended;
   }
 
   /** Closes the connection; the handler is not called any more. */

@@ -8,22 +8,27 @@ import { WriteRoom } from '../http1/writing.ts';
  * Paces two sockets that were piped to each other in this turn: neither fills the turns of the event loop, and neither is read while the
  * other takes nothing.
  *
- * @param rest calls back when it is this client's turn among those that send much
+ * @param onSuspend calls back when it is this client's turn among those that send much
  * @param reading where the upstream waits for its turn
- * @returns a function that makes the client rest
+ * @returns a function that stops reading the client until its turn
  */
-export function paceCoupling(client: Socket, upstream: Socket, rest: PaceOwner['onRest'], reading: Queue): () => void {
+export function paceCoupling(
+  client: Socket,
+  upstream: Socket,
+  onSuspend: PaceOwner['onSuspend'],
+  reading: Queue,
+): () => void {
   paceOneWay(upstream, client, (resume) => void reading.add(resume));
-  return paceOneWay(client, upstream, rest);
+  return paceOneWay(client, upstream, onSuspend);
 }
 
 /** The pipe alone would keep each TLS record of one byte as a Buffer of its own, thousands in a turn. */
-function paceOneWay(from: Socket, to: Socket, onRest: PaceOwner['onRest']): () => void {
+function paceOneWay(from: Socket, to: Socket, onSuspend: PaceOwner['onSuspend']): () => void {
   const [write, end] = [to.write.bind(to), to.end.bind(to)];
   let small: Buffer[] = [];
   let isFull = false;
-  const read = (): void => (isFull || pace.rests ? stopReading : startReading)(from);
-  const pace = new ReadPace({ onRest, onPace: read });
+  const read = (): void => (isFull || pace.isSuspended ? stopReading : startReading)(from);
+  const pace = new ReadPace({ onSuspend, onPace: read });
   const writeNow = (bytes: Buffer): void => {
     isFull = !room.count(write(bytes, room.done));
     if (isFull) read();
@@ -56,5 +61,5 @@ function paceOneWay(from: Socket, to: Socket, onRest: PaceOwner['onRest']): () =
       return end();
     },
   });
-  return () => pace.rest('heldUp');
+  return () => pace.suspend('heldUp');
 }

@@ -25,9 +25,9 @@ export interface UpgradeRequest {
   /** Flat list of end-to-end headers, without those of the upgrade itself. */
   readonly headers: readonly string[];
   /** Calls back when it is this client's turn among those that send much. */
-  readonly rest: PaceOwner['onRest'];
-  /** Called when the connections are coupled. @param restReading makes the client rest */
-  readonly onCoupled: (restReading: () => void) => void;
+  readonly onSuspend: PaceOwner['onSuspend'];
+  /** Called when the connections are coupled. @param suspend stops reading the client until its turn */
+  readonly onCoupled: (suspend: () => void) => void;
 }
 
 const require = createRequire(import.meta.url);
@@ -45,7 +45,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { socket, target: path, headers, rest, reading, onCoupled }: UpgradeRequest & Pick<ConnectionOwner, 'reading'>,
+  { socket, target: path, headers, onSuspend, reading, onCoupled }: UpgradeRequest & Pick<ConnectionOwner, 'reading'>,
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
@@ -61,7 +61,7 @@ export function upgrade(
     call.outgoing = proxyRequest;
   });
   // Emitted when http-proxy has piped the connections to each other.
-  proxy.on('open', (upstreamSocket) => onCoupled(paceCoupling(socket, upstreamSocket, rest, reading)));
+  proxy.on('open', (upstreamSocket) => onCoupled(paceCoupling(socket, upstreamSocket, onSuspend, reading)));
   // http-proxy reads only these members of a request.
   const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
   proxy.ws(req as IncomingMessage, socket, undefined, proxyOptions(address, lookup), (error) => call.fail(error));

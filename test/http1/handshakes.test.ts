@@ -39,7 +39,7 @@ async function start(hellos?: Queue) {
         onCrowd: () => void crowds.push(connection),
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
-        onRest: (resume) => void resting.push(resume),
+        onSuspend: (resume) => void resting.push(resume),
         onHeld: () => true,
       };
     },
@@ -75,7 +75,7 @@ test('handshakes that are broken off leave nothing in memory', async () => {
       onExcess: () => {},
       onError: (error) => expect.fail(String(error)),
       onClose: () => void (closed += 1),
-      onRest: (resume) => resume(),
+      onSuspend: (resume) => resume(),
       onHeld: () => true,
     };
   });
@@ -239,7 +239,7 @@ test('a client whose handshake has not begun does not rest', async () => {
   const { open, handshakes, resting, connections } = await start();
   const client = open();
   await eventually('it waits', () => handshakes.length === 1);
-  connections[0]?.rest();
+  connections[0]?.suspend();
   expect(resting).toEqual([]);
   handshakes[0]?.();
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
@@ -251,8 +251,8 @@ test('a client that rests in its handshake is read when its turn has come', asyn
   const client = open();
   await eventually('it waits', () => handshakes.length === 1);
   handshakes[0]?.();
-  connections[0]?.rest();
-  connections[0]?.rest();
+  connections[0]?.suspend();
+  connections[0]?.suspend();
   expect(resting).toHaveLength(1);
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   let received = '';

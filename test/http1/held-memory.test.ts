@@ -14,7 +14,7 @@ test('the rest of what was held keeps little more memory than it is charged for'
     onFault: (fault) => expect.fail(fault),
     onBody: () => {},
     onBodyEnd: () => {},
-    onRest: (resume) => void setImmediate(resume),
+    onSuspend: (resume) => void setImmediate(resume),
     onHeld: (change) => {
       charged += change;
       return true;

@@ -18,7 +18,7 @@ function incoming(): { readonly from: Incoming; readonly socket: Socket; readonl
     onFault: (fault) => events.push(fault),
     onBody: (piece) => events.push(piece.toString()),
     onBodyEnd: (fault) => events.push(fault ?? 'end'),
-    onRest: (resume) => void setImmediate(resume),
+    onSuspend: (resume) => void setImmediate(resume),
     onHeld: () => true,
     destroy: () => void events.push('limit'),
 

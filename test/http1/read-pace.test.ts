@@ -5,7 +5,7 @@ import { maxPerTurn, ReadPace, smallPiece } from '../../src/http1/read-pace.ts';
 function restsOf(pieces: number, length: number) {
   const rests = { bytes: 0, smallPieces: 0, heldUp: 0 };
   const pace: ReadPace = new ReadPace({
-    onRest: (resume, reason) => {
+    onSuspend: (resume, reason) => {
       rests[reason] += 1;
       queueMicrotask(resume);
     },

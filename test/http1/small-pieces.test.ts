@@ -28,7 +28,7 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
         onExcess: () => expect.fail('too much'),
         onError: (error) => expect.fail(String(error)),
         onClose: () => {},
-        onRest: (resume) => void setImmediate(resume),
+        onSuspend: (resume) => void setImmediate(resume),
         onHeld: (change) => {
           held += change;
           return true;
@@ -87,7 +87,7 @@ async function openIncoming(): Promise<{
   const incoming = new Incoming({
     socket,
     limits,
-    onRest: (resume) => void waiting.push(resume),
+    onSuspend: (resume) => void waiting.push(resume),
     onHeadBegins: () => {},
     onHead: () => {},
     onFault: (fault) => expect.fail(fault),
@@ -156,7 +156,7 @@ test.each(['rests', 'leaves the rest of a turn to others'])(
   async (what) => {
     const { client, socket, incoming, waiting } = await openIncoming();
     incoming.receive(Buffer.from('GET / HTTP/1.1\r\n\r\n'));
-    if (what === 'rests') incoming.rest();
+    if (what === 'rests') incoming.suspend();
     else incoming.receive(Buffer.alloc(maxPerTurn));
     incoming.take();
     socket.removeAllListeners('data').pause();

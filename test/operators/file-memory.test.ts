@@ -9,7 +9,7 @@ import { ask, token } from './api.ts';
 const mib = 1_048_576;
 const count = 300;
 
-test("the threads that read and change an accounts' file for operators take no more than docs/operators/capacity.md says", async () => {
+test('the threads that read and change an accounts file for operators take no more than docs/operators/capacity.md says', async () => {
   const { origin } = await startUpstream();
   const hash = (i: number, key: number): string => `${i}${key}`.padStart(64, '0');
   const accounts = Array.from({ length: count }, (_, i) => ({

@@ -191,23 +191,23 @@ describe('a reservation', () => {
 
   test('closes strangers for strangers, and not for what an account holds', () => {
     const budgets = newBudgets();
-    const makeStrangersRoom = vi.fn<() => boolean>(() => false);
-    const evictor = { makeStrangersRoom, makePublicRoom: () => false };
+    const makeAnonymousRoom = vi.fn<() => boolean>(() => false);
+    const evictor = { makeAnonymousRoom, makePublicRoom: () => false };
     expect(budgets.buffered.take(1_000, budgets.anonymous.none)).toBeUndefined();
     expect(budgets.buffered.take(4_000, budgets.claim('live', 'globex', 'secret'))).toBeUndefined();
     const ofAccount = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'), evictor);
     expect(ofAccount.hold(3_500)).toBe(false);
     expect(ofAccount.exceeded?.shortage).toBe('total');
-    expect(makeStrangersRoom).not.toHaveBeenCalled();
+    expect(makeAnonymousRoom).not.toHaveBeenCalled();
     expect(new Reservation(budgets, budgets.anonymous.live, evictor).hold(1)).toBe(false);
-    expect(makeStrangersRoom).toHaveBeenCalledOnce();
+    expect(makeAnonymousRoom).toHaveBeenCalledOnce();
   });
 
   test('replaces others with public keys for what a public key needs, but not for what gives way itself', () => {
     const budgets = newBudgets();
     const makePublicRoom = vi.fn<() => boolean>(() => true);
     const claim = budgets.claim('live', 'acme', 'public');
-    const reservation = new Reservation(budgets, claim, { makeStrangersRoom: () => false, makePublicRoom });
+    const reservation = new Reservation(budgets, claim, { makeAnonymousRoom: () => false, makePublicRoom });
     while (budgets.buffered.take(500, budgets.claim('live', 'globex', 'public')) === undefined);
     reservation.givesWay = true;
     expect(reservation.hold(5_000)).toBe(false);
@@ -217,7 +217,7 @@ describe('a reservation', () => {
     expect(makePublicRoom).toHaveBeenCalledExactlyOnceWith(5_000, indexes.buffered, claim);
   });
 
-  test('tells what it has taken by whom it is billed to', () => {
+  test('tells what it has taken by whom it is charged to', () => {
     const budgets = newBudgets();
     const { live } = budgets.anonymous;
     const reservation = new Reservation(budgets, live);
@@ -229,7 +229,7 @@ describe('a reservation', () => {
       [0, 1, 10],
       [0, 0, 0],
     ]);
-    expect(reservation.billTo(claim)).toBeUndefined();
+    expect(reservation.chargeTo(claim)).toBeUndefined();
     expect([takenBy(live), takenBy(claim)]).toEqual([
       [0, 1, 0],
       [0, 0, 10],

@@ -138,8 +138,8 @@ test('where four break a batch, it goes on behind three', async () => {
 test.each([
   ['strangers', true],
   ['merchants', false],
-])('the small pieces of %s that took long have the next ones wait: %s', async (_whose, areStrangers) => {
-  const turns = new Turns(areStrangers);
+])('the small pieces of %s that took long have the next ones wait: %s', async (_whose, areAnonymous) => {
+  const turns = new Turns(areAnonymous);
   const duration = 50;
   const reads: number[] = [];
   for (let i = 0; i < 2; i += 1) {
@@ -151,7 +151,7 @@ test.each([
   }
   await eventually('both were read', () => reads.length === 2);
   const [first = 0, second = 0] = reads;
-  expect(second - first >= 4 * duration).toBe(areStrangers);
+  expect(second - first >= 4 * duration).toBe(areAnonymous);
 });
 
 test('one that sends many small pieces for the first time goes before those that have done it before', async () => {

@@ -445,7 +445,7 @@ describe('incomplete heads', () => {
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(0));
   });
 
-  test('behind a request are billed to the account of its key, whose head came in two pieces', async () => {
+  test('behind a request are charged to the account of its key, whose head came in two pieces', async () => {
     const { sidecar } = await startSmall();
     for (let i = 0; i < 4; i += 1) {
       const client = (await openConnection(sidecar.port)).send(visit.slice(0, 40));
@@ -460,7 +460,7 @@ describe('incomplete heads', () => {
     expect(strangers.map(({ ending }) => ending)).toEqual(['open', 'open']);
   });
 
-  test('behind requests of several accounts are billed to that of the last one', async () => {
+  test('behind requests of several accounts are charged to that of the last one', async () => {
     const gateway = await start({ buffered: 32_000, requestBody: 4_000, header, connections: 64 });
     const { sidecar } = gateway;
     const shop = visit.replace(keys.globexPublic, shopPublic);

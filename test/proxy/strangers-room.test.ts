@@ -112,7 +112,7 @@ test('what a connection holds behind a request, and its account may not have, gi
   expect(take(client, 'head', 7_000)).toBe(true);
   const giveWay = vi.fn<() => void>();
   const reservation = client.begin({ http: new ServerExchange(client.http), giveWay }, 'live', 0);
-  expect(reservation.billTo(claim)).toBeUndefined();
+  expect(reservation.chargeTo(claim)).toBeUndefined();
   expect(client.identify(claim)).toMatchObject({ limit: 'buffered' });
   client.letGiveWay(true);
   expect(take(open('merchant'), 'head', 2_000)).toBe(true);

@@ -86,7 +86,7 @@ export function sidecarFile(upstream: string, more: Contents = {}): Contents {
   };
 }
 
-/** An account's entry of the accounts' file: `globex`, which does not encrypt, with these keys. */
+/** An account's entry of the accounts file: `globex`, which does not encrypt, with these keys. */
 export function globexEntry(...apiKeys: readonly string[]): Contents {
   return {
     id: 'globex',
@@ -103,7 +103,7 @@ export const acmeEntry: Contents = {
   encryption: { test: { enabled: true, ...acmeTest } },
 };
 
-/** An accounts' file. */
+/** An accounts file. */
 export function accountsFile(...accounts: readonly Contents[]): Contents {
   return { accounts };
 }

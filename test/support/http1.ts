@@ -59,7 +59,7 @@ export class TestServer {
         exchange.handler = this.outcomes();
         exchange.send(400, [], fault);
       },
-      onRest: (resume) => void setImmediate(resume),
+      onSuspend: (resume) => void setImmediate(resume),
       onHeld: (change) => {
         if (change > 0 && this.held + change > (this.#options.maxHeld ?? Infinity)) return false;
         this.held += change;

@@ -56,7 +56,7 @@ export function memoryBound({
   );
 }
 
-/** Maximum memory of the threads that read and change an accounts' file for operators, in bytes, by the same sum. */
+/** Maximum memory of the threads that read and change an accounts file for operators, in bytes, by the same sum. */
 export function fileThreadsBound({
   accounts,
   ...flags

@@ -588,7 +588,7 @@ test.each([
       socket,
       target: '/',
       headers: [],
-      rest: setImmediate,
+      onSuspend: setImmediate,
       reading: nextTurn,
       onCoupled: () => {},
     };

@@ -10,7 +10,7 @@ import { editedText } from './edit.ts';
 import { toMembers } from './members.ts';
 import { readAccounts } from './read.ts';
 
-/** The text of a valid accounts' file, and its accounts. */
+/** The text of a valid accounts file, and its accounts. */
 export interface Content {
   readonly text: string;
   /** In the order of the text. */

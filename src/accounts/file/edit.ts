@@ -6,7 +6,7 @@ import { isList, isMembers, toMembers, type Members, type Plain } from './member
 const layout = { lineWidth: 0 } as const;
 
 /**
- * The text of an accounts' file after a change. Only the members that differ are touched, so that references, comments and the order of the
+ * The text of an accounts file after a change. Only the members that differ are touched, so that references, comments and the order of the
  * rest are kept. If the accounts are a block list, as they usually are, all other lines keep every byte: if the library wrote them, a
  * comment between two accounts would become part of the first one. Otherwise the whole file is reformatted.
  *

@@ -14,7 +14,7 @@ const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> =
 };
 
 /**
- * Explains the error of an operation on an accounts' file to the operator. An unknown error is returned unchanged.
+ * Explains the error of an operation on an accounts file to the operator. An unknown error is returned unchanged.
  *
  * @param name the name of the file
  */

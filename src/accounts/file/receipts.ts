@@ -18,14 +18,14 @@ const fileForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), re
 type ReceiptsByKey = Map<string, { request: string; receipt: string }>;
 
 /**
- * Receipts of changes that must be made only once. They are in a file next to the accounts' file, so that all programs that change the
+ * Receipts of changes that must be made only once. They are in a file next to the accounts file, so that all programs that change the
  * accounts know them, even after a restart.
  */
 export class Receipts {
   readonly #path: string;
   readonly #version: string;
 
-  /** @param accounts the path of the accounts' file, not of a symbolic link to it */
+  /** @param accounts the path of the accounts file, not of a symbolic link to it */
   constructor(accounts: string) {
     this.#path = join(dirname(accounts), `.${basename(accounts)}.receipts`);
     // Read before the receipts are, so that a change in between is noticed when they are replaced.

@@ -6,7 +6,7 @@ import type { Values } from '../../yaml/values.ts';
 import { keyPrefixes } from '../api-key.ts';
 import { accountName, apiKey, identifier, lastFour, sha256 } from '../value-types.ts';
 
-/** The accounts' file as written. Its documentation is generated from the descriptions. */
+/** The accounts file as written. Its documentation is generated from the descriptions. */
 export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
 
 export function accountsSchema({ value }: Values) {

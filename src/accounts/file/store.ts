@@ -40,14 +40,14 @@ const lockTimeout = 10_000;
 const attempts = 3;
 
 export interface FileStoreOptions extends TrailOptions {
-  /** The path of the accounts' file. If it is a symbolic link, its target is rewritten. */
+  /** The path of the accounts file. If it is a symbolic link, its target is rewritten. */
   readonly file: string;
   /** Environment variables for references in the file. */
   readonly env: Env;
 }
 
 /**
- * The accounts' file as a store. Each operation reads the whole file, so that the store is never out of date; text that it knows is not
+ * The accounts file as a store. Each operation reads the whole file, so that the store is never out of date; text that it knows is not
  * parsed again.
  */
 export class FileStore implements Store {

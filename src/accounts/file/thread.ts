@@ -80,7 +80,7 @@ function isRefused(check: () => void): boolean {
 }
 
 /**
- * Carries out operations on an accounts' file on separate threads, because reading and writing the file takes up to a second. Urgent
+ * Carries out operations on an accounts file on separate threads, because reading and writing the file takes up to a second. Urgent
  * operations have a thread of their own, and so do those that read the trail, which may take seconds. Each thread carries out one operation
  * at a time.
  */

@@ -11,7 +11,7 @@ import { copyRights, syncFolder } from './replace.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
 /**
- * The audit trail of an accounts' file, in an append-only file next to it. The caller holds the lock of the accounts'
+ * The audit trail of an accounts file, in an append-only file next to it. The caller holds the lock of the accounts'
  * file while it appends.
  */
 export class Trail {
@@ -19,7 +19,7 @@ export class Trail {
   readonly #model: string;
   readonly #options: TrailOptions;
 
-  /** @param accounts the path of the accounts' file, not of a symbolic link to it */
+  /** @param accounts the path of the accounts file, not of a symbolic link to it */
   constructor(accounts: string, options: TrailOptions = {}) {
     this.#model = accounts;
     this.#path = trailPath(accounts);
@@ -110,7 +110,7 @@ export class Trail {
     fsyncSync(trail);
   }
 
-  /** Opens a file for reading and appending, and passes it to `work`. A new file gets the rights of the accounts' file. */
+  /** Opens a file for reading and appending, and passes it to `work`. A new file gets the rights of the accounts file. */
   #on<T>(path: string, work: (file: number) => T): T {
     // Checked before the file is opened: a FIFO would be written to.
     const isThere = isFile(path);
@@ -120,7 +120,7 @@ export class Trail {
   }
 }
 
-/** The path of the trail of an accounts' file, next to that file. */
+/** The path of the trail of an accounts file, next to that file. */
 export function trailPath(accounts: string): string {
   return join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
 }

@@ -37,7 +37,7 @@ export const shortLockTimeout = 100;
 const idleInTransaction = 3_000;
 
 /*
- * The driver takes 12 MB and 60 ms, so it is loaded with the first connection: a sidecar with an accounts' file never loads it.
+ * The driver takes 12 MB and 60 ms, so it is loaded with the first connection: a sidecar with an accounts file never loads it.
  */
 
 /** A single connection for look-ups, not connected yet. */

@@ -19,7 +19,7 @@ export interface AccountLine {
 }
 
 /**
- * Reads accounts from NDJSON: one account per line, with the members of the accounts' file. References to other files
+ * Reads accounts from NDJSON: one account per line, with the members of the accounts file. References to other files
  * and to the environment are not followed.
  */
 export async function* ndjsonAccounts(
@@ -77,7 +77,7 @@ export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vau
   }
 }
 
-/** Reads single accounts by the rules of the accounts' file. */
+/** Reads single accounts by the rules of the accounts file. */
 function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'line'> {
   const files = {
     read: (): string => {

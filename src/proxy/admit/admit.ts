@@ -203,7 +203,7 @@ function readApiKey(
  */
 function authenticate(key: PresentedKey, found: LookupResult, now: EpochMs): Principal | Refusal {
   if (found === 'unavailable') return new Refusal('accounts_unavailable');
-  // The stored kind and environment come from the accounts' file; they count only if the key agrees with them.
+  // The stored kind and environment come from the accounts file; they count only if the key agrees with them.
   if (found === undefined || found.key.prefix !== key.prefix)
     return new Refusal('invalid_api_key', { reason: 'unknown' });
   const state = getState(found.key, now);

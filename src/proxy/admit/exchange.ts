@@ -25,7 +25,7 @@ interface Facts {
   readonly enveloped: boolean;
   /** The key and its account. For a refused request, also those of a revoked or expired key, for the log. */
   readonly principal: Principal | undefined;
-  /** The tier that the request is billed as: a refused key proves nothing. */
+  /** The tier that the request is charged as: a refused key proves nothing. */
   readonly tier: Tier;
   /** How the account encrypts here, decided when the head has arrived, so that a grace does not end within a request. */
   readonly encryption: ActiveEncryption | undefined;

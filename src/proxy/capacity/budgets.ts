@@ -5,7 +5,7 @@ import {
   indexes,
   newAmounts,
   Part,
-  strangersShare,
+  anonymousShare,
   type FairShare,
   type LimitIndex,
   type LimitName,
@@ -16,7 +16,7 @@ import { queuesByCrowd, Turns, WaitQueue, type Crowd } from './queues.ts';
 /** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
 
-/** Whom an amount is billed to. */
+/** Whom an amount is charged to. */
 export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
@@ -24,7 +24,7 @@ export interface Claim {
   readonly turns: Turns;
   /** All of these parts must have room for the amount. */
   readonly parts: readonly Part[];
-  /** What waiting requests are billed to in addition: they leave room for the incomplete heads of those whose key is not known yet. */
+  /** What waiting requests are charged to in addition: they leave room for the incomplete heads of those whose key is not known yet. */
   readonly waiting?: Claim;
   /** For a public key, the shares of its account's public keys: of what all public keys get and, in test, of what those of test get. */
   readonly shares?: readonly Part[];
@@ -32,8 +32,8 @@ export interface Claim {
 
 /** Closes connections of those who have no secret key, to make room. */
 export interface Evictor {
-  /** @see Eviction.makeStrangersRoom */
-  makeStrangersRoom(amount: number, short: readonly Part[]): boolean;
+  /** @see Eviction.makeAnonymousRoom */
+  makeAnonymousRoom(amount: number, short: readonly Part[]): boolean;
   /** @see Eviction.makePublicRoom */
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
@@ -72,7 +72,7 @@ class Budget {
     this.#add(-amount, claim);
   }
 
-  /** Bills what was taken to another claim. If it is not available there, it stays with the first claim, even beyond a lowered limit. */
+  /** Charges what was taken to another claim. If it is not available there, it stays with the first claim, even beyond a lowered limit. */
   move(amount: number, from: Claim, to: Claim, evictor?: Evictor): Shortage | undefined {
     this.#add(-amount, from);
     const short = this.#findRoom(amount, to, evictor);
@@ -93,7 +93,7 @@ class Budget {
     const all = claim.parts.filter((part) => !part.has(amount, this.#limit));
     // Strangers use no share of public keys or of an account.
     const mayHelp = all.every(({ shortage }) => shortage === 'total' || shortage === 'anonymous');
-    return mayHelp && evictor.makeStrangersRoom(amount, all) ? undefined : short;
+    return mayHelp && evictor.makeAnonymousRoom(amount, all) ? undefined : short;
   }
 
   #shortPart(amount: number, claim: Claim): Part | undefined {
@@ -193,9 +193,9 @@ export class Budgets {
     this.#accountShare = Math.min(1, account + 1 / 8);
     // A connection without a known key can be evicted, so anonymous ones may use all that nobody else needs.
     divide('connections', connections, 1, 1);
-    divide('inFlight', inFlight, 1, strangersShare);
+    divide('inFlight', inFlight, 1, anonymousShare);
     // At least enough for one body.
-    divide('buffered', buffered, requestBody, strangersShare);
+    divide('buffered', buffered, requestBody, anonymousShare);
     this.#startWaiting();
   }
 

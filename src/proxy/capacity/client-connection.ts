@@ -1,6 +1,7 @@
 import type { EnvironmentName, PresentedKey } from '../../accounts/api-key.ts';
 import type { ClientDetail } from '../../config/config.ts';
-import type { ConnectionHandler, RestReason } from '../../http1/connection-handler.ts';
+import type { ConnectionHandler } from '../../http1/connection-handler.ts';
+import type { SuspendReason } from '../../http1/read-pace.ts';
 import type { ServerConnection } from '../../http1/connection.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
 import { endTls } from '../../http1/tls-work.ts';
@@ -10,7 +11,7 @@ import type { ClosingReason } from '../../telemetry/metrics.ts';
 import type { HeldUp } from './queues.ts';
 import { ReadTurn } from './read-turn.ts';
 import type { Budgets, Claim, Evictor } from './budgets.ts';
-import type { Evictable, Eviction, StrangersBytes } from './eviction.ts';
+import type { Evictable, Eviction, AnonymousBytes } from './eviction.ts';
 import { indexes, type LimitIndex, type LimitName, type Part } from './parts.ts';
 import { Reservation, type Exceeded } from './reservation.ts';
 import type { MonotonicMs } from '../../times.ts';
@@ -36,7 +37,7 @@ interface Request {
   giveWay(limit: LimitName): void;
 }
 
-/** A client's connection: whom it is billed to, and what its requests have in common. */
+/** A client's connection: whom it is charged to, and what its requests have in common. */
 export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   previous: Evictable | undefined;
   next: Evictable | undefined;
@@ -59,7 +60,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   /** The request in progress, and what it has taken. */
   #request: Request | undefined;
   #reservation: Reservation | undefined;
-  /** Whom it is billed to, and whom what it holds. They differ if the account may not have that: then it closes. */
+  /** Whom it is charged to, and whom what it holds. They differ if the account may not have that: then it closes. */
   #claim: Claim;
   #heldClaim: Claim;
   #counted = false;
@@ -67,7 +68,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   isLookedUp = false;
   readonly turn = new ReadTurn();
   /** Makes the client of a WebSocket rest; undefined before the switch. */
-  restCoupled: (() => void) | undefined;
+  suspendCoupled: (() => void) | undefined;
   readonly #all: ConnectionContext;
 
   /** @param all the connections that it shares limits with; it is already counted there */
@@ -78,7 +79,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#claim = all.budgets.anonymous.none;
     this.#heldClaim = this.#claim;
     this.#claim.turns.readers.add(this);
-    this.#moveTo(all.eviction.strangers);
+    this.#moveTo(all.eviction.anonymous);
   }
 
   get claim(): Claim {
@@ -99,7 +100,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return limit === indexes.buffered && this.#heldClaim === this.#claim ? taken + this.heldBytes : taken;
   }
 
-  yields(part: Part, from: StrangersBytes): number {
+  yields(part: Part, from: AnonymousBytes): number {
     const reservation = this.#reservation;
     const ofRequest =
       reservation?.givesWay === true && (from !== 'unread' || this.#isUnread) ? reservation.bytesIn(part) : 0;
@@ -117,10 +118,10 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return http?.bodyComplete === false ? http.received : Infinity;
   }
 
-  makeStrangersRoom(amount: number, short: readonly Part[]): boolean {
+  makeAnonymousRoom(amount: number, short: readonly Part[]): boolean {
     const gives = this.#reservation?.givesWay === true;
     const from = this.#isUnread ? 'requests' : gives ? 'unread' : 'all';
-    return this.#all.eviction.makeStrangersRoom(this, amount, short, from);
+    return this.#all.eviction.makeAnonymousRoom(this, amount, short, from);
   }
 
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean {
@@ -132,15 +133,15 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#all.server.serve(exchange, this);
   }
 
-  onRest(resume: () => void, reason: RestReason): void {
+  onSuspend(resume: () => void, reason: SuspendReason): void {
     this.turn.await(this.#claim.turns, reason, resume);
     if (reason === 'smallPieces') this.#claim.turns.holdUpOthers(this);
   }
 
   holdUp(broken: HeldUp | undefined): void {
     if (this.turn.protects(broken)) return;
-    if (this.restCoupled === undefined) this.http.rest();
-    else this.restCoupled();
+    if (this.suspendCoupled === undefined) this.http.suspend();
+    else this.suspendCoupled();
   }
 
   onError(error: unknown): void {
@@ -163,7 +164,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#claim.turns.holdUpOthers(this);
   }
 
-  /** A request begins, billed as one without a key at first. */
+  /** A request begins, charged as one without a key at first. */
   begin(request: Request, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
     const { budgets, eviction } = this.#all;
     // The request's key may be secret, whatever the previous request's key was.
@@ -180,10 +181,10 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#request = undefined;
     this.#reservation = undefined;
     if (this.#left) return;
-    const { strangers, publicKeys } = this.#all.eviction;
+    const { anonymous, publicKeys } = this.#all.eviction;
     const { tier } = this.#claim;
     if (tier === 'public') this.latestAt = performance.now();
-    this.#moveTo(tier === 'anonymous' ? strangers : tier === 'public' ? publicKeys : undefined);
+    this.#moveTo(tier === 'anonymous' ? anonymous : tier === 'public' ? publicKeys : undefined);
   }
 
   /** What its request holds may give way to others from now on, or no more: it is held as long as the client likes. */
@@ -201,7 +202,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /**
-   * Bills the connection, and what it holds, to the account of its latest request. With a valid key, it is no longer closed for strangers. With
+   * Charges the connection, and what it holds, to the account of its latest request. With a valid key, it is no longer closed for strangers. With
    * a public key, which everybody can read, it gives way to others with such keys if it is idle or its body arrives slowly.
    *
    * @returns what the account may not have
@@ -223,7 +224,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     claim.turns.readers.add(this);
     const from = this.#heldClaim;
     const short = this.heldBytes > 0 ? budgets.buffered.move(this.heldBytes, from, claim, this) : undefined;
-    // Otherwise, what it holds is still billed to strangers, and its refusal may never be read.
+    // Otherwise, what it holds is still charged to strangers, and its refusal may never be read.
     this.#moveTo(short === undefined ? list : eviction.keyless);
     if (short !== undefined) return { limit: 'buffered', shortage: short };
     this.#heldClaim = claim;
@@ -231,7 +232,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /**
-   * Bills bytes that the connection holds besides its request: an incomplete head, or pipelined requests.
+   * Charges bytes that the connection holds besides its request: an incomplete head, or pipelined requests.
    *
    * @param change how many bytes more or, if negative, fewer
    * @returns false if they may not be held: then the connection must be closed

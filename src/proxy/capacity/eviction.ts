@@ -22,7 +22,7 @@ const newlyIdle = 500;
  * What strangers may have to give up: `unread` responses for bodies of strangers, all that their `requests` hold for responses that are not
  * read, and `all`, incomplete heads too, for heads and for bodies that may be a merchant's.
  */
-export type StrangersBytes = 'unread' | 'requests' | 'all';
+export type AnonymousBytes = 'unread' | 'requests' | 'all';
 
 /** A connection that may be closed to make room for others. Its links are those of the list that it is in. */
 export interface Evictable extends Linked<Evictable> {
@@ -30,10 +30,10 @@ export interface Evictable extends Linked<Evictable> {
   readonly isIdle: boolean;
   /** Whether its request has a place in flight. */
   readonly holdsSlot: boolean;
-  /** How much it has taken of a limit, as far as that is billed to its claim. */
+  /** How much it has taken of a limit, as far as that is charged to its claim. */
   taken(limit: LimitIndex): number;
   /** How many bytes count in a part that it holds as long as its client likes, and since when, on `performance.now()`'s scale. */
-  yields(part: Part, from: StrangersBytes): number;
+  yields(part: Part, from: AnonymousBytes): number;
   readonly since: MonotonicMs;
   /** When its latest request began, or when it became idle, on `performance.now()`'s scale. */
   readonly latestAt: MonotonicMs;
@@ -46,14 +46,14 @@ export interface Evictable extends Linked<Evictable> {
 /** The connections that may be closed to make room for others. */
 export class Eviction {
   /** Those that have never carried a valid key, longest idle first. Few of them have a place in flight. */
-  readonly strangers = new LinkedList<Evictable>();
+  readonly anonymous = new LinkedList<Evictable>();
   /** Those that have carried a valid key, with a request without a key whose client takes as long as it likes: strangers know public keys. */
   readonly keyless = new LinkedList<Evictable>();
   /** Those with public keys, in the order in which they became idle or busy. */
   readonly publicKeys = new LinkedList<Evictable>();
 
   closeLongestIdle(): void {
-    for (const connection of this.strangers) if (!connection.holdsSlot) return connection.evict();
+    for (const connection of this.anonymous) if (!connection.holdsSlot) return connection.evict();
   }
 
   /**
@@ -64,7 +64,7 @@ export class Eviction {
    * @param short the parts that have none
    * @returns false if there is no room; then nothing is closed
    */
-  makeStrangersRoom(exempt: Evictable, amount: number, short: readonly Part[], from: StrangersBytes): boolean {
+  makeAnonymousRoom(exempt: Evictable, amount: number, short: readonly Part[], from: AnonymousBytes): boolean {
     const needs = short.map((part) => ({
       part,
       bytes: part.used[indexes.buffered] + amount - part.quotas[indexes.buffered],
@@ -83,11 +83,11 @@ export class Eviction {
   }
 
   /** Those that have held most for longest, the first one most, as many as may be closed: found in one pass, because there may be thousands. */
-  #costliestBut(exempt: Evictable, part: Part | undefined, from: StrangersBytes): readonly Evictable[] {
+  #costliestBut(exempt: Evictable, part: Part | undefined, from: AnonymousBytes): readonly Evictable[] {
     if (part === undefined) return [];
     const now = performance.now();
     const found: { readonly each: Evictable; readonly cost: number }[] = [];
-    for (const list of [this.strangers, this.keyless]) {
+    for (const list of [this.anonymous, this.keyless]) {
       for (const each of list) {
         const cost = each === exempt ? 0 : each.yields(part, from) * (now - each.since);
         const isFull = found.length === maxClosed;

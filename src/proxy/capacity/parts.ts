@@ -26,7 +26,7 @@ export interface FairShare {
 }
 
 /** The share of strangers, who are not part of such a whole: it is left free in addition. */
-export const strangersShare = 1 / 8;
+export const anonymousShare = 1 / 8;
 
 /** The fraction of strangers' bytes that incomplete heads, which may be of merchants, leave to what waits or is not read. */
 export const besideHeads = 3 / 4;
@@ -68,6 +68,6 @@ export class Part {
     if (whole.quotas[limit] < minWhole) return Infinity;
     const size = Math.min(whole.quotas[limit], whole.#fairQuota(limit));
     const others = whole.used[limit] - this.used[limit] - uncounted;
-    return Math.max(least[limit], share() * (size - others / (1 - strangersShare)));
+    return Math.max(least[limit], share() * (size - others / (1 - anonymousShare)));
   }
 }

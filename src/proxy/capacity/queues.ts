@@ -225,13 +225,13 @@ export class Turns {
   readonly heldUpNew: HeldUp;
 
   /**
-   * @param areStrangers whether they are clients without a key, of which there may be any number
+   * @param areAnonymous whether they are clients without a key, of which there may be any number
    * @param shared       the turns of those with whom their requests, and those who have sent much, wait together
    */
-  constructor(areStrangers = false, shared?: Turns) {
-    const breaking = areStrangers ? floodsInTurn : 1;
+  constructor(areAnonymous = false, shared?: Turns) {
+    const breaking = areAnonymous ? floodsInTurn : 1;
     this.requests = shared?.requests ?? new TickQueue(startedInTurn, false, requestsTime);
-    this.smallPieces = shared?.smallPieces ?? new TickQueue(1, areStrangers);
+    this.smallPieces = shared?.smallPieces ?? new TickQueue(1, areAnonymous);
     this.bytes = shared?.bytes ?? new TickQueue(4);
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);

@@ -1,4 +1,4 @@
-import type { RestReason } from '../../http1/read-pace.ts';
+import type { SuspendReason } from '../../http1/read-pace.ts';
 import type { HeldUp, Turns } from './queues.ts';
 
 /** How long a connection counts as new, unless a request arrives. Milliseconds. */
@@ -37,7 +37,7 @@ export class ReadTurn {
    *
    * @param resume starts reading the client again
    */
-  await(turns: Turns, reason: RestReason, resume: () => void): void {
+  await(turns: Turns, reason: SuspendReason, resume: () => void): void {
     // The first time, the client goes before those that do so again and again.
     const isFirst = reason === 'smallPieces' && !this.#hasOffended;
     if (reason === 'smallPieces') this.#hasOffended = true;

@@ -13,13 +13,13 @@ export interface Exceeded {
 export class Reservation implements Waiter {
   readonly #budgets: Budgets;
   readonly #evictor: Evictor | undefined;
-  /** Whom the request is billed to. Only `billTo` changes it. */
+  /** Whom the request is charged to. Only `chargeTo` changes it. */
   claim: Claim;
   #slot: Claim | undefined;
   #bytes = 0;
   #bytesClaim: Claim;
   #leaveQueue: (() => void) | undefined;
-  /** Whom the bytes of a waiting request are billed to in addition, and how many there are. */
+  /** Whom the bytes of a waiting request are charged to in addition, and how many there are. */
   #waiting: Claim | undefined;
   #waitingBytes = 0;
   /**
@@ -50,19 +50,19 @@ export class Reservation implements Waiter {
     return this.#slot !== undefined;
   }
 
-  /** How much the request has taken of a limit, as far as that is billed to this claim. */
+  /** How much the request has taken of a limit, as far as that is charged to this claim. */
   taken(limit: LimitIndex, claim: Claim): number {
     if (limit === indexes.inFlight) return this.#slot === claim ? 1 : 0;
     return limit === indexes.buffered && this.#bytesClaim === claim ? this.#bytes : 0;
   }
 
   /**
-   * Bills the request to an account, with what it holds already: a body that has waited for a look-up must not go on being billed to those
+   * Charges the request to an account, with what it holds already: a body that has waited for a look-up must not go on being charged to those
    * without a key.
    *
    * @returns what the account may not have
    */
-  billTo(claim: Claim): Exceeded | undefined {
+  chargeTo(claim: Claim): Exceeded | undefined {
     this.claim = claim;
     if (this.#bytes === 0) return undefined;
     const shortage = this.#budgets.buffered.move(
@@ -91,7 +91,7 @@ export class Reservation implements Waiter {
     return this.#takeSlot(this.claim);
   }
 
-  /** Like `takeSlot`, but billed as for a request without a key. */
+  /** Like `takeSlot`, but charged as for a request without a key. */
   takeAnonymousSlot(environment: EnvironmentName): boolean {
     return this.#takeSlot(this.#budgets.anonymous[environment]);
   }
@@ -163,7 +163,7 @@ export class Reservation implements Waiter {
     if (slot !== undefined) this.#budgets.giveSlot(slot);
   }
 
-  /** Takes bytes, all billed to the same claim as the first; false if they are not available. */
+  /** Takes bytes, all charged to the same claim as the first; false if they are not available. */
   hold(bytes: number): boolean {
     if (this.#bytes === 0) this.#bytesClaim = this.claim;
     if (!this.#take('buffered', bytes, this.#bytesClaim)) return false;

@@ -71,7 +71,7 @@ async function read(parts: readonly string[]): Promise<Understood> {
   };
   const owner: IncomingOwner = {
     socket: withoutBackpressure,
-    onRest: (resume) => {
+    onSuspend: (resume) => {
       rests = true;
       setImmediate(() => {
         rests = false;

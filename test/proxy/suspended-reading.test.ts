@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as delay } from 'node:timers/promises';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { RestReason } from '../../src/http1/connection-handler.ts';
+import type { SuspendReason } from '../../src/http1/read-pace.ts';
 import { ServerExchange } from '../../src/http1/exchange.ts';
 import { Incoming } from '../../src/http1/incoming.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
@@ -17,7 +17,7 @@ import { apiKey, configOf, globex, keys, startSidecar } from '../support/sidecar
 import { startUpstream } from '../support/upstream.ts';
 
 /** Opens connections of clients that sent many small pieces; `resumed` has those that are read again, in order. */
-function startResting() {
+function startReading() {
   const { all, budgets, limits, open: openClient } = createConnections();
   const claims = {
     anonymous: undefined,
@@ -34,16 +34,16 @@ function startResting() {
     client.idle();
     return client;
   };
-  const rest = (crowd: Crowd, reason: RestReason = 'smallPieces'): ClientConnection => {
+  const suspend = (crowd: Crowd, reason: SuspendReason = 'smallPieces'): ClientConnection => {
     const client = open(crowd);
-    client.onRest(() => resumed.push(crowd), reason);
+    client.onSuspend(() => resumed.push(crowd), reason);
     return client;
   };
-  return { all, budgets, claims, limits, open, rest, resumed };
+  return { all, budgets, claims, limits, open, suspend, resumed };
 }
 
 test('a connection whose request may have a secret key gives way to none, although the request before had a public one', () => {
-  const { all, claims, open } = startResting();
+  const { all, claims, open } = startReading();
   const client = open('livePublic');
   expect([...all.eviction.publicKeys]).toEqual([client]);
   client.begin({ http: new ServerExchange(client.http), giveWay: () => {} }, 'live', performance.now());
@@ -53,27 +53,27 @@ test('a connection whose request may have a secret key gives way to none, althou
 });
 
 test('a connection with a secret key that is one too many, because a limit was lowered, closes none without a key', () => {
-  const { all, budgets, claims, limits, open } = startResting();
+  const { all, budgets, claims, limits, open } = startReading();
   const clients = Array.from({ length: 4 }, () => open('anonymous'));
   budgets.resize({ ...limits, connections: 2 }, true);
   expect(clients[0]?.identify(claims.live)).toEqual({ limit: 'connections', shortage: 'total' });
-  expect([...all.eviction.strangers]).toEqual(clients);
+  expect([...all.eviction.anonymous]).toEqual(clients);
 });
 
 test('of clients that send small pieces, one is read again in a turn; those who wait keep none with a better key waiting', async () => {
-  const { rest, resumed } = startResting();
-  for (const crowd of crowds) for (let i = 0; i < 3; i += 1) rest(crowd);
+  const { suspend, resumed } = startReading();
+  for (const crowd of crowds) for (let i = 0; i < 3; i += 1) suspend(crowd);
   await nextTurn();
   expect(resumed).toEqual(crowds);
   await nextTurn();
-  // Strangers rest after each turn.
+  // Anonymous clients pause after each turn.
   const merchants = (of: readonly Crowd[]): readonly Crowd[] => of.filter((crowd) => crowd !== 'anonymous');
   expect(merchants(resumed.slice(crowds.length))).toEqual(merchants(crowds));
 });
 
 test('of clients that send much, four are read again in a turn', async () => {
-  const { rest, resumed } = startResting();
-  for (let i = 0; i < 5; i += 1) rest('live', 'bytes');
+  const { suspend, resumed } = startReading();
+  for (let i = 0; i < 5; i += 1) suspend('live', 'bytes');
   await nextTurn();
   expect(resumed).toHaveLength(4);
   await nextTurn();
@@ -81,17 +81,17 @@ test('of clients that send much, four are read again in a turn', async () => {
 });
 
 test('a client that leaves while it waits to be read again takes no turn', async () => {
-  const { open, rest, resumed } = startResting();
+  const { open, suspend, resumed } = startReading();
   const client = open('anonymous');
-  client.onRest(() => expect.fail('it is read'), 'smallPieces');
+  client.onSuspend(() => expect.fail('it is read'), 'smallPieces');
   client.onClose();
-  rest('anonymous');
+  suspend('anonymous');
   await nextTurn();
   expect(resumed).toEqual(['anonymous']);
 });
 
-test('a client that has left is billed for nothing that is still read or known of it', () => {
-  const { budgets, claims, open } = startResting();
+test('a client that has left is charged for nothing that is still read or known of it', () => {
+  const { budgets, claims, open } = startReading();
   const client = open('anonymous');
   client.onClose();
   expect(client.onHeld(100)).toBe(true);
@@ -101,70 +101,73 @@ test('a client that has left is billed for nothing that is still read or known o
 });
 
 test('a client that was held up once takes turns again when it sends small pieces itself', async () => {
-  const { open, resumed } = startResting();
+  const { open, resumed } = startReading();
   const clients = [open('live'), open('live')];
-  for (const { http } of clients) vi.spyOn(http, 'rest').mockImplementation(() => {});
+  for (const { http } of clients) vi.spyOn(http, 'suspend').mockImplementation(() => {});
   open('live').onExcess();
-  for (const client of clients) client.onRest(() => resumed.push('live'), 'smallPieces');
+  for (const client of clients) client.onSuspend(() => resumed.push('live'), 'smallPieces');
   await nextTurn();
   expect(resumed).toHaveLength(1);
 });
 
-test('of a WebSocket, what couples it with the core rests', () => {
-  const { open } = startResting();
+test('of a WebSocket, the coupling with the core stops reading', () => {
+  const { open } = startReading();
   const client = open('live');
-  const rests = vi.spyOn(client.http, 'rest');
+  const suspensions = vi.spyOn(client.http, 'suspend');
   const coupled = vi.fn<() => void>();
-  client.restCoupled = coupled;
+  client.suspendCoupled = coupled;
   open('live').onExcess();
   expect(coupled).toHaveBeenCalledOnce();
-  expect(rests).not.toHaveBeenCalled();
+  expect(suspensions).not.toHaveBeenCalled();
 });
 
 const crowds = ['anonymous', 'testPublic', 'livePublic', 'test', 'live'] as const;
 
 test.each<[string, (client: ClientConnection) => void]>([
   ['has sent too much to TLS', (client) => client.onExcess()],
-  ['has sent many small pieces', (client) => client.onRest(() => {}, 'smallPieces')],
-])('if a client %s, those who share its turns rest before the same turn reads them, and nobody else', (_, sends) => {
-  for (const sender of crowds) {
-    const { open } = startResting();
-    const resting: Crowd[] = [];
-    for (const crowd of crowds) {
-      const client = open(crowd);
-      // As a connection that rests does.
-      vi.spyOn(client.http, 'rest').mockImplementation(() => {
-        resting.push(crowd);
-        client.onRest(() => {}, 'heldUp');
-      });
+  ['has sent many small pieces', (client) => client.onSuspend(() => {}, 'smallPieces')],
+])(
+  'if a client %s, reading of those that share its turns is suspended before the same turn reads them, and nobody else',
+  (_, sends) => {
+    for (const sender of crowds) {
+      const { open } = startReading();
+      const suspended: Crowd[] = [];
+      for (const crowd of crowds) {
+        const client = open(crowd);
+        // As a suspended connection does.
+        vi.spyOn(client.http, 'suspend').mockImplementation(() => {
+          suspended.push(crowd);
+          client.onSuspend(() => {}, 'heldUp');
+        });
+      }
+      open(sender).onSuspend(() => {}, 'bytes');
+      expect(suspended).toEqual([]);
+      sends(open(sender));
+      expect(suspended).toEqual([sender]);
     }
-    open(sender).onRest(() => {}, 'bytes');
-    expect(resting).toEqual([]);
-    sends(open(sender));
-    expect(resting).toEqual([sender]);
-  }
-});
+  },
+);
 
 test('a client whose turn has come is read in it, whatever others send', async () => {
-  const { open, rest } = startResting();
-  const client = rest('anonymous');
-  const rests = vi.spyOn(client.http, 'rest');
+  const { open, suspend } = startReading();
+  const client = suspend('anonymous');
+  const suspensions = vi.spyOn(client.http, 'suspend');
   await nextTurn();
-  open('anonymous').onRest(() => {}, 'smallPieces');
-  expect(rests).not.toHaveBeenCalled();
+  open('anonymous').onSuspend(() => {}, 'smallPieces');
+  expect(suspensions).not.toHaveBeenCalled();
   await nextTurn();
   await nextTurn();
-  open('anonymous').onRest(() => {}, 'smallPieces');
-  expect(rests).toHaveBeenCalledOnce();
+  open('anonymous').onSuspend(() => {}, 'smallPieces');
+  expect(suspensions).toHaveBeenCalledOnce();
 });
 
-test('a client that has left rests no more', () => {
-  const { open } = startResting();
+test('reading of a client that has left is not suspended', () => {
+  const { open } = startReading();
   const client = open('anonymous');
-  const rests = vi.spyOn(client.http, 'rest');
+  const suspensions = vi.spyOn(client.http, 'suspend');
   client.onClose();
-  open('anonymous').onRest(() => {}, 'smallPieces');
-  expect(rests).not.toHaveBeenCalled();
+  open('anonymous').onSuspend(() => {}, 'smallPieces');
+  expect(suspensions).not.toHaveBeenCalled();
 });
 
 test('of clients that replace the keys of TLS again and again, two are read in a turn', async () => {
