@@ -1,4 +1,4 @@
-import { FairQueue } from '../../fair-queue.ts';
+import { FairQueue, TurnAbout } from '../../fair-queue.ts';
 import { sliceLength } from '../../slices.ts';
 import { Refusal } from '../../errors.ts';
 import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts';
@@ -170,7 +170,7 @@ const mediumBody = 4 * sliceLength;
 /**
  * Long bodies are checked and opened a few at a time, because each takes memory in addition to its bytes, and their slices add up in a turn
  * of the event loop. At a time, one medium and one longer body are opened for secret keys in live, one of each for secret keys in test, and
- * one of each for all others, those of live first. Accounts take turns.
+ * one of each for all others. Public keys in live, those in test and requests without a key take turns, and so do accounts.
  */
 export class LongBodies {
   readonly #medium = createPlaces();
@@ -200,7 +200,7 @@ interface Place {
 
 function createPlaces(): Readonly<Record<Crowd, Place>> {
   const { live, test, ...others } = queuesByCrowd(() => new FairQueue<Claim>());
-  const semaphore = new Semaphore(...Object.values(others));
+  const semaphore = new Semaphore(new TurnAbout(...Object.values(others)));
   return {
     live: { queue: live, semaphore: new Semaphore(live) },
     test: { queue: test, semaphore: new Semaphore(test) },

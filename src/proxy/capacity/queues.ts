@@ -46,24 +46,26 @@ export interface Waiter {
   wait(queue: Pick<WaitQueue, 'add'>): Promise<void>;
 }
 
-/** Limits how much work goes on at a time. Work that ends hands its place to the next work waiting in the first queue that is not empty. */
+/** Limits how much work goes on at a time. Work that ends hands its place to the next work waiting. */
 export class Semaphore {
-  readonly #queues: readonly Pick<WaitQueue, 'shift'>[];
+  readonly #waiting: Pick<WaitQueue, 'shift'>;
   #pending = 0;
 
-  constructor(...queues: readonly Pick<WaitQueue, 'shift'>[]) {
-    this.#queues = queues;
+  constructor(waiting: Pick<WaitQueue, 'shift'>) {
+    this.#waiting = waiting;
   }
 
-  /** Runs `work`: at once if fewer than `limit` pieces of work go on, otherwise after a wait in `queue`, which is the semaphore's. */
+  /**
+   * Runs `work`: at once if fewer than `limit` pieces of work go on, otherwise after a wait in `queue`, which is the semaphore's or one of
+   * those from which the semaphore's takes its work.
+   */
   async run<T>(limit: number, queue: Pick<WaitQueue, 'add'>, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
     if (this.#pending < limit) this.#pending += 1;
     else await waiter.wait(queue);
     try {
       return await work();
     } finally {
-      let next: (() => void) | undefined;
-      for (const each of this.#queues) next ??= each.shift();
+      const next = this.#waiting.shift();
       if (next === undefined) this.#pending -= 1;
       else next();
     }

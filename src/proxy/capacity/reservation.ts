@@ -3,6 +3,9 @@ import type { Budgets, Claim, Evictor } from './budgets.ts';
 import { besideHeads, indexes, type LimitIndex, type LimitName, type Part, type Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
+/** An unread response of up to this many bytes is charged only if it is still unread in a later turn, and if there is room. */
+const shortResponse = 4_096;
+
 /** What a request may not have, and why. */
 export interface Exceeded {
   readonly limit: LimitName;
@@ -168,6 +171,21 @@ export class Reservation implements Waiter {
     if (this.#bytes === 0) this.#bytesClaim = this.claim;
     if (!this.#take('buffered', bytes, this.#bytesClaim)) return false;
     this.#bytes += bytes;
+    return true;
+  }
+
+  /**
+   * Gives up the slot, and takes the bytes of the response instead, which has been written but may never be read.
+   *
+   * @param unread how many bytes have not left the process at the moment
+   * @returns false if there is no room for a long response: then the request keeps its slot
+   */
+  leaveSlotFor(unread: () => number): boolean {
+    const bytes = unread();
+    if (bytes > shortResponse && !this.holdUnread(bytes)) return false;
+    // Over TLS, no byte has left yet: nothing should be closed for bytes that are about to leave.
+    if (bytes > 0 && bytes <= shortResponse) setImmediate(() => void this.holdUnread(unread()));
+    this.leaveSlot();
     return true;
   }
 

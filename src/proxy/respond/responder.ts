@@ -18,9 +18,6 @@ import type { MonotonicMs } from '../../times.ts';
 /** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
 const maxDiscardedBody = 65_536;
 
-/** An unread response of up to this many bytes may go uncharged if there is no room: over TLS, each one counts as unread at first. */
-const shortResponse = 4_096;
-
 /** The only writer of the response to a request. It also keeps the deadline of what the request waits for. */
 export class Responder implements ExchangeHandler, Linked<Responder> {
   /** Its neighbours among the requests in progress. */
@@ -246,8 +243,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   }
 
   /**
-   * Begins the response. If the request is incomplete, the response closes the connection, because the rest may never
-   * arrive.
+   * Begins the response. If the request is incomplete, the response closes the connection, because the rest may never arrive.
    *
    * @param fields flat list, to which the fields of each response are added
    */
@@ -278,15 +274,13 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.#leaveSlot();
   }
 
-  /** Gives up the place in flight; instead, the bytes that the client has not read are charged: it may never read them. */
   #leaveSlot(): void {
     const { client, http, reservation } = this;
     if (http.closed) return;
     reservation.release();
-    const unread = http.connection.socket.writableLength;
-    if (reservation.holdUnread(unread) || unread <= shortResponse) reservation.leaveSlot();
-    // Preflights would wait for its slot as long as the client likes.
-    else if (reservation.holdsAnonymousSlot) return this.abort('limit');
+    const left = reservation.leaveSlotFor(() => http.connection.socket.writableLength);
+    // Preflights would wait for the slot as long as the client likes.
+    if (!left && reservation.holdsAnonymousSlot) return this.abort('limit');
     client.letGiveWay(true);
   }
 
