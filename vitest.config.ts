@@ -22,6 +22,9 @@ const console = ['test/console/*.test.ts'];
 /** Merchants' traffic over real sockets, in the tests' own process. */
 const gateway = ['test/{proxy,http1,upstream,admin,operators,telemetry}/**/*.test.ts', 'test/app*.test.ts'];
 
+/** Builds the program that tests start. */
+const program = 'test/support/built-program.ts';
+
 /** Files of a minute and more. The trial of resources comes last, among few others. */
 const longest = ['kits/kits', 'trials/mutation', 'console/actions'];
 
@@ -55,14 +58,20 @@ export default defineConfig({
       { extends: true, test: { name: 'unit', include: unit, isolate: false } },
       {
         extends: true,
-        test: { name: 'gateway', include: gateway, exclude: unit, setupFiles: 'test/support/overwrite-reads.ts' },
+        test: {
+          name: 'gateway',
+          include: gateway,
+          exclude: unit,
+          globalSetup: program,
+          setupFiles: 'test/support/overwrite-reads.ts',
+        },
       },
       {
         extends: true,
         test: {
           name: 'console',
           include: console,
-          globalSetup: 'test/console/chromium.ts',
+          globalSetup: [program, 'test/console/chromium.ts'],
           // A test takes many steps, and a browser is slow on a busy machine.
           testTimeout: 180_000,
         },
@@ -70,7 +79,12 @@ export default defineConfig({
       // Everything else: commands, databases, containers, documents.
       {
         extends: true,
-        test: { name: 'system', include: ['test/**/*.test.ts'], exclude: [...unit, ...gateway, ...console] },
+        test: {
+          name: 'system',
+          include: ['test/**/*.test.ts'],
+          exclude: [...unit, ...gateway, ...console],
+          globalSetup: program,
+        },
       },
     ],
   },

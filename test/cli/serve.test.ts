@@ -6,7 +6,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import { newCertificate } from '../config/files.ts';
 import { envelopeOf, opened, send, type Response } from '../support/client.ts';
-import { startCommand, startServe, type Serving } from '../support/command.ts';
+import { sourceProgram, startCommand, startServe, type Serving } from '../support/command.ts';
 import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import {
@@ -147,7 +147,8 @@ describe('serve', () => {
       'sidecar.yaml': sidecarFile(origin),
       'accounts.yaml': accountsFile(globexEntry(keys.globex)),
     });
-    const sidecar = await startServe(folder.file('sidecar.yaml'), { nodeOptions: preloaded(listing) });
+    const setup = { program: sourceProgram, nodeOptions: preloaded(listing) };
+    const sidecar = await startServe(folder.file('sidecar.yaml'), setup);
     expect(await statusWith(sidecar, keys.globex)).toBe(200);
     await sidecar.signal('SIGTERM').ended();
     const modules = sidecar.stderr.replace(/.*\/node_modules\//g, '');
