@@ -91,8 +91,9 @@ const driverFailures: readonly (readonly [message: RegExp, meaning: string])[] =
 
 /** The system's code of a network failure, such as ECONNREFUSED, or what the driver's message means. */
 function reason(error: unknown): string {
-  const { code, message } = Object(error) as { code?: unknown; message?: unknown };
-  if (typeof code === 'string') return code;
+  const { code, message, path } = Object(error) as { code?: unknown; message?: unknown; path?: unknown };
+  // A path is that of a certificate or key that the URL names.
+  if (typeof code === 'string') return typeof path === 'string' ? `cannot read ${path}: ${code}` : code;
   return driverFailures.find(([known]) => known.test(String(message)))?.[1] ?? 'the connection failed';
 }
 

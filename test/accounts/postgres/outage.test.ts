@@ -228,7 +228,7 @@ describeWithPostgres('the directory during a database outage', () => {
     const proxy = await postgres.proxy(await postgres.createDatabase());
     const { directory, monitor } = await openDirectory(`${proxy.url}?sslmode=verify-full&sslrootcert=/nowhere/ca.crt`);
     expect(await directory.find(acme)).toBe('unavailable');
-    expect(monitor.reasons).toEqual(['the database cannot be reached (ENOENT)']);
+    expect(monitor.reasons).toEqual(['the database cannot be reached (cannot read /nowhere/ca.crt: ENOENT)']);
     expect(proxy.connections).toBe(0);
   });
 
