@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import { Eviction, type Evictable } from '../../src/proxy/capacity/eviction.ts';
-import { indexes } from '../../src/proxy/capacity/parts.ts';
+import { indexes, Part } from '../../src/proxy/capacity/parts.ts';
+import { Turns } from '../../src/proxy/capacity/queues.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -323,5 +324,74 @@ describe('a connection with a public key', () => {
     for (let before = left(); makeRoom(quiet); before = left())
       order.push(names.get(before.find((each) => !left().includes(each)) as Evictable));
     expect(order).toEqual(['slow', 'own idle', 'idle', 'only slow one of its account', 'newer', 'newly idle']);
+  });
+});
+
+describe('a connection without a key', () => {
+  const now = 10_000;
+  const part = new Part('anonymous', [64, 64, 20_000]);
+
+  /** Connections that hold bytes since then. @returns those that are left after room was made */
+  function left(amount: number, held: readonly (readonly [bytes: number, since: number])[]): readonly number[] {
+    vi.spyOn(performance, 'now').mockReturnValue(now);
+    onTestFinished(() => void vi.restoreAllMocks());
+    const eviction = new Eviction();
+    const claim: Claim = { tier: 'anonymous', crowd: 'anonymous', turns: new Turns(), parts: [part] };
+    part.used[indexes.buffered] = held.reduce((sum, [bytes]) => sum + bytes, 0);
+    const room = 20_000 - part.used[indexes.buffered];
+    const connections = held.map(([bytes, since]): Evictable => {
+      const connection: Evictable = {
+        previous: undefined,
+        next: undefined,
+        claim,
+        isIdle: false,
+        holdsSlot: false,
+        taken: () => 1,
+        yields: () => bytes,
+        since,
+        latestAt: since,
+        arrived: Infinity,
+        evict: () => eviction.anonymous.remove(connection),
+      };
+      eviction.anonymous.add(connection);
+      return connection;
+    });
+    const made = eviction.makeAnonymousRoom(
+      { ...connections[0], yields: () => 0 } as Evictable,
+      room + amount,
+      [part],
+      'all',
+    );
+    const remaining = [...eviction.anonymous];
+    expect(made).toBe(remaining.length < held.length);
+    return held.flatMap(([bytes], i) => (remaining.includes(connections[i] as Evictable) ? [bytes] : []));
+  }
+
+  const small = Array.from({ length: 40 }, () => [100, 0] as const);
+
+  test.each([
+    [
+      'has held most for longest',
+      1_000,
+      [
+        [2_000, now - 200],
+        [1_000, now - 1_000],
+      ],
+      [2_000],
+    ],
+    [
+      'holds most, if many small ones that have held longest are too small',
+      4_000,
+      [...small, [4_000, now - 101]],
+      small.map(([bytes]) => bytes),
+    ],
+    [
+      'holds most, but not if it has held that for 100 ms only',
+      4_000,
+      [[4_000, now - 100], ...small],
+      [4_000, ...small.map(([bytes]) => bytes)],
+    ],
+  ] as const)('gives way if it %s', (_name, amount, held, remaining) => {
+    expect(left(amount, held)).toEqual(remaining);
   });
 });

@@ -90,6 +90,24 @@ test('a client that leaves while it waits to be read again takes no turn', async
   expect(resumed).toEqual(['anonymous']);
 });
 
+test('how long a connection has held bytes does not begin again with each request whose end arrives with the next one', () => {
+  const { open } = startReading();
+  const client = open('anonymous');
+  const request = { http: new ServerExchange(client.http), giveWay: () => {} };
+  client.onHeld(100);
+  const { since } = client;
+  expect(since).toBeGreaterThan(0);
+  client.begin(request, 'live', since + 1_000);
+  client.onHeld(-60);
+  client.idle();
+  client.onHeld(60);
+  expect(client.since).toBe(since);
+  client.onHeld(-100);
+  client.begin(request, 'live', since + 2_000);
+  client.onHeld(100);
+  expect(client.since).toBe(since + 2_000);
+});
+
 test('a client that has left is charged for nothing that is still read or known of it', () => {
   const { budgets, claims, open } = startReading();
   const client = open('anonymous');

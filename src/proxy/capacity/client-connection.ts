@@ -172,7 +172,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#request = request;
     this.latestAt = startedAt;
     this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this);
-    this.since = startedAt;
+    // The rest of a head and the beginning of the next one may arrive together, again and again.
+    if (this.heldBytes === 0) this.since = startedAt;
     return this.#reservation;
   }
 
@@ -240,7 +241,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   onHeld(change: number): boolean {
     // What it held was given back when it left.
     if (this.#left) return true;
-    if (this.heldBytes === 0) this.since = performance.now();
+    if (this.heldBytes === 0 && this.#reservation === undefined) this.since = performance.now();
     if (change <= 0) {
       this.#all.budgets.buffered.give(-change, this.#heldClaim);
     } else if (this.heldBytes + change > this.maxHeld) {

@@ -43,6 +43,43 @@ export interface Evictable extends Linked<Evictable> {
   evict(limit?: LimitIndex): void;
 }
 
+/** How many bytes a part lacks. */
+interface Need {
+  readonly part: Part;
+  readonly bytes: number;
+}
+
+/** The first candidates that suffice; undefined if all of them do not. */
+function choose(
+  candidates: readonly Evictable[],
+  needs: readonly Need[],
+  from: AnonymousBytes,
+): readonly Evictable[] | undefined {
+  let open = needs;
+  for (const [i, each] of candidates.entries()) {
+    open = open
+      .map(({ part, bytes }) => ({ part, bytes: bytes - each.yields(part, from) }))
+      .filter(({ bytes }) => bytes > 0);
+    if (open.length === 0) return candidates.slice(0, i + 1);
+  }
+  return undefined;
+}
+
+/** As many connections as may be closed for one amount, those with the highest ranks, in this order. */
+class Top {
+  readonly entries: { readonly each: Evictable; readonly rank: number }[] = [];
+
+  offer(each: Evictable, rank: number): void {
+    const { entries } = this;
+    if (entries.length === maxClosed) {
+      if (rank <= (entries.at(-1)?.rank ?? 0)) return;
+      entries.pop();
+    }
+    const place = entries.findIndex((other) => other.rank < rank);
+    entries.splice(place === -1 ? entries.length : place, 0, { each, rank });
+  }
+}
+
 /** The connections that may be closed to make room for others. */
 export class Eviction {
   /** Those that have never carried a valid key, longest idle first. Few of them have a place in flight. */
@@ -65,39 +102,39 @@ export class Eviction {
    * @returns false if there is no room; then nothing is closed
    */
   makeAnonymousRoom(exempt: Evictable, amount: number, short: readonly Part[], from: AnonymousBytes): boolean {
-    const needs = short.map((part) => ({
+    const needs = short.map((part): Need => ({
       part,
       bytes: part.used[indexes.buffered] + amount - part.quotas[indexes.buffered],
     }));
-    const isMet = (): boolean => needs.every(({ bytes }) => bytes <= 0);
-    const chosen: Evictable[] = [];
-    // What counts in the last part counts in the others too.
-    for (const each of this.#costliestBut(exempt, short.at(-1), from)) {
-      if (isMet()) break;
-      chosen.push(each);
-      for (const need of needs) need.bytes -= each.yields(need.part, from);
+    for (const candidates of this.#mostHolding(exempt, short.at(-1), from)) {
+      const chosen = choose(candidates, needs, from);
+      for (const each of chosen ?? []) each.evict(each.claim.tier === 'anonymous' ? undefined : indexes.buffered);
+      if (chosen !== undefined) return true;
     }
-    if (!isMet()) return false;
-    for (const each of chosen) each.evict(each.claim.tier === 'anonymous' ? undefined : indexes.buffered);
-    return true;
+    return false;
   }
 
-  /** Those that have held most for longest, the first one most, as many as may be closed: found in one pass, because there may be thousands. */
-  #costliestBut(exempt: Evictable, part: Part | undefined, from: AnonymousBytes): readonly Evictable[] {
+  /**
+   * The connections that have held most for longest and, in case those are too small, the ones that hold most; of each, as many as may be
+   * closed, in this order. Found in one pass, because there may be thousands.
+   *
+   * @param part the part that counts: what counts in the last part counts in the others too
+   */
+  #mostHolding(exempt: Evictable, part: Part | undefined, from: AnonymousBytes): readonly (readonly Evictable[])[] {
     if (part === undefined) return [];
     const now = performance.now();
-    const found: { readonly each: Evictable; readonly cost: number }[] = [];
+    const [costliest, largest] = [new Top(), new Top()];
     for (const list of [this.anonymous, this.keyless]) {
       for (const each of list) {
-        const cost = each === exempt ? 0 : each.yields(part, from) * (now - each.since);
-        const isFull = found.length === maxClosed;
-        if (cost === 0 || (isFull && cost <= (found.at(-1)?.cost ?? 0))) continue;
-        if (isFull) found.pop();
-        const place = found.findIndex((other) => other.cost < cost);
-        found.splice(place === -1 ? found.length : place, 0, { each, cost });
+        const bytes = each === exempt ? 0 : each.yields(part, from);
+        if (bytes === 0) continue;
+        const time = now - each.since;
+        costliest.offer(each, bytes * time);
+        // A merchant's head that comes in two pieces is held for a moment only.
+        if (time > newBody) largest.offer(each, bytes);
       }
     }
-    return found.map(({ each }) => each);
+    return [costliest.entries, largest.entries].map((entries) => entries.map(({ each }) => each));
   }
 
   /**
