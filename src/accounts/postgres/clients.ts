@@ -31,6 +31,12 @@ const migrationLockTimeout = 500;
 export const shortLockTimeout = 100;
 
 /**
+ * How long the first attempt of an urgent change waits for another change of the same account: others' urgent changes need its connection.
+ * Milliseconds.
+ */
+export const urgentLockTimeout = 10;
+
+/**
  * How long a transaction may do nothing. Shorter than `lockTimeout`: a sidecar that hangs in a change must not keep others
  * from revoking a key of the same account. Milliseconds.
  */

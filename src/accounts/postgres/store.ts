@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Line } from '../../audit/lines.ts';
 import type { DailyUses } from '../accounts.ts';
 import type { TrailOptions } from '../events.ts';
+import { AccountsError } from '../accounts-error.ts';
 import { refuseReuse } from '../changes.ts';
 import { selectEvents } from '../event-filter.ts';
 import { endList, maxKeysRead } from '../store.ts';
@@ -24,6 +25,8 @@ import type {
 } from '../store.ts';
 import { OneAtATime } from '../../fair-queue.ts';
 import { BatchLoader } from './batch-loader.ts';
+import { BlockedChanges } from './blocked-changes.ts';
+import { urgentLockTimeout } from './clients.ts';
 import { DailyUseReader } from './daily-uses.ts';
 import { pages } from './pages.ts';
 import { Pools, purposeOf, whenBlocked, type Purpose } from './pools.ts';
@@ -50,6 +53,7 @@ export class PostgresStore implements Store {
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
   readonly #pools: Pools;
+  readonly #blocked = new BlockedChanges();
   /** Queries that may be long run one at a time, so that they leave connections to others. */
   readonly #trailTurns = new OneAtATime();
   readonly #useTurns = new OneAtATime();
@@ -114,36 +118,40 @@ export class PostgresStore implements Store {
     { key, ...hints }: Hints = {},
   ): Promise<ChangeResult<T>> {
     const purpose = ids.length > 1 ? 'bulk' : purposeOf(hints);
-    return this.#transaction<{ readonly repeated: string } | Decision<T>, ChangeResult<T>>(purpose, {
-      run: async (run) => {
-        const repeated = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
-        if (repeated !== undefined) return { repeated };
+    return this.#transaction<{ readonly repeated: string } | Decision<T>, ChangeResult<T>>(
+      purpose,
+      {
+        run: async (run) => {
+          const repeated = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
+          if (repeated !== undefined) return { repeated };
 
-        const { existing, versions } = await lockAccounts(run, ids, key);
-        const decision = decide(existing);
+          const { existing, versions } = await lockAccounts(run, ids, key);
+          const decision = decide(existing);
 
-        const { removed = [] } = decision;
-        const written = new Set([...decision.accounts.map(({ id }) => id), ...removed]);
-        const before = [...existing.values()].filter(({ id }) => written.has(id));
-        if (removed.length > 0) await removeUnreadKeys(run, removed, before);
-        await writeAccounts(run, before, decision.accounts, versions);
-        if (idempotencyKey !== undefined) {
-          await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [
-            idempotencyKey.key,
-            decision.receipt,
-          ]);
-        }
-        return decision;
+          const { removed = [] } = decision;
+          const written = new Set([...decision.accounts.map(({ id }) => id), ...removed]);
+          const before = [...existing.values()].filter(({ id }) => written.has(id));
+          if (removed.length > 0) await removeUnreadKeys(run, removed, before);
+          await writeAccounts(run, before, decision.accounts, versions);
+          if (idempotencyKey !== undefined) {
+            await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [
+              idempotencyKey.key,
+              decision.receipt,
+            ]);
+          }
+          return decision;
+        },
+        finish: async (run, made) => {
+          if ('repeated' in made) return { outcome: 'repeated', receipt: made.repeated };
+          const { result, events, check } = made;
+          const appended = await record(run, events, this.#trail);
+          check?.();
+          return { outcome: 'changed', result, appended };
+        },
+        isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
       },
-      finish: async (run, made) => {
-        if ('repeated' in made) return { outcome: 'repeated', receipt: made.repeated };
-        const { result, events, check } = made;
-        const appended = await record(run, events, this.#trail);
-        check?.();
-        return { outcome: 'changed', result, appended };
-      },
-      isStored: async (run, made) => made.outcome === 'repeated' || isRecorded(run, made.appended),
-    });
+      ids[0],
+    );
   }
 
   async *changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
@@ -205,12 +213,24 @@ export class PostgresStore implements Store {
     });
   }
 
-  async #transaction<Made, Result>(purpose: Purpose, work: Work<Made, Result>): Promise<Result> {
-    const pools = (isBlocked: boolean) => this.#pools.of(isBlocked ? whenBlocked(purpose) : purpose);
-    const made = transaction(pools, work, this.#announcing);
+  async #transaction<Made, Result>(purpose: Purpose, work: Work<Made, Result>, account = ''): Promise<Result> {
+    const made = this.#attempt(purpose, work, account);
     const over = made.finally(() => this.#open.delete(over));
     this.#open.add(over);
     return over;
+  }
+
+  async #attempt<Made, Result>(purpose: Purpose, work: Work<Made, Result>, account: string): Promise<Result> {
+    const pool = await this.#pools.of(purpose);
+    const blocked = whenBlocked(purpose);
+    if (blocked === undefined) return transaction(pool, work, this.#announcing);
+    try {
+      return await transaction(pool, work, this.#announcing, { lockTimeout: urgentLockTimeout, lockAttempts: 1 });
+    } catch (error) {
+      if (!(error instanceof AccountsError && error.code === 'store_locked')) throw error;
+      const other = await this.#pools.of(blocked);
+      return this.#blocked.run(account, () => transaction(other, work, this.#announcing));
+    }
   }
 
   #query(purpose: Purpose): Query {

@@ -71,32 +71,37 @@ export interface Work<Made, Result> {
   isStored(query: Query, result: Result): Promise<boolean>;
 }
 
+/** How a transaction waits for locks that others hold. */
+interface Patience {
+  /** For the accounts' locks in one attempt, in milliseconds. Default: as for every statement of the pool's connections. */
+  readonly lockTimeout?: number;
+  /** Maximum number of attempts. Default: `lockAttempts`. */
+  readonly lockAttempts?: number;
+}
+
 /**
  * Runs `work` in a transaction, and again if the transaction conflicts with another one. An error that `work` throws aborts the transaction
  * and is rethrown.
  *
- * @param pools the connections to use; `isBlocked` once an attempt has met a lock that another transaction holds
  * @throws AccountsError if it fails; then nothing was changed, unless the message says that the outcome is unknown
  */
 export async function transaction<Made, Result>(
-  pools: (isBlocked: boolean) => Promise<Pool>,
+  pool: Pool,
   work: Work<Made, Result>,
   announcing: Announcing,
+  patience: Patience = {},
 ): Promise<Result> {
-  let isBlocked = false;
+  const maxLocked = patience.lockAttempts ?? lockAttempts;
   for (let attempt = 1; ; attempt += 1) {
-    const pool = await pools(isBlocked);
     try {
-      return await once(pool, work, announcing.isOn);
+      return await once(pool, work, announcing.isOn, patience.lockTimeout);
     } catch (error) {
       if (error instanceof LostRace) {
         if (attempt >= attempts) throw contended(error);
       } else if (!(error instanceof Failure)) throw error;
       else if (isUnannounceable(error) && attempt < attempts) announcing.pause();
-      else if (isLocked(error.cause) && attempt < lockAttempts) {
-        isBlocked = true;
-        await delay(lockPause);
-      } else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
+      else if (isLocked(error.cause) && attempt < maxLocked) await delay(lockPause);
+      else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
     }
   }
 }
@@ -136,7 +141,12 @@ interface Commit<Result> {
   readonly result: Result;
 }
 
-async function once<Made, Result>(pool: Pool, work: Work<Made, Result>, announced: boolean): Promise<Result> {
+async function once<Made, Result>(
+  pool: Pool,
+  work: Work<Made, Result>,
+  announced: boolean,
+  quickly: number | undefined,
+): Promise<Result> {
   const client = await pool.connect().catch(fail);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
     (await client.query<R>(text, [...values]).catch(fail)).rows;
@@ -145,8 +155,11 @@ async function once<Made, Result>(pool: Pool, work: Work<Made, Result>, announce
   let lost = false;
   try {
     // Whatever the database's default is: at a stricter level, changes that wait for each other here would fail.
-    await run('BEGIN ISOLATION LEVEL READ COMMITTED');
-    if (!announced) await run(`SET LOCAL envelope_sidecar.unannounced = 'on'`);
+    const settings = [
+      ...(announced ? [] : [`SET LOCAL envelope_sidecar.unannounced = 'on'`]),
+      ...(quickly === undefined ? [] : [`SET LOCAL lock_timeout = '${quickly}ms'`]),
+    ];
+    await run(['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings].join('; '));
     const made = await work.run(run);
     // The id is null if nothing was written, so that a lost response does not matter. From here on the transaction waits for other commits,
     // of which one notifies at a time: giving up would mean doing everything again.

@@ -164,6 +164,19 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     await Promise.all(blocked);
   });
 
+  test.each([
+    ['urgent', (store: PostgresStore) => operationsOn(store).setActive('acme', false, request), true],
+    ['other', (store: PostgresStore) => rename(store, 'acme'), false],
+  ])('the first attempt at %s changes waits only briefly for a lock: %s', async (_, change, isBrief) => {
+    const proxy = await postgres.proxy(await postgres.createDatabase());
+    const store = openStore(proxy.url);
+    await put(store, acme);
+    let sent = '';
+    proxy.onSent = (data) => void (sent += data.toString('latin1'));
+    await change(store);
+    expect(sent.includes("; SET LOCAL lock_timeout = '10ms'")).toBe(isBrief);
+  });
+
   test('one locked account holds up neither changes of others, nor reading them, nor the rest of an import', async () => {
     const url = await postgres.createDatabase();
     const others = Array.from({ length: 60 }, (_, i) => storedAccount(`other-${i}`));

@@ -1,0 +1,49 @@
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { BlockedChanges } from '../../../src/accounts/postgres/blocked-changes.ts';
+import { settle } from '../../support/turns.ts';
+
+/** A change that goes on until `finish` is called. */
+function pending(): { readonly change: () => Promise<void>; finish: () => void } {
+  const held = { change: () => new Promise<void>((resolve) => (held.finish = resolve)), finish: () => {} };
+  return held;
+}
+
+test('changes that have met a lock are tried one at a time for each account', async () => {
+  const blocked = new BlockedChanges();
+  const order: string[] = [];
+  const first = pending();
+  const changes = [
+    blocked.run('acme', first.change),
+    blocked.run('acme', async () => void order.push('acme')),
+    blocked.run('globex', async () => void order.push('globex')),
+  ];
+  await settle();
+  expect(order).toEqual(['globex']);
+  first.finish();
+  await Promise.all(changes);
+  expect(order).toEqual(['globex', 'acme']);
+});
+
+test('a change that has met a lock begins although the one before it has failed', async () => {
+  const blocked = new BlockedChanges();
+  const failed = blocked.run('acme', () => Promise.reject(new Error('a fault of a test')));
+  const next = blocked.run('acme', async () => 'made');
+  await expect(failed).rejects.toThrow('a fault of a test');
+  expect(await next).toBe('made');
+});
+
+test.each([
+  [5_000, 'made'],
+  [5_001, 'store_locked'],
+])('a change whose turn comes after %d milliseconds is %s', async (wait, outcome) => {
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(1_000);
+  onTestFinished(() => clock.mockRestore());
+  const blocked = new BlockedChanges();
+  const first = pending();
+  void blocked.run('acme', first.change);
+  const next = blocked.run('acme', async () => 'made').catch(({ code }: { code: unknown }) => code);
+  await settle();
+  clock.mockReturnValue(1_000 + wait);
+  first.finish();
+  expect(await next).toBe(outcome);
+});
