@@ -25,10 +25,10 @@ import { Responder } from './respond/responder.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
 import type { MonotonicMs } from '../times.ts';
 
-/** Bytes of a waiting request in memory besides its head (measured). */
+/** How many bytes of memory a waiting request takes in addition to its head (measured). */
 const waitingMemory = 3_000;
 
-/** The path of every request, from its head to its response. What does not have to wait creates no promise. */
+/** Takes every request from its head to its response. A step that does not have to wait creates no promise. */
 export class ExchangeRunner {
   readonly #admission: Admission;
   readonly #directory: () => KeyDirectory;
@@ -38,9 +38,9 @@ export class ExchangeRunner {
   /** The requests in progress. */
   readonly active = new LinkedList<Responder>();
   #isDraining = false;
-  /** Where connections whose request was refused as `overloaded` wait before they are read again. */
+  /** The queues in which connections wait before they are read again, after a request on them was refused as `overloaded`. */
   readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
-  /** In a turn, one body for a test endpoint is processed among all that come without a secret key. */
+  /** Bodies that were sent to the test endpoints without a secret key. One of them is processed per turn. */
   readonly #cipherTests = new TickQueue(1);
   readonly #longBodies = new LongBodies();
   readonly #memories: FormatMemories;
@@ -81,13 +81,13 @@ export class ExchangeRunner {
       this.#begin(http, refused(refusal, randomUUID()), client, snapshot, startedAt).refuse(refusal);
       return;
     }
-    // 1. What the head alone decides: an unambiguous reading, the environment and the route.
+    // 1. Decide everything that depends on the head alone: whether it is unambiguous, the environment and the route.
     const routed = this.#admission.route(http.head, client, snapshot, startedAt);
     const responder = this.#begin(http, routed, client, snapshot, startedAt);
     const { reservation } = responder;
     const directory = this.#directory();
     attempt(responder, () => {
-      // 2. Whose request it is, and whether its key permits it.
+      // 2. Find out whose request it is, and whether its key permits it.
       const identified =
         routed.refusal === undefined
           ? this.#admission.identify(routed, client, snapshot, directory, startedAt, reservation)
@@ -104,28 +104,28 @@ export class ExchangeRunner {
           responder.refuse(new Refusal('overloaded'));
           return;
         }
-        // 3. When it starts: in its turn, if there are many like it.
+        // 3. Start the request: at once, or in its turn if there are many like it.
         const start = (): void => attempt(responder, () => this.#start(responder));
         const { tier, turns } = reservation.claim;
         const isMerchant = tier === 'secret';
-        // A merchant's request with an incomplete body starts at once: if it waited, bytes of its body would be held, and its connection
-        // must not be closed for lack of room.
+        // A merchant's request with an incomplete body starts at once. If it waited, bytes of its body would be held, and its connection
+        // could be closed for lack of room.
         if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start();
         else waitIn(turns.requests, responder, start, isMerchant ? start : undefined);
       });
     });
-    // Whatever waits from here on outlives what was read from the socket.
+    // A request that waits from here on outlives the read buffer, so it needs a copy of its body.
     responder.keepBody();
   }
 
-  /** From now on every response closes its connection. */
+  /** From now on, every response closes its connection. */
   drain(): void {
     this.#isDraining = true;
-    // A response that has begun has told its client that the connection stays open: the next one closes it.
+    // A response that has begun has told its client that the connection stays open, so only the next response closes that connection.
     for (const { http } of this.active) if (http.status === undefined) http.keepAlive = false;
   }
 
-  /** The responder of a request that begins. Its end is observed, whatever happens. */
+  /** Creates the responder of a request that begins. The end of the request is observed, whatever happens. */
   #begin(
     http: ServerExchange,
     exchange: Exchange,
@@ -141,14 +141,14 @@ export class ExchangeRunner {
 
   readonly #onClose = (responder: Responder): void => {
     const { client, refusal, reservation } = responder;
-    // The request was refused without waiting, so the connection waits now: otherwise, each connection of a flood would get a refusal in
-    // each turn.
+    // The request was refused without waiting, so its connection waits now. Otherwise, each connection of a flood would be refused every
+    // turn.
     if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded[reservation.claim.crowd];
     this.active.remove(responder);
     this.#observe(responder);
   };
 
-  /** Charges the request, and its connection, to the account of its key. @returns false if the account may not have what they hold */
+  /** Charges the request and its connection to the account of its key. @returns false if the account has no room for what they hold */
   #charge({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
     if (tier === 'anonymous' || environment === undefined || principal === undefined) return true;
     const claim = this.#budgets.claim(environment.name, principal.account.id, tier);
@@ -159,7 +159,7 @@ export class ExchangeRunner {
   #start(responder: Responder): void | Promise<void> {
     const { exchange, http } = responder;
     if (exchange.refusal !== undefined) return responder.refuse(exchange.refusal);
-    // Nothing of a request that is known to be broken is forwarded.
+    // If a request is known to be invalid, no part of it is forwarded.
     if (http.fault !== undefined) return responder.bodyFails(http.fault);
     if (exchange.test !== undefined) {
       const context = this.#memories.none();
@@ -172,7 +172,7 @@ export class ExchangeRunner {
     if (asksForWebSocket(exchange.head) && exchange.match.routes.some((route) => route.upgrade)) {
       return forwardUpgrade(responder, exchange);
     }
-    // 4. What goes to the upstream: the plaintext of an envelope, or the body as it is.
+    // 4. Prepare what goes to the upstream: the plaintext of an envelope, or the body as it is.
     const { encryption } = exchange;
     const outgoing =
       exchange.enveloped && encryption !== undefined
@@ -195,7 +195,10 @@ export class ExchangeRunner {
     });
   }
 
-  /** A preflight has no key, and a browser cannot read its refusal: so the preflight waits until there is room. */
+  /**
+   * Sends a request to the upstream. A preflight, which has no key, waits until there is a slot, because a browser cannot read the refusal
+   * of a preflight.
+   */
   #forward(responder: Responder, ready: Outgoing): void {
     const { principal, environment } = ready.exchange;
     if (principal !== undefined || responder.reservation.takeSlot()) {
@@ -207,7 +210,7 @@ export class ExchangeRunner {
     waitIn(queue, responder, () => attempt(responder, () => this.#send(responder, ready)));
   }
 
-  /** 5. The upstream gets the request, and its response goes to the client, sealed if the exchange is enveloped. */
+  /** 5. Sends the request to the upstream. Its response goes to the client, sealed if the exchange is enveloped. */
   #send(responder: Responder, { exchange, body, bodyFields }: Outgoing): void {
     if (!responder.reservation.takeSlot()) {
       responder.refuse(new Refusal('overloaded'));
@@ -222,7 +225,7 @@ export class ExchangeRunner {
     const { type, length: stated } = head.framing;
     const length = Buffer.isBuffer(body) ? body.length : body === undefined && type !== 'none' ? 0 : stated;
     if (length !== undefined) fields.push('Content-Length', String(length));
-    // 6. The responder is the only writer of the response; a relay feeds it.
+    // 6. Only the responder writes the response. A relay passes the upstream's response to the responder.
     const relay =
       sealing?.sealer === undefined
         ? new PlainRelay(responder)
@@ -231,11 +234,11 @@ export class ExchangeRunner {
       { method: head.method, target: head.target, headers: fields, body, idIsNew: !head.requestId },
       relay,
     );
-    // 7. At its end the request is observed, once: see outcome.ts.
+    // 7. When the request ends, it is observed once (see outcome.ts).
   }
 }
 
-/** Makes a request wait in a queue. @param noRoom called if the budget has no room for it; by default, the request is refused */
+/** Makes a request wait in a queue. @param noRoom called if the budget has no room for the request; by default, the request is refused */
 function waitIn(
   queue: TickQueue | WaitQueue,
   responder: Responder,
@@ -246,7 +249,7 @@ function waitIn(
   if (!responder.reservation.waitIn(queue, held, start)) noRoom();
 }
 
-/** Runs a step; whatever it throws ends the request. */
+/** Runs a step. An error that the step throws ends the request. */
 function attempt(responder: Responder, step: () => void | Promise<void>): void {
   try {
     const done = step();

@@ -8,8 +8,8 @@ import type { MonotonicMs } from '../times.ts';
 import type { UpgradeRequest } from '../upstream/upgrade.ts';
 
 /**
- * The fields of a request to the upstream, a new flat list: the client's end-to-end fields that do not depend on the body,
- * and the sidecar's own. Begins the span of the request to the upstream.
+ * Returns the fields of a request to the upstream as a new flat list: the client's end-to-end fields that do not depend on the body, and
+ * the sidecar's own fields. Begins the span of the request to the upstream.
  *
  * @param now on `performance.now()`'s scale
  */
@@ -18,19 +18,19 @@ export function upstreamFields(exchange: Admitted, { client, http, snapshot }: R
   const fields = trace === undefined ? [...head.fields] : traced(head.fields, trace, now);
   if (head.host !== '') fields.push('Host', head.host);
   fields.push('X-Request-Id', id);
-  // A preflight has no identity and no key.
+  // A preflight has no key, so it has no account.
   if (principal !== undefined) {
     const { account, key } = principal;
     fields.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', getKind(key.prefix));
     fields.push('X-Environment', environment.name);
-    // The header is a valid API key, because there is a principal.
+    // The header contains a valid API key, because there is a principal.
     if (environment.forwardsAuthorization && head.authorization !== undefined)
       fields.push('Authorization', head.authorization);
   }
   const { forwarded } = head;
   const { peer } = client;
   const proto = http.connection.isSecure ? 'https' : 'http';
-  // Continued if they come from a trusted proxy, replaced if they come from others.
+  // If `X-Forwarded-*` fields come from a trusted proxy, the sidecar keeps and extends them. Otherwise, it replaces them.
   if (snapshot.trusts(peer)) {
     fields.push('X-Forwarded-For', forwarded.for === undefined ? peer : `${forwarded.for}, ${peer}`);
     fields.push('X-Forwarded-Proto', forwarded.proto ?? proto, 'X-Forwarded-Host', forwarded.host ?? head.host);
@@ -41,13 +41,13 @@ export function upstreamFields(exchange: Admitted, { client, http, snapshot }: R
   return fields;
 }
 
-/** Puts the sidecar's span between the client's and the upstream's (W3C Trace Context §3). */
+/** Puts the sidecar's span between the client's span and the upstream's (W3C Trace Context §3). */
 function traced(fields: readonly string[], trace: RequestTrace, now: MonotonicMs): string[] {
   const continued = ['traceparent', trace.forward(now)];
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] as string;
     const lower = name.toLowerCase();
-    // A `tracestate` belongs to the trace that it came with.
+    // A `tracestate` belongs to the trace that it came with, so it is dropped if that trace does not continue.
     if (lower === 'traceparent' || (lower === 'tracestate' && !trace.continues)) continue;
     continued.push(name, fields[i + 1] as string);
   }
@@ -55,12 +55,12 @@ function traced(fields: readonly string[], trace: RequestTrace, now: MonotonicMs
 }
 
 /**
- * How many bytes a client may send before the 101, which it must wait for (RFC 6455 §4.1). Beyond that, its connection is closed: if it
- * were merely not read any more, it would go unnoticed that the client has left.
+ * How many bytes a client may send before the 101, which it must wait for (RFC 6455 §4.1). If a client sends more, the sidecar closes its
+ * connection. If the sidecar only stopped reading, it would not notice when the client leaves.
  */
 const maxEarlyBytes = 4_096;
 
-/** Sends a WebSocket handshake to the upstream. A response other than 101 goes to the client like any other. */
+/** Sends a WebSocket handshake to the upstream. A response other than 101 is relayed to the client like any other response. */
 export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
   const { client, http, reservation, snapshot } = responder;
   const { environment, head } = exchange;

@@ -7,18 +7,18 @@ import { loggedPeer } from './admit/client-address.ts';
 import { TickQueue } from './capacity/queues.ts';
 import type { EpochMs } from '../times.ts';
 
-/** How many TLS handshakes begin in a turn of the event loop: each takes two milliseconds. */
+/** How many TLS handshakes begin in a turn of the event loop. Each takes two milliseconds. */
 const handshakesInTurn = 2;
 
-/** How many clients are read again in a turn of the event loop after they have sent only part of their first TLS record. */
+/** How many clients that have sent only part of their first TLS record are read again in a turn of the event loop. */
 const hellosInTurn = 64;
 
-/** The merchants' listener, set up from the configuration. */
+/** The listener for merchants, set up from the configuration. */
 export class MerchantsListener extends Listener {
   #tls: ListenerTls | undefined;
   #detail: ClientDetail;
 
-  /** @param failed called for each TLS handshake that fails, with as much of the client's address as the log may have */
+  /** @param failed called for each failed TLS handshake, with as much of the client's address as may be logged */
   constructor(config: Config, clock: () => EpochMs, accept: AcceptConnection, failed: OnHandshakeFailure) {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
@@ -29,9 +29,11 @@ export class MerchantsListener extends Listener {
     this.#detail = config.log.client;
   }
 
-  /** Applies a new configuration to what begins from now on: limits, timeouts, the certificate and the CA of clients. */
+  /**
+   * Applies a new configuration to everything that begins from now on: the limits, the timeouts, the certificate, and the CA for clients.
+   */
   apply(config: Config): void {
-    // A head in progress has begun under the limit set at the start: a change of `limits.header` needs a restart.
+    // A head in progress has begun under the limit set at startup, so a change to `limits.header` needs a restart.
     this.configure({ ...limitsFrom(config), maxHeadSize: this.limits.maxHeadSize });
     this.#detail = config.log.client;
     const { tls } = config.listen;
@@ -40,7 +42,8 @@ export class MerchantsListener extends Listener {
     this.#tls = renewedTls(before, tls);
     if (this.#tls === before) return;
     this.setSecureContext(secureContext(this.#tls));
-    // Ends connections that the previous CA has admitted, or still could admit: after the response in progress, or at once.
+    // Close the connections that the previous CA has admitted or could still admit. Each closes after its response in progress or, if there
+    // is none, at once.
     if (this.#tls.clientCa !== before.clientCa) this.retireConnections();
   }
 }

@@ -9,16 +9,17 @@ import { loggedAddress } from './admit/client-address.ts';
 import type { Responder } from './respond/responder.ts';
 import type { EpochMs } from '../times.ts';
 
-/** The status of a request whose client left before its response was complete. */
+/** The logged status of a request whose client left before the response was complete. */
 const clientLeft = 499;
 
-/** The status of a request whose connection the sidecar closed before the response began. */
+/** The logged status of a request whose connection the sidecar closed before the response began. */
 const closedBySidecar = 444;
 
 /**
- * The one place where requests are logged, counted, traced and noted as uses, each once, when its outcome is known.
+ * The only place where requests are logged, counted and traced, and where the use of keys and grace periods is recorded. The returned
+ * function is called once for each request, when its outcome is known.
  *
- * @param used  the use of the limits, for explanations
+ * @param used returns how much of each limit is in use, for explanations
  */
 export function observeWith(
   log: Logger,
@@ -38,7 +39,7 @@ export function observeWith(
   };
 }
 
-/** Records the use of the API key and of a grace, which the directory may store. */
+/** Records the use of the API key and of the grace period, if there is one. The directory may store both. */
 function noteUse(
   { exchange, refusal }: Responder,
   { metrics, recent }: TrafficRecorder,
@@ -50,7 +51,7 @@ function noteUse(
   const { account, key } = principal;
   uses?.key(key.id, now);
   if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
-  // If encryption has been disabled, plaintext is what works after the grace.
+  // If encryption has been disabled, plaintext counts as current, because it is accepted even after the grace period.
   const isCurrent = sealing.sealer === encryption.current;
   metrics.graceRequest(environment.name, isCurrent ? 'current' : sealing.credentials);
   if (isCurrent) return;
@@ -58,7 +59,7 @@ function noteUse(
   recent.graceUses.add(account.id, environment.name, key.id, now);
 }
 
-/** The access line of a completed request. Durations in milliseconds, to the microsecond. */
+/** The access line of a completed request. Durations are in milliseconds, rounded to the microsecond. */
 export function accessLine(responder: Responder): AccessLine {
   const { exchange, http, refusal, reservation, timing } = responder;
   const { head, principal, reported, sealing, trace } = exchange;
@@ -93,10 +94,10 @@ function rounded(milliseconds: number): number {
 }
 
 /**
- * Explains the decision about a request for the log's level `debug`: its routes, its kind of key, and the limit that refused it.
- * Like the access line it has no path, query, header or body, and no address.
+ * Explains the decision about a request for the log level `debug`: its routes, its kind of key, and the limit that refused the request.
+ * Like the access line, the explanation contains no path, query, header or body. Unlike the access line, it also contains no address.
  *
- * @param used the use at the end of the request
+ * @param used how much of each limit is in use at the end of the request
  */
 function explanation(responder: Responder, used: LimitUse['used']): object {
   const { id, environment, encryption, match, principal } = responder.exchange;
@@ -110,7 +111,7 @@ function explanation(responder: Responder, used: LimitUse['used']): object {
   };
 }
 
-/** The configured limit that refused the request. */
+/** The configured limit that caused the refusal; undefined if no limit did. */
 function exceededLimit({ refusal, reservation, snapshot }: Responder, used: LimitUse['used']): object | undefined {
   const { limits, timeouts } = snapshot;
   switch (refusal?.code) {

@@ -19,7 +19,7 @@ import { startRechecks } from './rechecks.ts';
 import type { Responder } from './respond/responder.ts';
 import type { EpochMs } from '../times.ts';
 
-/** Merchants' traffic: the configuration that new requests get, and the requests in progress. */
+/** Serves merchants' traffic. Holds the configuration for new requests, and the requests in progress. */
 export class Proxy {
   readonly #admission: Admission;
   readonly #budgets: Budgets;
@@ -30,7 +30,7 @@ export class Proxy {
   #snapshot: GatewaySnapshot;
   #directory: KeyDirectory;
 
-  /** @param clock for the expiry of keys and the end of graces */
+  /** @param clock for the expiry of keys and the end of grace periods */
   constructor(
     snapshot: GatewaySnapshot,
     directory: KeyDirectory,
@@ -66,13 +66,19 @@ export class Proxy {
     return this.#runner.active;
   }
 
-  /** Serves a new connection; undefined if it is one too many, or if the client has reset it: then its address is no longer known. */
+  /**
+   * Serves a new connection. Returns undefined if the limit leaves no room for the connection, or if the client has already reset it, so
+   * that its address is no longer known.
+   */
   accept(connection: ServerConnection): ConnectionHandler | undefined {
     const { remoteAddress } = connection.socket;
     return remoteAddress === undefined ? undefined : this.#connections.open(connection, peerAddress(remoteAddress));
   }
 
-  /** Applies a new configuration to later requests; those in progress keep the one they began with. Keys are looked up in the directory in force. */
+  /**
+   * Applies a new configuration to later requests. Requests in progress keep the configuration that they began with, but their keys are
+   * looked up in the newest directory.
+   */
   configure(snapshot: GatewaySnapshot, directory: KeyDirectory): void {
     this.#snapshot = snapshot;
     this.#directory = directory;
@@ -80,7 +86,7 @@ export class Proxy {
     this.#admission.resize(snapshot.limits.inFlight);
   }
 
-  /** From now on every response closes its connection. */
+  /** From now on, every response closes its connection. */
   drain(): void {
     this.#runner.drain();
   }
@@ -93,15 +99,15 @@ export class Proxy {
     this.#closings.flush();
   }
 
-  /** The use of the limits: open connections, requests in progress, and bytes in memory. */
+  /** How much of each limit is in use: open connections, requests in progress, and bytes in memory. */
   get used(): LimitUse['used'] {
     const { connections, inFlight, buffered } = this.#budgets;
     return { connections: connections.used, inFlight: inFlight.used, buffered: buffered.used };
   }
 
   /**
-   * Whether a request in progress may still use this part: an upstream, if the request began under a configuration that has it; a
-   * directory, if the request is asking it.
+   * Whether a request in progress may still use an upstream or a directory. It may use an upstream if the request began under a
+   * configuration that has this upstream, and a directory if the request's key is being looked up there.
    */
   uses(part: Upstream | KeyDirectory): boolean {
     return [...this.active].some(({ snapshot, asked }) =>

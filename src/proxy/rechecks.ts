@@ -8,18 +8,19 @@ import type { EpochMs } from '../times.ts';
 /** Milliseconds between two checks. */
 const interval = 1_000;
 
-/** The age in milliseconds from which a request is checked: most are over before that. */
+/** The age in milliseconds from which a request is checked. Most requests are over before that. */
 const minAge = 2_000;
 
 /**
- * How many keys are looked up at a time: as many as one query for keys takes. With only a few, hundreds of keys would take many round
- * trips.
+ * How many keys are looked up at a time: as many as one query for keys takes. If there were only a few at a time, hundreds of keys would
+ * take many round trips.
  */
 const atOnce = 250;
 
 /**
- * Ends WebSockets, responses and uploads, which may go on for hours, if their key or account is no longer valid, or not known to be. A
- * request that only awaits the head of its response is left alone: it ends by itself, and its client must learn its outcome.
+ * Ends WebSockets, responses and uploads, which may go on for hours, if their key or account is no longer valid, or no longer known to be
+ * valid. A request that only awaits the head of its response is left alone, because it ends by itself, and its client must learn its
+ * outcome.
  *
  * @param active the requests in progress, in the order in which they began
  * @returns a function that stops the checks
@@ -30,10 +31,10 @@ export function startRechecks(
   clock: () => EpochMs,
   log: Logger,
 ): () => void {
-  /** @param responders requests with the key of this hash */
+  /** @param responders the requests whose key has this hash */
   const checkKey = async (hash: string, responders: readonly Responder[]): Promise<void> => {
     const found = await directory().find(hash);
-    // A key of a database that has been out of reach for longer than `staleFor` is not valid for new requests either.
+    // If a key is `unavailable`, its database has been out of reach for longer than `staleFor`, and new requests are refused too.
     if (found !== 'unavailable' && found?.account.active === true && isValidKey(found.key, clock())) return;
     for (const responder of responders) responder.abort('revoked');
   };

@@ -32,21 +32,21 @@ import { cipherTestAt } from './target.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
-/** The longest `Authorization` that a connection keeps. The longest key has 208 characters. */
+/** Maximum length of an `Authorization` that a connection keeps. The longest key has 208 characters. */
 const maxKept = 256;
 
-/** The headers with the credentials in a call to a test endpoint. */
+/** The headers that contain the credentials in a request to a test endpoint. */
 const testCredentials: ReadonlySet<string> = new Set(['key', 'iv']);
 
 /** Decides whether a request is admitted. */
 export class Admission {
   readonly #recorder: Pick<TrafficRecorder, 'trace'>;
   readonly #clock: () => EpochMs;
-  /** Unknown API keys, by client. */
+  /** Counts unknown API keys, by client. */
   readonly #failedKeys = new FailureLimiter();
   readonly #lookUps: LookUps;
 
-  /** @param clock for the expiry of keys and the end of graces */
+  /** @param clock for the expiry of keys and the end of grace periods */
   constructor(inFlight: number, recorder: Pick<TrafficRecorder, 'trace'>, clock: () => EpochMs) {
     this.#recorder = recorder;
     this.#clock = clock;
@@ -57,28 +57,24 @@ export class Admission {
     this.#lookUps.resize(inFlight);
   }
 
-  /**
-   * What the head alone decides.
-   *
-   * @param startedAt on `performance.now()`'s scale, here and below
-   */
+  /** Decides everything that depends on the head alone. @param startedAt on `performance.now()`'s scale, here and below */
   route(http: HttpHead, { peer }: ClientConnection, snapshot: GatewaySnapshot, startedAt: MonotonicMs): Exchange {
-    // A head with two readings is refused before any decision relies on one of them.
+    // A head that can be read in two ways is refused before any decision relies on either reading.
     const head = readHead(http);
     if (head === undefined) return refused(ambiguousHead(http, snapshot), randomUUID());
     const id = ownText(head.requestId || randomUUID());
 
-    // The host selects the environment; keys, credentials and the upstream depend on it.
+    // The host selects the environment, on which keys, credentials and the upstream depend.
     const environment = snapshot.findEnvironment(head.host);
     if (environment === undefined) return refused(new Refusal('unknown_host'), id, head);
 
-    // The two test endpoints take precedence over the routes. The route is looked up before the key, because it decides
-    // who may read a refusal, and whether it is sealed.
+    // The two test endpoints take precedence over the routes. The route is looked up before the key, because the route decides who may read
+    // a refusal, and whether the refusal is sealed.
     const match = snapshot.router.match(head.path, head.method);
     const { routes } = match;
     const testPath = cipherTestAt(head.path);
     const test = environment.cipherTest ? testPath : undefined;
-    // Even if these paths are ordinary ones here, merchants send their credentials there.
+    // Merchants send their credentials to these paths even in an environment where they are ordinary paths.
     if (testPath !== undefined) head.fields = without(testCredentials, head.fields);
     const exchange: Admitted = {
       ...nothingKnown,
@@ -94,7 +90,7 @@ export class Admission {
       trace: this.#recorder.trace(head, () => snapshot.trusts(peer), startedAt),
       refusal: undefined,
     };
-    // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
+    // Otherwise, one reader would take the bytes after the head for a body, and another for the WebSocket's first frame.
     if (asksForWebSocket(head) && head.framing.type !== 'none' && routes.some((route) => route.upgrade)) {
       const why = 'a WebSocket handshake has no body: send neither Content-Length nor Transfer-Encoding';
       return { ...exchange, refusal: ambiguousBecause(why, environment) };
@@ -102,7 +98,7 @@ export class Admission {
     return exchange;
   }
 
-  /** Whose request it is, and whether the key permits it. */
+  /** Finds out whose request it is, and whether the key permits it. */
   identify(
     exchange: Admitted,
     client: ClientConnection,
@@ -115,11 +111,11 @@ export class Admission {
     const needsNoKey = exchange.test === undefined ? isOpenPreflight(head, snapshot) : head.authorization === undefined;
     if (needsNoKey) return exchange;
 
-    // The API key identifies the account. It is checked before the route's permission, because an unknown client has none.
+    // The API key identifies the account. The key is checked before the route's permission, because an unknown client has no permission.
     const key = readApiKey(head.authorization, client);
     if (key instanceof Refusal) return { ...exchange, refusal: key };
-    // Checked on the key's prefix, before any look-up: a live key sent to the test endpoint is refused as such, whether or not it
-    // exists.
+    // The key's prefix is checked before any look-up, so that a live key sent to the test environment is refused because of its
+    // environment, whether or not the key exists.
     if (getEnvironment(key.prefix) !== environment.name) {
       const principal = this.#findOwner(key, directory);
       return { ...exchange, principal, refusal: new Refusal('environment_mismatch') };
@@ -133,8 +129,8 @@ export class Admission {
       const principal = authenticate(key, found, now);
       if (!(principal instanceof Refusal)) return permitted(exchange, principal, snapshot, now);
       if (principal.code !== 'invalid_api_key') return { ...exchange, refusal: principal };
-      // A client with too many guesses does not learn whether the next one is right. A valid key from the same address is
-      // never limited, because other clients may share the address.
+      // After too many guesses, a client's wrong keys are refused as `too_many_attempts` for a while. A valid key from the same address is
+      // never refused for this reason, because other clients may share the address.
       const seconds = retryAfter();
       if (seconds === undefined) this.#failedKeys.failed(address(), window, startedAt);
       const refusal = seconds === undefined ? principal : new Refusal('too_many_attempts', { retryAfter: seconds });
@@ -143,8 +139,10 @@ export class Admission {
   }
 
   /**
-   * Why a request is refused after its body has arrived: its key, or the credentials that opened its envelope, may have been revoked
-   * meanwhile. A grace that has merely ended does not count.
+   * Checks a request again after its body has arrived, because its key, or the credentials that opened its envelope, may have been revoked
+   * by then. It does not matter if a grace period has merely ended.
+   *
+   * @returns the refusal; undefined if the request may go on
    */
   lookAgain(
     { principal, environment, encryption, sealing }: Admitted,
@@ -166,8 +164,9 @@ export class Admission {
   }
 
   /**
-   * The owner of a key of the other environment if the key is cached; for the log. The response neither depends on the owner nor waits for
-   * it: a key that is not cached is looked up for the next request with it, if one of the look-ups for throttled clients is free.
+   * The owner of a key of the other environment, for the log; undefined if the key is not cached. The response neither depends on the owner
+   * nor waits for it. A key that is not cached is looked up for the next request with this key, if throttled clients have a free look-up
+   * slot.
    */
   #findOwner({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
     const found = this.#lookUps.findUnawaited(directory, hash);
@@ -178,9 +177,9 @@ export class Admission {
 }
 
 /**
- * The API key of `Authorization`, or why there is none.
+ * Reads the API key from `Authorization`, or returns the refusal if the header is missing or malformed.
  *
- * @param client keeps the key: on one connection, the key is read and hashed again only if the header has changed
+ * @param client caches the key, so that it is read and hashed again only when the header changes on the connection
  */
 function readApiKey(
   authorization: string | undefined,
@@ -191,7 +190,7 @@ function readApiKey(
   const token = bearerToken(authorization);
   if (token === undefined || !isWellFormed(token)) return new Refusal('malformed_api_key');
   const key = { prefix: readPrefix(token), hash: sha256Hex(token) };
-  // The connection outlives the head, and no limit counts what the connection keeps: so it does not keep a key after thousands of spaces.
+  // The connection outlives the head, and no limit counts what the connection keeps, so it does not keep a header with thousands of spaces.
   if (authorization.length <= maxKept) client.lastKey = { authorization: ownText(authorization), key };
   return key;
 }
@@ -199,23 +198,23 @@ function readApiKey(
 /**
  * Checks the result of a look-up.
  *
- * @returns the principal, or why the key is refused: then `found` may still be named in the log
+ * @returns the principal, or the refusal of the key. If the key is refused, the log may still name the owner in `found`.
  */
 function authenticate(key: PresentedKey, found: LookupResult, now: EpochMs): Principal | Refusal {
   if (found === 'unavailable') return new Refusal('accounts_unavailable');
-  // The stored kind and environment come from the accounts file; they count only if the key agrees with them.
+  // The stored prefix states the kind and the environment. It counts only if the presented key has the same prefix.
   if (found === undefined || found.key.prefix !== key.prefix)
     return new Refusal('invalid_api_key', { reason: 'unknown' });
   const state = getState(found.key, now);
   return state === 'valid' ? found : new Refusal('invalid_api_key', { reason: state });
 }
 
-/** The owner of a revoked or expired key, whom the log names. */
+/** The owner of a revoked or expired key, for the log. */
 function knownPrincipal(found: LookupResult): Principal | undefined {
   return found === 'unavailable' ? undefined : found;
 }
 
-/** The route's permission for this account and this kind of key. */
+/** Decides whether the route permits this account and this kind of key. */
 function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySnapshot, now: EpochMs): Exchange {
   const { head, environment, match, enveloped, test } = exchange;
   const encryption = encryptionAt(principal.account.encryption[getEnvironment(principal.key.prefix)], now);
@@ -244,7 +243,7 @@ function fingerprintHint({ createdAt }: ActiveEncryption): string {
 
 /** Why a principal may not use a route; empty if it may. */
 function forbiddenBy(match: RouteMatch, { key }: Principal): readonly ReportableCode[] {
-  // A secret key may use every route, a public one those that list it.
+  // A secret key may use every route. A public key may use the routes that list it.
   const kind = getKind(key.prefix);
   const isPermitted = kind === 'secret' || (match.outcome === 'matched' && match.route.keys.includes(kind));
   if (isPermitted && match.outcome !== 'method_not_allowed') return [];
@@ -259,7 +258,7 @@ function allowedMethods(routes: readonly Route[]): string {
   return [...methods].join(', ');
 }
 
-/** Whether a request is a CORS preflight (Fetch §4.8) for what a public key may do. A browser cannot send a key with it. */
+/** Whether a request is a CORS preflight (Fetch §4.8) for a request that a public key may make. A browser sends no key with a preflight. */
 function isOpenPreflight(head: RequestHead, { router, report }: GatewaySnapshot): boolean {
   if (head.method !== 'OPTIONS' || head.origin === undefined || head.requestedMethod === undefined) return false;
   if (head.framing.type !== 'none') return false;

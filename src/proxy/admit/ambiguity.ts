@@ -5,15 +5,15 @@ import { maxConnection, singleFields } from './head.ts';
 import type { GatewaySnapshot, ServedEnvironment } from './snapshot.ts';
 import { ambiguousOctet, isUtf8 } from './target.ts';
 
-/** The refusal of a head that can be read in two ways; with a hint if the first `Host` belongs to the test environment. */
+/** Refuses a head that can be read in two ways. The refusal has a hint if the first `Host` belongs to the test environment. */
 export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
   const at = http.fields.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'host');
   return ambiguousBecause(hintForHead(http), snapshot.findEnvironment(http.fields[at + 1] ?? ''));
 }
 
-/** Like `ambiguousHead`, for a head that the parser refused. @param text what was read of it */
+/** Like `ambiguousHead`, for a head that the parser refused. @param text the part of the head that was read */
 export function ambiguousText(text: string, snapshot: GatewaySnapshot): Refusal {
-  // The pattern has no white space: its time would grow with the square of the number of spaces.
+  // The pattern matches no white space, because its running time would then grow with the square of the number of spaces.
   const [, host = ''] = /\r\nhost:([^\r]*)/i.exec(text) ?? [];
   return ambiguousBecause(hintForText(text), snapshot.findEnvironment(host.trim()));
 }
@@ -24,7 +24,10 @@ export function ambiguousBecause(hint: string, environment: ServedEnvironment | 
 
 const notAPath = 'the request line has no path that begins with "/": do not send a whole URL or "*"';
 
-/** What makes a head ambiguous and where, for merchants in test. Repeats at most a few characters of a target, and never a value. */
+/**
+ * Says what makes a head ambiguous, and where, for merchants in test. The hint repeats at most a few characters of the target, and never
+ * the value of a header.
+ */
 function hintForHead({ target, fields, minor }: HttpHead): string {
   const path = target.split('?', 1)[0] ?? '';
   if (!path.startsWith('/')) return notAPath;
@@ -40,7 +43,7 @@ function hintForHead({ target, fields, minor }: HttpHead): string {
   return hintForFields(fields, minor);
 }
 
-/** In the order in which they are reported. */
+/** Faults in a path, in the order in which they are reported. */
 const faults: readonly (readonly [RegExp, (found: string) => string])[] = [
   [/\/\//, () => '"//", perhaps because your base URL ends in a slash,'],
   [/\/\.\.?(?=\/|$)/, () => 'a segment "." or ".."'],
@@ -66,7 +69,7 @@ function hintForFields(fields: readonly string[], minor: number): string {
   return 'the Host header is not a host name with an optional port';
 }
 
-/** Like `hintForHead`, for what the parser refuses: see `RequestFault`. */
+/** Like `hintForHead`, for a head that the parser refused (see `RequestFault`). */
 function hintForText(text: string): string {
   const [line = '', ...fields] = text.split('\r\n');
   const [method = '', target = '', version] = line.split(' ');

@@ -3,7 +3,7 @@ import type { ClientDetail } from '../../config/config.ts';
 import type { ClientConnection } from '../capacity/client-connection.ts';
 import type { GatewaySnapshot } from './snapshot.ts';
 
-/** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2): a dual-stack listener sees IPv4 peers like this. */
+/** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2). A dual-stack listener sees IPv4 peers in this form. */
 const mappedIPv4 = /^::ffff:([\d.]+)$/;
 
 /** The usual spelling of the address at the other end of a connection. */
@@ -12,8 +12,8 @@ export function peerAddress(remoteAddress: string): string {
 }
 
 /**
- * The client's address for limits: the peer or, behind trusted proxies, the last hop that is not one. All addresses of
- * an IPv6 /64 count as one, because a client usually gets a whole /64.
+ * The client's address for limits: the peer or, behind trusted proxies, the last hop that is not a trusted proxy. All addresses of an IPv6
+ * /64 count as one, because a client usually gets a whole /64.
  *
  * @param forwardedFor the value of `X-Forwarded-For`
  */
@@ -22,8 +22,8 @@ export function clientAddress(peer: string, forwardedFor: string | undefined, sn
 }
 
 /**
- * The client's address for the log: the whole address, its network, or undefined. It needs no escaping in JSON. The client is the same as
- * in `clientAddress`: others can pretend to be this client only to a trusted proxy.
+ * The client's address for the log: the whole address, its network, or undefined. The result needs no escaping in JSON. The client is the
+ * same as in `clientAddress`, so a client that pretends to be another one would have to deceive a trusted proxy.
  */
 export function loggedAddress(
   client: Pick<ClientConnection, 'peer' | 'loggedPeer'>,
@@ -31,13 +31,13 @@ export function loggedAddress(
   snapshot: GatewaySnapshot,
 ): string | undefined {
   const { clientDetail: detail } = snapshot;
-  // Each request from a proxy may have another client.
+  // Each request from a trusted proxy may come from a different client.
   if (snapshot.trusts(client.peer)) return withDetail(findClient(client.peer, forwardedFor, snapshot), detail);
   if (client.loggedPeer?.detail !== detail) client.loggedPeer = { detail, address: loggedPeer(client.peer, detail) };
   return client.loggedPeer.address;
 }
 
-/** Like `loggedAddress`, for a peer whose request is not known. */
+/** Like `loggedAddress`, for a peer that has not sent a request. */
 export function loggedPeer(remoteAddress: string | undefined, detail: ClientDetail): string | undefined {
   return withDetail(canonical(peerAddress(remoteAddress ?? '')) ?? '', detail);
 }
@@ -47,10 +47,10 @@ function withDetail(address: string, detail: ClientDetail): string | undefined {
   return (detail === 'full' ? address : network(address, 3, 3)) || undefined;
 }
 
-/** The canonical address of a client; empty if it has already left. */
+/** The canonical address of a client; empty if the client has already left. */
 function findClient(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   if (!snapshot.trusts(peer)) return canonical(peer) ?? '';
-  // From the right, and only as far as trusted proxies vouch for the hops: a client may claim thousands of hops to their left.
+  // Read the hops from the right, and only as far as trusted proxies vouch for them. A client may claim thousands of hops further left.
   for (let rest = forwardedFor; rest !== undefined;) {
     const comma = rest.lastIndexOf(',');
     const hop = withoutPort(rest.slice(comma + 1));
@@ -60,17 +60,17 @@ function findClient(peer: string, forwardedFor: string | undefined, snapshot: Ga
   return canonical(peer) ?? '';
 }
 
-/** A hop without its port; some proxies add it, with an IPv6 address in brackets. */
+/** Removes the port from a hop. Some proxies add a port, and put an IPv6 address in brackets. */
 function withoutPort(hop: string): string {
   const text = hop.trim();
   return /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
 }
 
-/** The canonical spelling of an address, IPv4 if it is a mapped one; undefined if it is not an address. */
+/** The canonical spelling of an address. An IPv4-mapped address becomes an IPv4 address. Undefined if the text is not an address. */
 function canonical(address: string): string | undefined {
   if (isIPv4(address)) return address;
   if (!isIPv6(address)) return undefined;
-  // In lower case, compressed, without a zone.
+  // The result is in lower case, compressed, and without a zone.
   const { address: compressed } = new SocketAddress({ address, family: 'ipv6' });
   return mappedIPv4.exec(compressed)?.[1] ?? compressed;
 }
@@ -78,8 +78,8 @@ function canonical(address: string): string | undefined {
 /**
  * The network of a canonical address.
  *
- * @param bytes  how many bytes of an IPv4 address; undefined: the whole address
- * @param groups how many groups of 16 bits of an IPv6 address
+ * @param bytes  how many bytes of an IPv4 address to keep; undefined to keep the whole address
+ * @param groups how many groups of 16 bits of an IPv6 address to keep
  */
 function network(address: string, bytes: number | undefined, groups: number): string {
   if (!address.includes(':')) {

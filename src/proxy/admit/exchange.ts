@@ -13,35 +13,38 @@ import type { CipherTest } from './target.ts';
 interface Facts {
   /** The client's own id if it is acceptable, otherwise a new one. */
   readonly id: string;
-  /** The label of metrics: a configured pattern, `unlisted`, or `none` before routing. */
+  /** The route's label in metrics: a configured pattern, `unlisted`, or `none` for a test endpoint and before routing. */
   readonly route: string;
-  /** Whether a browser may read a refusal: the route is open to public keys. */
+  /** Whether a browser may read a refusal, because the route is open to public keys. */
   readonly allowsCors: boolean;
-  /** The test endpoint that serves the request; without one, the request goes to the upstream. */
+  /** The test endpoint that serves the request; undefined if the request goes to the upstream. */
   readonly test: CipherTest | undefined;
-  /** Whether the request is for a test endpoint that this environment does not have: then the path is an ordinary one. */
+  /** Whether the request has the path of a test endpoint in an environment without test endpoints. The path is then an ordinary one. */
   readonly testElsewhere: boolean;
-  /** Whether the request's route has envelopes. A test endpoint has none. */
+  /** Whether the request's route uses envelopes. The test endpoints do not. */
   readonly enveloped: boolean;
-  /** The key and its account. For a refused request, also those of a revoked or expired key, for the log. */
+  /** The key and its account. If the key was refused because it is revoked or expired, they are kept for the log. */
   readonly principal: Principal | undefined;
-  /** The tier that the request is charged as: a refused key proves nothing. */
+  /** The tier whose quota the request counts against. A request with a refused key counts as anonymous, because the key proves nothing. */
   readonly tier: Tier;
-  /** How the account encrypts here, decided when the head has arrived, so that a grace does not end within a request. */
+  /**
+   * How the account encrypts in this environment. This is decided when the head has arrived, so that a grace period does not end in the
+   * middle of a request.
+   */
   readonly encryption: ActiveEncryption | undefined;
-  /** Whether the request's body was an envelope that opened. */
+  /** Whether the request's body was an envelope and has been opened. */
   readonly opened: boolean;
   /** How the response is sealed; undefined if the exchange is not enveloped. */
   readonly sealing: Sealing | undefined;
-  /** The routes of the request's path and method; undefined before routing. */
+  /** The routes for the request's path and method; undefined before routing. */
   readonly match: RouteMatch | undefined;
-  /** Refusals that are only reported. The request is forwarded as if the rule did not exist. */
+  /** Refusals that are only reported. The request is forwarded as if their rules did not exist. */
   readonly reported: readonly ReportableCode[];
   /** Present if traces are configured. */
   readonly trace: RequestTrace | undefined;
 }
 
-/** A request that every check so far has let through. */
+/** A request that has passed every check so far. */
 export interface Admitted extends Facts {
   readonly head: RequestHead;
   readonly environment: ServedEnvironment;
@@ -49,18 +52,18 @@ export interface Admitted extends Facts {
   readonly refusal: undefined;
 }
 
-/** A request that a check refused, with what was known by then. */
+/** A request that a check has refused, with the facts known by then. */
 export interface Refused extends Facts {
   /** Undefined if the head itself is invalid. */
   readonly head: RequestHead | undefined;
-  /** Undefined if no environment has the host. */
+  /** Undefined if the head is invalid or no environment has the host. */
   readonly environment: ServedEnvironment | undefined;
   readonly refusal: Refusal;
 }
 
 export type Exchange = Admitted | Refused;
 
-/** What is known about a request at first. */
+/** The initial facts about a request. */
 export const nothingKnown: Omit<Facts, 'id' | 'match'> = {
   route: 'none',
   allowsCors: false,
@@ -76,7 +79,7 @@ export const nothingKnown: Omit<Facts, 'id' | 'match'> = {
   trace: undefined,
 };
 
-/** The exchange of a request whose head is not known, or refused. */
+/** The exchange of a request that is refused before its environment is known. */
 export function refused(refusal: Refusal, id: string, head?: RequestHead): Refused {
   return { ...nothingKnown, id, head, environment: undefined, match: undefined, refusal };
 }

@@ -1,31 +1,34 @@
 /** Hop-by-hop headers (RFC 9110 §7.6.1) that are dropped in both directions. */
 const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer';
 
-/** Headers that describe the bytes of a plain body, which an envelope replaces. */
+/** Headers that describe the bytes of a plain body. They do not apply to an envelope, which has other bytes. */
 const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
-/** A client's header is `read` here, `dropped`, or forwarded only with `plain` traffic, or only from a trusted proxy (`client`). */
+/**
+ * What happens to a client's header: the sidecar reads it (`read`), drops it (`dropped`), forwards it only with plain traffic (`plain`), or
+ * forwards it only from a trusted proxy (`client`).
+ */
 type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 
 const requestRoles = indexRoles<RequestRole>({
-  // Read by the sidecar itself; some are forwarded in another form.
+  // Headers that the sidecar itself reads. Some of them are forwarded in another form.
   read:
     'host authorization connection content-length transfer-encoding expect upgrade x-request-id content-encoding origin ' +
     'access-control-request-method traceparent envelope-credentials',
-  // Headers that only the sidecar sends to the upstream, hop-by-hop headers, and those by which some frameworks replace the
-  // method or path that was checked here. Programs take `Proxy` for the proxy of their own requests (httpoxy).
+  // Headers that only the sidecar sends to the upstream, hop-by-hop headers, and headers with which some frameworks replace the method or
+  // path that the sidecar has checked. Some programs take `Proxy` for the proxy of their own requests (httpoxy).
   dropped:
     `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
     'proxy x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
   plain: `content-type accept-encoding range ${byteHeaders}`,
-  // Upstreams take the client's address from these headers, and from all that begin with `x-forwarded-`.
+  // Upstreams take the client's address from these headers, and from all headers that begin with `x-forwarded-`.
   client:
     'x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded forwarded forwarded-for x-original-forwarded-for ' +
     'x-real-ip true-client-ip cf-connecting-ip cf-connecting-ipv6 client-ip x-client-ip x-cluster-client-ip ' +
     'fastly-client-ip',
 });
 
-/** An upstream's header is `dropped`, or forwarded only with a plain `body`. */
+/** What happens to an upstream's header: it is dropped (`dropped`), or forwarded only with a plain body (`body`). */
 type ResponseRole = 'dropped' | 'body';
 
 const responseRoles = indexRoles<ResponseRole>({
@@ -36,7 +39,7 @@ const responseRoles = indexRoles<ResponseRole>({
     'cache-control expires last-modified age pragma surrogate-control cdn-cache-control',
 });
 
-/** A header's name in lower case, and its role; without a role it is forwarded. */
+/** A header's name in lower case, and its role. A header without a role is forwarded. */
 interface NamedRole<Role extends string> {
   readonly lower: string;
   readonly role: Role | undefined;
@@ -53,7 +56,7 @@ function responseRole(lower: string): ResponseRole | undefined {
   return isOwn(lower) ? 'dropped' : responseRoles.get(lower);
 }
 
-/** Headers that most requests and responses have, besides those with a role. */
+/** Headers without a role that most requests or responses have. */
 const forwarded = 'accept accept-language user-agent date server vary'.split(' ');
 
 /** The role of a client's header. */
@@ -62,7 +65,12 @@ export const roleInRequest = roleReader([...requestRoles.keys(), ...forwarded], 
 /** The role of an upstream's header. */
 export const roleInResponse = roleReader([...responseRoles.keys(), ...forwarded], responseRole);
 
-/** @param usualNames in lower case. Names spelt like this or `Like-This` are looked up, so that few have to be examined */
+/**
+ * Returns a function that finds the role of a header.
+ *
+ * @param usualNames in lower case. A header whose name is in this list, spelt in lower case or `Like-This`, is looked up in a map, so that
+ *   few names have to be examined.
+ */
 function roleReader<Role extends string>(
   usualNames: readonly string[],
   roleOf: (lower: string) => Role | undefined,
@@ -80,7 +88,7 @@ function roleReader<Role extends string>(
   };
 }
 
-/** A header's name `Like-This`. */
+/** Spells a header's name `Like-This`. */
 export function capitalised(lower: string): string {
   return lower.replaceAll(/(?<=^|-)[a-z]/g, (initial) => initial.toUpperCase());
 }
@@ -88,7 +96,7 @@ export function capitalised(lower: string): string {
 /** `Connection` values that nominate no header. */
 const nominatesNothing = /^(?:keep-alive|close)$/i;
 
-/** The names that `Connection` nominates: these headers are hop-by-hop (RFC 9110 §7.6.1). */
+/** The names that `Connection` nominates. Headers with these names are hop-by-hop (RFC 9110 §7.6.1). */
 export function nominatedBy(connection: string): ReadonlySet<string> {
   if (nominatesNothing.test(connection)) return noNames;
   const names = new Set<string>();
@@ -98,7 +106,7 @@ export function nominatedBy(connection: string): ReadonlySet<string> {
 
 const noNames: ReadonlySet<string> = new Set();
 
-/** A flat list of headers without those with these names. @param names in lower case */
+/** Returns a flat list of headers, except those with these names. @param names in lower case */
 export function without(names: ReadonlySet<string>, headers: string[]): string[] {
   if (names.size === 0 || headers.length === 0) return headers;
   const others: string[] = [];
@@ -121,8 +129,8 @@ function indexRoles<Role extends string>(names: Readonly<Record<Role, string>>):
 }
 
 /**
- * Whether a name could be read as another that has a role. CGI-like upstreams turn every odd character of a name into `_`, so
- * they would take `X_Account_Id` for `X-Account-Id`. No honest client sends such a name.
+ * Whether a header's name could be read as another name, which has a role. CGI-like upstreams turn every unusual character of a name into
+ * `_`, so they would take `X_Account_Id` for `X-Account-Id`. No honest client sends such a name.
  */
 function isDisguised(lower: string): boolean {
   if (!/[^a-z0-9-]/.test(lower)) return false;

@@ -3,12 +3,12 @@ import type { RequestHead as HttpHead } from '../../http1/parse/request-reader.t
 import { joined, nominatedBy, roleInRequest, without } from './fields.ts';
 import { readPath } from './target.ts';
 
-/** The client's address and origin according to earlier proxies. */
+/** The client's address and origin as reported by earlier proxies. */
 interface ForwardedFields {
   for: string | undefined;
   proto: string | undefined;
   host: string | undefined;
-  /** Flat list: `Forwarded`, the `X-Forwarded-*` the sidecar does not continue, `X-Real-IP` and the like. */
+  /** Flat list of the other forwarding headers: `Forwarded`, `X-Real-IP`, and any `X-Forwarded-*` that the sidecar does not set itself. */
   others: string[];
 }
 
@@ -19,7 +19,7 @@ export class RequestHead {
   readonly target: string;
   readonly path: string;
   readonly framing: BodyFraming;
-  /** As received, port included; empty only on HTTP/1.0. */
+  /** As received, including the port; empty only on HTTP/1.0. */
   host = '';
   authorization: string | undefined;
   /** The client's own request id; empty if it is not acceptable. */
@@ -28,16 +28,16 @@ export class RequestHead {
   expectation: string | undefined;
   /** All `Connection` fields, joined by commas. */
   connection = '';
-  /** The protocol the client asks to change to; never forwarded. */
+  /** The protocol that the client asks to switch to; never forwarded. */
   upgrade: string | undefined;
   origin: string | undefined;
   requestedMethod: string | undefined;
   requestedCredentials: string | undefined;
   traceparent: string | undefined;
   readonly forwarded: ForwardedFields = { for: undefined, proto: undefined, host: undefined, others: [] };
-  /** Flat list: end-to-end fields that do not depend on the body. */
+  /** Flat list of the end-to-end fields that do not depend on the body. */
   fields: string[] = [];
-  /** Flat list: end-to-end fields that are valid only for plain traffic, because they describe the envelope. */
+  /** Flat list of the end-to-end fields that are forwarded only with plain traffic. In other requests, they describe the envelope. */
   plainFields: string[] = [];
 
   constructor({ method, target, framing }: HttpHead, path: string) {
@@ -62,11 +62,11 @@ interface SingleField {
     | 'origin'
     | 'requestedMethod'
     | 'requestedCredentials';
-  /** The list in which it is forwarded, if it is. */
+  /** The list in which the field is forwarded; undefined if it is not forwarded. */
   readonly forwarded?: 'fields' | 'plainFields';
 }
 
-/** The fields that the sidecar's decisions depend on: each may occur only once, like `Host`. */
+/** The fields that the sidecar's decisions depend on. Like `Host`, each of them may occur only once. */
 export const singleFields: ReadonlyMap<string, SingleField> = new Map<string, SingleField>([
   ['authorization', { member: 'authorization' }],
   ['expect', { member: 'expectation' }],
@@ -78,12 +78,11 @@ export const singleFields: ReadonlyMap<string, SingleField> = new Map<string, Si
 ]);
 
 /**
- * Maximum total length of the `Connection` fields. Every stranger may send 16 KiB of them, and reading the thousands of names in them would
- * take a millisecond.
+ * Maximum total length of the `Connection` fields. Anyone may send 16 KiB of them, and reading thousands of names would take a millisecond.
  */
 export const maxConnection = 1_024;
 
-/** The form of a client's request id that is kept. */
+/** The form that a client's request id must have to be kept. */
 export const requestIdForm = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
 
@@ -92,7 +91,7 @@ export function asksForWebSocket({ method, upgrade }: RequestHead): boolean {
   return method === 'GET' && upgrade?.toLowerCase() === 'websocket';
 }
 
-/** Sorts the fields of a head; undefined if it can be read in two ways (RFC 9112 §3.2, §11). */
+/** Sorts the fields of a head. Returns undefined if the head can be read in two ways (RFC 9112 §3.2, §11). */
 export function readHead(http: HttpHead): RequestHead | undefined {
   const path = readPath(http.target);
   if (path === undefined) return undefined;
@@ -102,19 +101,19 @@ export function readHead(http: HttpHead): RequestHead | undefined {
     if (!addField(head, fields[i] as string, fields[i + 1] as string)) return undefined;
   }
   if (http.minor === 0) {
-    // RFC 9110 §7.8, §10.1.1: HTTP/1.0 has neither.
+    // RFC 9110 §7.8, §10.1.1: HTTP/1.0 has neither `Expect` nor `Upgrade`.
     head.expectation = undefined;
     head.upgrade = undefined;
   } else if (head.host === '') {
     return undefined;
   }
-  // RFC 9110 §7.8: if Connection does not nominate Upgrade, it was meant for an earlier recipient.
+  // RFC 9110 §7.8: if `Connection` does not nominate `Upgrade`, then `Upgrade` was meant for an earlier recipient.
   if (head.upgrade !== undefined && !/upgrade/i.test(head.connection)) head.upgrade = undefined;
   if (head.connection !== '') dropNominated(head);
   return head;
 }
 
-/** @returns false if it makes the head ambiguous */
+/** @returns false if the field makes the head ambiguous */
 function addField(head: RequestHead, name: string, value: string): boolean {
   const { lower, role } = roleInRequest(name);
   if (role === 'read') return readField(head, name, lower, value);
@@ -143,7 +142,7 @@ function readField(head: RequestHead, name: string, lower: string, value: string
       if (head.connection.length > maxConnection) return false;
       break;
     case 'x-request-id':
-      // Some proxies add their own to the client's: then neither counts.
+      // Some proxies add an id of their own to the client's. If there are two, neither counts.
       head.requestId = head.requestId === undefined && requestIdForm.test(value) ? value : '';
       break;
     case 'traceparent':
@@ -163,12 +162,12 @@ function addForwarded(forwarded: ForwardedFields, name: string, lower: string, v
   else forwarded.others.push(name, value);
 }
 
-/** Drops the fields that `Connection` nominates. The sidecar's own fields are not among them, so no client can drop its identity. */
+/** Drops the fields that `Connection` nominates. The sidecar adds its own fields later, so no client can remove its own identity. */
 function dropNominated(head: RequestHead): void {
   const { connection } = head;
   const nominated = connection.toLowerCase();
   if (nominated.includes('origin') || nominated.includes('access-control-request-method')) {
-    // A preflight whose fields are dropped would reach the upstream as an ordinary OPTIONS.
+    // Without these fields, a preflight would reach the upstream as an ordinary OPTIONS, so the request is not treated as a preflight.
     head.origin = undefined;
     head.requestedMethod = undefined;
   }

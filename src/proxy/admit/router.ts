@@ -1,11 +1,11 @@
 import type { Route } from '../../config/config.ts';
 
-/** The routes that apply to a request: one, or all routes of its path if none of them has its method. */
+/** The routes that apply to a request: a single route, or all routes of the request's path if none of them has the request's method. */
 export type RouteMatch =
   | { readonly outcome: 'matched'; readonly route: Route; readonly routes: readonly [Route] }
   | { readonly outcome: 'method_not_allowed' | 'unlisted'; readonly routes: readonly Route[] };
 
-/** The routes of one path, which is chosen before the method. */
+/** The routes of one path. The path is chosen before the method. */
 interface PathRoutes {
   readonly routes: readonly Route[];
   readonly match: ReadonlyMap<string, RouteMatch>;
@@ -46,9 +46,10 @@ class PathNode {
 }
 
 /**
- * Finds the route of a request by its path, most specific first, then by its method. The path is matched as received, but ignores ASCII
- * letter case and a trailing slash as upstream frameworks do (Express by default): another spelling of a path must not bypass its envelope.
- * Nothing is decoded, because lower-casing would turn a decoded `%E2%84%AA` (the Kelvin sign) into `k`.
+ * Finds the route of a request by its path, most specific first, then by its method. The path is matched as received, except that ASCII
+ * letter case and a trailing slash are ignored, as upstream frameworks do (Express by default). Otherwise, another spelling of a path could
+ * bypass the envelope that the path requires. Nothing is decoded, because lower-casing would turn a decoded `%E2%84%AA` (the Kelvin sign)
+ * into `k`.
  */
 export class Router {
   readonly #root = new PathNode();
@@ -64,7 +65,7 @@ export class Router {
     }
   }
 
-  /** @param path let through by the guard of targets: ASCII, without empty segments */
+  /** @param path a path that `readPath` has accepted: ASCII, without empty segments */
   match(path: string, method: string): RouteMatch {
     const found = this.#root.find(path.toLowerCase(), 1);
     return found === undefined ? unlisted : (found.match.get(method) ?? found.otherwise);

@@ -4,14 +4,14 @@ import type { RequestHead } from './head.ts';
 import type { EpochMs } from '../../times.ts';
 
 /**
- * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace, the previous codec
- * is accepted until a time in epoch milliseconds.
+ * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace period, the previous codec is accepted
+ * too, until a time in epoch milliseconds.
  */
 export type ActiveEncryption =
   | {
       readonly current: EnvelopeCodec;
       readonly grace: Grace | undefined;
-      /** When the current credentials were made; undefined if that is not known. */
+      /** When the current credentials were created; undefined if that is not known. */
       readonly createdAt: EpochMs | undefined;
     }
   | {
@@ -20,13 +20,13 @@ export type ActiveEncryption =
       readonly createdAt?: undefined;
     };
 
-/** How a response is sealed. During a grace, `Envelope-Credentials` names the credentials. */
+/** How a response is sealed. During a grace period, the response names the credentials in `Envelope-Credentials`. */
 export interface Sealing {
   /** Undefined for a plain response. */
   readonly sealer: EnvelopeSealer | undefined;
-  /** Whether the request was admitted during a grace of its account. */
+  /** Whether the request was admitted during a grace period of its account. */
   readonly inGrace: boolean;
-  /** The credentials of `sealer`. */
+  /** Which credentials `sealer` uses. */
   readonly credentials: 'current' | 'previous' | 'none';
 }
 
@@ -34,7 +34,7 @@ export interface Sealing {
 export function encryptionAt(encryption: Encryption | undefined, now: EpochMs): ActiveEncryption | undefined {
   if (encryption === undefined) return undefined;
   if (encryption.type === 'ending') {
-    // Plaintext is current.
+    // The current setting is plaintext.
     return now < encryption.until ? { current: undefined, grace: encryption } : undefined;
   }
   const { current, createdAt, grace } = encryption;
@@ -57,19 +57,20 @@ export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);
 }
 
-/** What seals if nothing else decides: the current credentials or, during a grace, the previous ones. Undefined for plaintext. */
+/** The codec that seals if nothing else decides: the current one or, during a grace period, the previous one. Undefined for plaintext. */
 export function usualSealer({ current, grace }: ActiveEncryption): EnvelopeCodec | undefined {
   return grace === undefined ? current : grace.previous;
 }
 
-/** A fingerprint of credentials in `Envelope-Credentials`, in lower case. */
+/** The form of a fingerprint in `Envelope-Credentials`, in lower case. */
 export const fingerprintForm = /^[0-9a-f]{16}$/;
 
 /**
- * How a response is sealed unless the request's body decides: with the credentials that `Envelope-Credentials` names by their fingerprint
- * or as `current`; without the header, with the current ones or, during a grace, the previous ones.
+ * How a response is sealed unless the request's body decides. `Envelope-Credentials` can name the credentials by their fingerprint or as
+ * `current`. If it does not, `usualSealer` decides.
  *
- * @returns undefined for a fingerprint of neither pair: no response could be read by a client that has other credentials
+ * @returns undefined if neither pair of credentials has the fingerprint, because a client with other credentials could not read any
+ *   response
  */
 export function sealingByHead(
   { requestedCredentials = '' }: RequestHead,
@@ -78,7 +79,7 @@ export function sealingByHead(
   const { current, grace } = encryption;
   const named = requestedCredentials.toLowerCase();
   if (fingerprintForm.test(named)) {
-    // A fingerprint is not secret: it is shown wherever credentials are.
+    // Fingerprints are not secret. They are shown wherever credentials are listed.
     const codec = [current, grace?.previous].find((each) => each?.fingerprint === named);
     return codec && sealingWith(codec, encryption);
   }

@@ -10,7 +10,7 @@ import { Router } from './router.ts';
 export interface ServedEnvironment {
   readonly name: EnvironmentName;
   readonly upstream: Upstream;
-  /** Whether the upstream gets `Authorization`, because it checks keys itself. */
+  /** Whether `Authorization` is forwarded, because the upstream checks keys itself. */
   readonly forwardsAuthorization: boolean;
   /** Whether this environment has the two test endpoints. */
   readonly cipherTest: boolean;
@@ -18,7 +18,7 @@ export interface ServedEnvironment {
 
 /**
  * The configuration that a request is served with. It is replaced as a whole, so that no request sees half of a change. The accounts are
- * not part of it: a WebSocket may outlive a thousand versions of them.
+ * not part of it, because a WebSocket may outlive a thousand versions of them.
  */
 export class GatewaySnapshot {
   readonly router: Router;
@@ -26,11 +26,11 @@ export class GatewaySnapshot {
   readonly limits: Limits;
   readonly timeouts: Timeouts;
   readonly report: ReadonlySet<RefusalCode>;
-  /** The address of the page that explains the refusals; undefined if it is not published. */
+  /** The address of the page that explains the refusals; undefined if there is none. */
   readonly errorsPage: string | undefined;
-  /** How much of a client's address access lines contain. */
+  /** How much of a client's address is logged. */
   readonly clientDetail: ClientDetail;
-  /** Whether both environments are served: then neither may use up what they share. */
+  /** Whether both environments are served. If so, test must leave a part of each limit to live. */
   readonly servesBoth: boolean;
   readonly #upstreams: ReadonlySet<Upstream>;
   readonly #byHost = new Map<string, ServedEnvironment>();
@@ -39,7 +39,7 @@ export class GatewaySnapshot {
 
   /** @param before the snapshot that this one replaces */
   constructor(config: Config, upstreams: ReadonlyMap<EnvironmentName, Upstream>, before?: GatewaySnapshot) {
-    // Each stream keeps the routes that it began with.
+    // A request keeps its router to its end, so snapshots with the same routes share one router.
     const areKept = before !== undefined && isDeepStrictEqual(before.#routes, config.routes);
     this.#routes = config.routes;
     this.router = areKept ? before.router : new Router(config.routes);
@@ -66,7 +66,7 @@ export class GatewaySnapshot {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  /** Whether this snapshot has an upstream; a newer one may not have it. */
+  /** Whether this snapshot has an upstream. A newer snapshot may not have it. */
   has(upstream: Upstream): boolean {
     return this.#upstreams.has(upstream);
   }

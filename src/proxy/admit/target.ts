@@ -1,18 +1,18 @@
 /**
- * The guard of request targets. A path decides which keys suffice and whether an envelope is required; a path that the sidecar
- * and the upstream read differently would bypass that decision. An ambiguous path is refused, never normalised: a rewritten path
- * is one more reading.
+ * Guards against ambiguous request targets. A path decides which keys suffice and whether an envelope is required. If the sidecar and the
+ * upstream read a path differently, that decision could be bypassed. An ambiguous path is refused, never normalised, because a rewritten
+ * path is one more reading.
  */
 
-/** Paths with only one spelling. Segments of RFC 3986 `pchar` without `;`, no empty and no dot segments. */
+/** Paths with only one spelling: segments of RFC 3986 `pchar` except `;`, none of them empty and none of them `.` or `..`. */
 const plainPath = /^\/(?:(?!\.\.?(?:\/|$))[\w.~!$&'()*+,=:@%-]+(?:\/(?!\.\.?(?:\/|$))[\w.~!$&'()*+,=:@%-]+)*\/?)?$/;
 
-/** Printable ASCII without `#`, which ends the target for some readers, and without `\`, which others take for `/`. */
+/** Printable ASCII except `#`, which ends the target for some readers, and `\`, which some readers take for `/`. */
 const plainQuery = /^[!"$-[\]-~]*$/;
 
 /**
- * Percent-encodings of characters that a path may have unencoded, of separators (`/`, `\`), of `%`, which some readers decode
- * twice, and of control characters.
+ * Ambiguous percent-encodings: those of characters that a path may contain unencoded, of separators (`/`, `\`), of `%`, which some readers
+ * decode twice, and of control characters.
  */
 export const ambiguousOctet = /%(?:[01][0-9a-f]|2[5def]|3[0-9]|4[1-9a-f]|5[0-9acf]|6[1-9a-f]|7[0-9aef])/i;
 
@@ -29,10 +29,10 @@ function isPlainlyEncoded(path: string): boolean {
   return !ambiguousOctet.test(path) && isUtf8(path);
 }
 
-/** Whether the percent-encodings of a string are complete, and are UTF-8 without overlong forms. The string must not be empty. */
+/** Whether the percent-encodings in a string are complete, and are UTF-8 without overlong forms. The string must not be empty. */
 export function isUtf8(text: string): boolean {
   try {
-    // The result must be used: bundlers take the call for pure, and would leave it out.
+    // The result must be used, because bundlers take the call for pure and would leave it out.
     return decodeURIComponent(text) !== '';
   } catch {
     return false;
@@ -42,7 +42,7 @@ export function isUtf8(text: string): boolean {
 /** The two endpoints with which merchants test their code. */
 export type CipherTest = 'encrypt' | 'decrypt';
 
-/** The paths of the two test endpoints; equally long. */
+/** The paths of the two test endpoints, which are equally long. */
 export const cipherTestPaths = {
   encrypt: '/api/s2s/aes-encrypt',
   decrypt: '/api/s2s/aes-decrypt',
@@ -52,7 +52,7 @@ const { length } = cipherTestPaths.encrypt;
 
 /** The test endpoint of a path, ignoring case and a trailing slash, as routes do. */
 export function cipherTestAt(path: string): CipherTest | undefined {
-  // Other paths, which are most, are not copied.
+  // Most paths have a different length, so they need not be copied.
   if (path.length !== length && !(path.length === length + 1 && path.endsWith('/'))) return undefined;
   switch (path.slice(0, length).toLowerCase()) {
     case cipherTestPaths.encrypt:

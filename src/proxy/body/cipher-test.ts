@@ -15,10 +15,12 @@ import type { TickQueue } from '../capacity/queues.ts';
 import type { Responder } from '../respond/responder.ts';
 import { isEncoded, readBody, type LongBodies } from './read.ts';
 
-/** How many bytes of a key or an IV are read: more than any has, so that one with quotes or spaces around it is still recognised. */
+/**
+ * How many bytes of a `key` or `iv` header are read. No key or IV is that long, so one with quotes or spaces around it is still recognised.
+ */
 const maxFieldLength = 256;
 
-/** Serves a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
+/** Serves a test endpoint with the key, IV and data that the caller has sent. Nothing is looked up or forwarded. */
 export async function runCipherTest(
   responder: Responder,
   { head, environment }: Admitted,
@@ -34,7 +36,7 @@ export async function runCipherTest(
     return ambiguousBecause(`there are two ${key === undefined ? 'key' : 'iv'} headers: send one`, environment);
   }
   const credentials = parseCredentials(key, iv, 'text');
-  // An IV in quotes is long enough to be accepted, so its quotes are looked for here.
+  // An IV in quotes is long enough to be accepted, so the quotes must be looked for here.
   const slip = hintForHeaders(key, iv);
   if (Array.isArray(credentials)) {
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
@@ -42,11 +44,11 @@ export async function runCipherTest(
   }
   const codec = createCodec(credentials, 'hex');
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
-  // Until its turn comes: strangers may send any number of bodies.
+  // The body may be evicted until its turn comes, because anyone may send any number of bodies.
   client.letGiveWay(true);
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
   if (read instanceof Refusal) return read;
-  // An anonymous slot, because the test endpoints need no API key.
+  // The slot is an anonymous one, because the test endpoints need no API key.
   if (!reservation.takeAnonymousSlot(environment.name)) return new Refusal('overloaded');
   await reservation.wait(queue);
   let began: number | undefined;
@@ -69,11 +71,11 @@ export async function runCipherTest(
 
 interface TestResult {
   readonly response: string | Buffer;
-  /** For the test environment. */
+  /** Sent only in the test environment. */
   readonly hint: string | undefined;
 }
 
-/** Encrypts the minified document. */
+/** Minifies a document and encrypts it. */
 async function encrypt(document: Buffer, codec: EnvelopeCodec): Promise<TestResult | Refusal> {
   if (!(await isJsonInSlices(document))) {
     return new Refusal('invalid_cipher_test', { hint: hintForTestBody(document, 'encrypt') });
@@ -86,7 +88,7 @@ async function encrypt(document: Buffer, codec: EnvelopeCodec): Promise<TestResu
   return { response: response + stream.end(), hint };
 }
 
-/** Decrypts the member `encrypted_data`. @param why says why a ciphertext did not decrypt to JSON */
+/** Decrypts the member `encrypted_data`. @param why explains why a ciphertext did not decrypt to JSON */
 async function decrypt(
   body: Buffer,
   codec: EnvelopeCodec,
@@ -104,8 +106,8 @@ async function decrypt(
 }
 
 /**
- * The value of a field; empty if there is none, undefined if there are several. The bytes of a head are read as ISO 8859-1, but the text
- * format counts UTF-8. What goes beyond the length of any key does not matter, and is not kept.
+ * The value of a header; empty if there is none, undefined if there are several. The parser reads a head as ISO 8859-1, but the lengths of
+ * a key and an IV are counted in UTF-8, so the value is decoded again. Bytes beyond the length of any key do not matter and are dropped.
  */
 function fieldText({ head }: ServerExchange, name: string): string | undefined {
   const { fields = [] } = head ?? {};

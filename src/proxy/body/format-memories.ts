@@ -3,12 +3,12 @@ import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { OpenContext } from '../../envelope/codec.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** Maximum number of accounts remembered in an environment. The least recently used are forgotten first. */
+/** Maximum number of accounts remembered in each environment. The least recently used are forgotten first. */
 const maxAccounts = 10_000;
 
 type Memory = ReturnType<OpenContext['memory']>;
 
-/** What envelope formats remember, by account and environment. It belongs to the proxy, because a reload makes new codecs. */
+/** What envelope formats remember about each account in each environment. The proxy keeps this, because a reload creates new codecs. */
 export class FormatMemories {
   readonly #clock: () => EpochMs;
   readonly #memories = {
@@ -20,12 +20,12 @@ export class FormatMemories {
     this.#clock = clock;
   }
 
-  /** For callers that send their own credentials: nothing is remembered. */
+  /** Returns a context that remembers nothing, for callers that send their own credentials. */
   none(): OpenContext {
     return { clock: this.#clock, memory: () => new Map() };
   }
 
-  /** The memory is looked up only when a format asks for it. */
+  /** Returns an account's context. Its memory is looked up only when a format asks for it. */
   of(environment: EnvironmentName, account: string): OpenContext {
     return { clock: this.#clock, memory: () => this.#memoryOf(environment, account) };
   }

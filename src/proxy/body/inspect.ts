@@ -13,8 +13,8 @@ const unexpected =
   'the body looks like an envelope, but encryption is off for this account in test: it was forwarded unchanged';
 
 /**
- * The body of a request that is forwarded unchanged; bodies of any size are streamed. JSON of an encrypting account is inspected
- * first, because the upstream could not read an envelope. Envelopes of other accounts are forwarded, and counted.
+ * Prepares a request that is forwarded unchanged. Its body may be of any size, because it is streamed. If the account encrypts, a JSON body
+ * is inspected first, because the upstream could not read an envelope. Envelopes from other accounts are forwarded and counted.
  */
 export function inspect(responder: Responder, exchange: Admitted, longBodies: LongBodies): Opening {
   const { head, encryption, enveloped } = exchange;
@@ -34,7 +34,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
     if (responder.unexpectedEnvelope && exchange.environment.name === 'test') responder.hint = unexpected;
   };
   if (isOpaque && !responder.hasWholeBody) {
-    // The client is not asked for a body that is then refused.
+    // The slot is taken first, so that the client is not asked for a body that is then refused.
     if (!reservation.takeSlot()) return new Refusal('overloaded');
     if (head.expectsContinue) http.sendInformation(100, []);
     return pass(new PassingBody(responder, undefined, watch));
@@ -42,14 +42,14 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
   let blank = 0;
   const collected = collect(responder, requestBody, true, (bytes) => {
     responder.setDeadline('request_timeout');
-    // Each byte is looked at once, however the body is split.
+    // Each byte is examined only once, however the body is split.
     while (blank < bytes.length && isWhiteSpace(bytes[blank] ?? 0)) blank += 1;
     return blank === bytes.length || bytes[blank] === 0x7b;
   });
   return continueWith(collected, (read) => {
     if (read instanceof Refusal) return read;
     const { bytes, whole } = read;
-    // The last piece of the body may have shown that it is not a JSON object.
+    // If the last piece of the body has shown that the body is not a JSON object, `whole` is false although the whole body has arrived.
     if (!whole && !http.bodyComplete) return pass(new PassingBody(responder, bytes));
     watch(bytes);
     if (isOpaque || bytes.length > requestBody) return pass(bytes);
@@ -62,8 +62,8 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
 }
 
 /**
- * A request's body that is streamed to the upstream: first the bytes that were read already, then the rest as it
- * arrives. The deadline applies to the client or to the upstream, whichever is awaited.
+ * The body of a request, streamed to the upstream: first the bytes that have already been read, then the rest as it arrives. The deadline
+ * applies to the client or to the upstream, whichever the sidecar is waiting for.
  */
 class PassingBody implements StreamedBody, BodySink {
   readonly #responder: Responder;
@@ -72,7 +72,7 @@ class PassingBody implements StreamedBody, BodySink {
   #writer: BodyWriter | undefined;
 
   /**
-   * @param collected the bytes that were read, held by the request until they are sent
+   * @param collected the bytes that have already been read; the request holds them until they are sent
    * @param onFirst   called with the first piece that arrives
    */
   constructor(responder: Responder, collected?: Buffer, onFirst?: (piece: Buffer) => void) {
@@ -91,7 +91,7 @@ class PassingBody implements StreamedBody, BodySink {
 
   resume(): void {
     this.#waitForClient();
-    // The collected bytes are sent.
+    // The collected bytes have been sent.
     this.#responder.reservation.release();
     this.#responder.http.resume();
   }
@@ -104,7 +104,7 @@ class PassingBody implements StreamedBody, BodySink {
     this.#onFirst?.(piece);
     this.#onFirst = undefined;
     this.#waitForClient();
-    // The piece is a view of what was read; the socket may write it later.
+    // The piece is a view of the read buffer, and the socket may write it later, so it must be copied.
     const { pieces } = this.#responder.http.connection.owner;
     const copy = pieces.copy(piece);
     if (this.#writer?.write(copy, () => pieces.release(copy)) === false) this.#waitForUpstream();

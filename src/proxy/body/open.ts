@@ -12,27 +12,27 @@ import type { Responder } from '../respond/responder.ts';
 import type { FormatMemories } from './format-memories.ts';
 import { isEncoded, readBody, type LongBodies } from './read.ts';
 
-/** What goes to the upstream. */
+/** A request that is ready to be sent to the upstream. */
 export interface Outgoing {
   readonly exchange: Admitted;
   readonly body: UpstreamRequest['body'];
-  /** Flat list of the fields that describe the body, without its length. */
+  /** Flat list of the fields that describe the body, except its length. */
   readonly bodyFields: readonly string[];
 }
 
 const plaintextFields = ['Accept-Encoding', 'identity', 'Content-Type', 'application/json'];
 const noBodyFields = ['Accept-Encoding', 'identity'];
 
-/** Methods whose requests are rarely meant to have no body. */
+/** Methods whose requests usually have a body. */
 const usuallyWithBody = /^(?:POST|PUT|PATCH)$/;
 
-/** What goes to the upstream, or why the request is refused; a promise for a body that has not arrived yet, or is long. */
+/** The request to send to the upstream, or the refusal. A promise if the body has not arrived yet or is long. */
 export type Opening = Outgoing | Refusal | Promise<Outgoing | Refusal>;
 
-/** Opens the envelopes of requests. What cannot be opened is not forwarded. */
+/** Opens the envelopes in requests. A request whose envelope cannot be opened is not forwarded. */
 export class EnvelopeOpener {
   readonly #metrics: Metrics;
-  /** Envelopes that did not open, by API key. */
+  /** Counts the envelopes that did not open, by API key. */
   readonly #failures = new FailureLimiter();
   readonly #longBodies: LongBodies;
   readonly #memories: FormatMemories;
@@ -43,7 +43,7 @@ export class EnvelopeOpener {
     this.#memories = memories;
   }
 
-  /** Reads the body and opens it. A request without a body is forwarded unchanged. */
+  /** Reads the body and opens its envelope. A request without a body is forwarded unchanged. */
   open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption): Opening {
     const { head } = exchange;
     if (head.framing.type !== 'none' && isEncoded(head)) return new Refusal('unsupported_content_encoding');
@@ -69,14 +69,15 @@ export class EnvelopeOpener {
   #openEnvelope(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
     const { head, principal } = exchange;
     const environment = exchange.environment.name;
-    // Counted only in live: in test, hints reveal more anyway. In live, very many attempts can learn even from equal responses.
+    // Failures are counted only in live, because in test, hints reveal more anyway. In live, an attacker with very many attempts can learn
+    // even from equal responses.
     const { failedKeys } = responder.snapshot.limits;
     const subject = environment === 'live' ? principal?.key : undefined;
     const before = performance.now();
     const retryAfter =
       subject === undefined ? undefined : this.#failures.limited(subject.id, failedKeys.attempts, before);
     const tooMany = retryAfter === undefined ? undefined : new Refusal('too_many_attempts', { retryAfter });
-    // Everybody can read a public key: the failures of some must not keep out the envelopes of others.
+    // Anyone can read a public key, so one client's failures must not keep out the envelopes of another client with the same key.
     if (tooMany !== undefined && exchange.tier === 'secret') return tooMany;
 
     const openers = listOpeners(encryption);
@@ -100,7 +101,7 @@ export class EnvelopeOpener {
         if (subject !== undefined) this.#failures.failed(subject.id, failedKeys.window, before);
         if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter, reason: opened.reason });
       }
-      // In live every fault of a ciphertext gets the same response: differences would be a padding oracle.
+      // In live, every fault in a ciphertext gets the same response, because differences would be a padding oracle.
       const hint = environment === 'test' ? hintForBody(sent, opened.code, openers[0]) : undefined;
       return new Refusal(opened.code, { hint, reason: opened.reason });
     });

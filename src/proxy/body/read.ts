@@ -14,13 +14,16 @@ export function isEncoded({ contentEncoding }: RequestHead): boolean {
   return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity';
 }
 
-/** How many bytes of a head count as part of its connection's memory. */
+/** How many bytes of a head are not charged, because they count as part of the connection's memory. */
 const shortHead = 2_048;
 
-/** How many bytes are reserved for a body at first. */
+/** How many bytes are initially reserved for a body. */
 const minCapacity = 1_024;
 
-/** A body of up to this many bytes takes no longer than a small request. Longer ones wait, and begin in a turn while there is time. */
+/**
+ * A body of up to this many bytes takes no longer than a small request. Longer bodies wait, and start in a turn of the event loop only
+ * while time is left.
+ */
 const quickBody = 8_192;
 
 /** The first bytes of a body, or all of it. */
@@ -31,10 +34,10 @@ export interface CollectedBody {
 }
 
 /**
- * Collects a body, within the budget of all requests, until it ends, exceeds `limit` bytes, or `goOn` returns false. Unless the body is
- * whole, reading is paused afterwards.
+ * Collects a body, within the budget of all requests, until the body ends, the body exceeds `limit` bytes, or `goOn` returns false. Unless
+ * the body is whole, reading is paused afterwards.
  *
- * The promise never settles if the client leaves, the time runs out, or the body's bytes are invalid: then the request is over.
+ * There is no result if the client leaves, the time runs out, or the body's bytes are invalid, because the request is then over.
  */
 class Collector implements BodySink {
   readonly #responder: Responder;
@@ -80,13 +83,13 @@ class Collector implements BodySink {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Reserves room for at least `length` bytes before it is allocated. */
+  /** Allocates a buffer for at least `length` bytes, after reserving its memory. @returns false if the memory is not available */
   #grow(length: number): boolean {
     const stated = this.#responder.exchange.head?.framing.length ?? Infinity;
     const doubled = Math.max(minCapacity, length, 2 * this.#bytes.length);
     const capacity = Math.max(length, Math.min(doubled, stated, this.#limit));
     if (!this.#responder.reservation.hold(capacity - this.#bytes.length)) return false;
-    // Not from Node's pool: a few bytes of it would keep 64 KiB alive.
+    // Node's pool is not used, because a few bytes of it would keep 64 KiB alive.
     const larger = Buffer.allocUnsafeSlow(capacity);
     this.#bytes.copy(larger, 0, 0, this.#length);
     this.#bytes = larger;
@@ -108,11 +111,12 @@ class Collector implements BodySink {
 }
 
 /**
- * See `Collector`. The result is not a promise if the body arrived with the head. A body that ends later takes its turn among the requests.
+ * Collects a body (see `Collector`). The result is not a promise if the body arrived with the head. A body that ends later waits for its
+ * turn among the requests. The promise never settles if there is no result.
  *
- * @param outlives whether the body is used after the caller returns to the event loop. A body that arrived with the head is a view of what
- *   was read from the socket, which the next read overwrites.
- * @param goOn     called with all bytes so far, after each read
+ * @param outlives whether the body is used after the caller returns to the event loop. A body that arrived with the head is a view of the
+ *   read buffer, which the next read overwrites.
+ * @param goOn     called after each read, with all bytes so far
  */
 export function collect(
   responder: Responder,
@@ -127,14 +131,14 @@ export function collect(
   const { exchange, http, reservation } = responder;
   if (exchange.head?.expectsContinue === true) http.sendInformation(100, []);
   responder.setDeadline('request_timeout');
-  // The strings of a head keep all of the head in memory.
+  // The strings of a head keep the whole head in memory.
   const held = (http.head?.size ?? 0) - shortHead;
   if (held > 0 && !reservation.hold(held)) return new Refusal('overloaded');
   const { requests } = reservation.claim.turns;
   return new Promise((resolve) => {
     const settle = (result: CollectedBody | Refusal): void => {
       if (result instanceof Refusal || !result.whole) resolve(result);
-      // Any number of bodies may end in one turn of the event loop.
+      // Any number of bodies may end in one turn of the event loop, so they take turns.
       else if (result.bytes.length <= quickBody && requests.tryStart()) resolve(result);
       else void reservation.wait(requests).then(() => resolve(result));
     };
@@ -148,7 +152,7 @@ const nothing = Buffer.alloc(0);
  * Reads a body of up to `limit` bytes into memory, within the budget of all requests and within `timeouts.request`. The result is empty if
  * there is no body.
  *
- * @param outlives as in `collect`
+ * @param outlives see `collect`
  */
 export function readBody(
   responder: Responder,
@@ -164,26 +168,27 @@ export function readBody(
   });
 }
 
-/** A body of up to this many bytes does not wait for those that take much longer. */
+/** A body of up to this many bytes does not wait for bodies that take much longer. */
 const mediumBody = 4 * sliceLength;
 
 /**
- * Long bodies are checked and opened a few at a time, because each takes memory in addition to its bytes, and their slices add up in a turn
- * of the event loop. At a time, one medium and one longer body are opened for secret keys in live, one of each for secret keys in test, and
- * one of each for all others. Public keys in live, those in test and requests without a key take turns, and so do accounts.
+ * Checks and opens long bodies a few at a time, because each takes memory in addition to its bytes, and because the slices of all bodies in
+ * progress add up in a turn of the event loop. One medium and one longer body at a time are opened for secret keys in live, one of each for
+ * secret keys in test, and one of each for all other requests. Among the other requests, public keys in live, public keys in test, and
+ * requests without a key take turns. Accounts take turns too.
  */
 export class LongBodies {
   readonly #medium = createPlaces();
   readonly #longer = createPlaces();
 
   /**
-   * Works on a body: at once if it is short, otherwise in its turn.
+   * Calls `work` with a body: at once if the body is short, otherwise when its turn comes.
    *
-   * @param work must not refer to the body elsewhere. Not called if the request ends before its turn: the promise then never
-   *   settles, and nothing refers to the body any more
+   * @param work must not refer to the body elsewhere. If the request ends before its turn, `work` is not called, the promise never settles,
+   *   and nothing refers to the body any more.
    */
   run<T>(reservation: Reservation, body: Buffer, work: (body: Buffer) => T | Promise<T>): T | Promise<T> {
-    // This includes each body that arrived with its head: it is a view of what was read at once, which is no longer than a slice.
+    // Every body that arrived with its head is this short, because it is a view of one read, and no read is longer than a slice.
     if (body.length <= sliceLength) return work(body);
     const { claim } = reservation;
     const { semaphore, queue } = (body.length <= mediumBody ? this.#medium : this.#longer)[claim.crowd];
@@ -192,7 +197,7 @@ export class LongBodies {
   }
 }
 
-/** Where the bodies of a crowd wait. */
+/** The queue in which a crowd's long bodies wait, and the semaphore that limits how many are opened at a time. */
 interface Place {
   readonly queue: FairQueue<Claim>;
   readonly semaphore: Semaphore;

@@ -10,8 +10,8 @@ export class FailureLimiter {
   readonly #failures = new LRUCache<string, { count: number; readonly until: MonotonicMs }>({ max: maxSubjects });
 
   /**
-   * @param limit how many failures in a window still get their own response
-   * @returns seconds until the subject may try again, or undefined if it is within its limit
+   * @param limit how many failures a subject may have in a window
+   * @returns seconds until the subject may try again; undefined if the subject is within the limit
    */
   limited(subject: string, limit: number, now: MonotonicMs): number | undefined {
     const failures = this.#failures.get(subject);
@@ -19,7 +19,7 @@ export class FailureLimiter {
     return Math.ceil((failures.until - now) / 1_000);
   }
 
-  /** Counts one failure; the first opens a window of `window` milliseconds. */
+  /** Counts a failure. The first failure opens a window of `window` milliseconds. */
   failed(subject: string, window: number, now: MonotonicMs): void {
     const failures = this.#failures.get(subject);
     if (failures === undefined || now >= failures.until)

@@ -13,24 +13,27 @@ import {
 } from './parts.ts';
 import { queuesByCrowd, Turns, WaitQueue, type Crowd } from './queues.ts';
 
-/** Who sends a request, as far as that is proven. Quotas keep anonymous and public traffic from starving secret keys. */
+/** The kind of key that a request has proven to have. Quotas keep public keys and requests without a key from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
 
-/** Whom an amount is charged to. */
+/** What an amount is charged to. */
 export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
-  /** Requests with secret keys, and clients with any key, wait only for others of the same account. */
+  /**
+   * Where the claim's requests and clients wait. With a secret key, they wait only for others of the same account. With a public key, they
+   * also wait for other accounts, except when a client is held up.
+   */
   readonly turns: Turns;
   /** All of these parts must have room for the amount. */
   readonly parts: readonly Part[];
-  /** What waiting requests are charged to in addition: they leave room for the incomplete heads of those whose key is not known yet. */
+  /** A second claim for waiting requests, so that they leave room for incomplete heads, whose keys are not known yet. */
   readonly waiting?: Claim;
-  /** For a public key, the shares of its account's public keys: of what all public keys get and, in test, of what those of test get. */
+  /** For public keys only: the account's fair share of the part for all public keys and, in test, of the part for test's public keys. */
   readonly shares?: readonly Part[];
 }
 
-/** Closes connections of those who have no secret key, to make room. */
+/** Makes room by closing connections, or ending requests, of clients without a secret key. */
 export interface Evictor {
   /** @see Eviction.makeAnonymousRoom */
   makeAnonymousRoom(amount: number, short: readonly Part[]): boolean;
@@ -38,13 +41,13 @@ export interface Evictor {
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
 
-/** The share that all public keys together get of what others leave. */
+/** The share that all public keys together get of what secret keys leave unused. */
 const publicShare = (): number => 1 / 2;
 
-/** The share that the public keys of one account get of what other public keys leave: a stranger may have the public keys of many shops. */
+/** The share that one account's public keys get of what other public keys leave, because anyone may have the keys of many shops. */
 const accountPublicShare = (): number => 2 / 3;
 
-/** If the whole is smaller, public keys have their quotas instead. The public keys of test have half of test's half. */
+/** If the whole is smaller than this, only quotas apply to public keys. The whole of test's public keys is half of test's half. */
 const minPublicWhole = 16;
 
 /** A resource shared by all requests. */
@@ -61,7 +64,7 @@ class Budget {
     return this.#total.used[this.#limit];
   }
 
-  /** Takes `amount` if it is available; otherwise says why it is not. The caller must give it back with the same claim. */
+  /** Takes `amount` if it is available; otherwise returns the reason. The caller must give it back with the same claim. */
   take(amount: number, claim: Claim, evictor?: Evictor): Shortage | undefined {
     const short = this.#findRoom(amount, claim, evictor);
     if (short === undefined) this.#add(amount, claim);
@@ -72,7 +75,7 @@ class Budget {
     this.#add(-amount, claim);
   }
 
-  /** Charges what was taken to another claim. If it is not available there, it stays with the first claim, even beyond a lowered limit. */
+  /** Charges a taken amount to another claim. If that claim has no room, the first one keeps the charge, even beyond a lowered limit. */
   move(amount: number, from: Claim, to: Claim, evictor?: Evictor): Shortage | undefined {
     this.#add(-amount, from);
     const short = this.#findRoom(amount, to, evictor);
@@ -85,13 +88,13 @@ class Budget {
     return this.#shortPart(amount, claim)?.shortage;
   }
 
-  /** Makes room if it can. @returns the part that has no room, if there is one */
+  /** Looks for room, and makes some if the evictor can. @returns the part that has no room, if there is one */
   #findRoom(amount: number, claim: Claim, evictor: Evictor | undefined): Part | undefined {
     const short = this.#shortPart(amount, claim);
     if (short === undefined || evictor === undefined) return short;
     if (claim.tier === 'public') return evictor.makePublicRoom(amount, this.#limit, claim) ? undefined : short;
     const all = claim.parts.filter((part) => !part.has(amount, this.#limit));
-    // Strangers use no share of public keys or of an account.
+    // Evicting requests without a key frees nothing in the parts of accounts or of public keys.
     const mayHelp = all.every(({ shortage }) => shortage === 'total' || shortage === 'anonymous');
     return mayHelp && evictor.makeAnonymousRoom(amount, all) ? undefined : short;
   }
@@ -109,16 +112,16 @@ class Budget {
 /** The claims of one account in one environment. */
 interface AccountClaims {
   readonly account: Part;
-  /** What its secret keys use, in both environments. */
+  /** What the account's secret keys use in both environments together. */
   readonly own: Part;
   readonly public: Claim;
   readonly secret: Claim;
 }
 
-/** Milliseconds between two removals of accounts that use nothing. */
+/** Milliseconds between removals of accounts that use nothing. */
 const sweepInterval = 60_000;
 
-/** The budgets of all requests, and what each account uses of them. */
+/** The budgets of all requests, and how much of them each account uses. */
 export class Budgets {
   readonly #quotas = {
     total: newAmounts(),
@@ -132,10 +135,10 @@ export class Budgets {
     accountPublic: newAmounts(),
   };
   readonly #least = newAmounts();
-  /** The share of an account's secret keys of both environments together, an eighth more than in one: two halves would be all. */
+  /** What an account's secret keys get in both environments together: an eighth more than in one, because two halves would be all. */
   #accountShare = 0;
   readonly #total = new Part('total', this.#quotas.total);
-  /** All with a valid key. What strangers hold is bounded or gives way, and must not count against those with a key. */
+  /** What all valid keys use. Requests without a valid key do not count against them, because they are bounded or can be evicted. */
   readonly #keys = new Part('total', this.#quotas.total);
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
@@ -143,18 +146,18 @@ export class Budgets {
   readonly #public = new Part('public', this.#quotas.public, this.#fairShare(this.#keys, publicShare));
   readonly #test = new Part('test', this.#quotas.test);
   readonly #testKeys = new Part('test', this.#quotas.test);
-  /** The public keys of test must not keep out its secret ones. */
+  /** Limits test's public keys, because they must not keep out test's secret keys. */
   readonly #testPublic = new Part('public', this.#quotas.testPublic, this.#fairShare(this.#testKeys, publicShare));
   readonly #accounts = { test: new Map<string, AccountClaims>(), live: new Map<string, AccountClaims>() };
 
   readonly connections = new Budget('connections', this.#total);
-  /** Requests in progress. */
+  /** Slots for requests in progress. */
   readonly inFlight = new Budget('inFlight', this.#total);
   /** Bytes of requests and responses in memory. */
   readonly buffered = new Budget('buffered', this.#total);
-  /** The claims of requests without a valid key, before and after their environment is known. */
+  /** The claims of requests without a valid key, before (`none`) and after their environment is known. */
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
-  /** The requests that wait for a place in flight; each must take it when it starts. Live requests do not wait for test requests. */
+  /** Requests that wait for a slot; each must take one when it starts. Requests in live do not wait for requests in test. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
   readonly #turns = queuesByCrowd((crowd) => new Turns(crowd === 'anonymous'));
   #isStarting = false;
@@ -170,11 +173,11 @@ export class Budgets {
     };
     this.anonymous = { none: anonymous(), live: anonymous(), test: anonymous(this.#test, this.#anonymousTest) };
     this.resize(limits, servesBoth);
-    // Not at the end of each request: an entry for each request would promote them all to the old generation.
+    // Idle accounts are not removed after each request, because V8 would then promote an entry for each request to the old generation.
     this.#sweep = setInterval(() => this.#forgetIdle(), sweepInterval).unref();
   }
 
-  /** Sets the quotas; what is in use stays in use. */
+  /** Sets the quotas. What is in use stays in use. */
   resize({ connections, inFlight, buffered, requestBody, account }: Limits, servesBoth: boolean): void {
     const divide = (name: LimitName, size: number, min: number, anonymous: number): void => {
       const part = (fraction: number): number => Math.max(min, Math.floor(size * fraction));
@@ -191,10 +194,10 @@ export class Budgets {
       this.#quotas.accountPublic[limit] = part(account / 2);
     };
     this.#accountShare = Math.min(1, account + 1 / 8);
-    // A connection without a known key can be evicted, so anonymous ones may use all that nobody else needs.
+    // Anonymous connections can be evicted, so they may use all that nobody else needs.
     divide('connections', connections, 1, 1);
     divide('inFlight', inFlight, 1, anonymousShare);
-    // At least enough for one body.
+    // `requestBody` is the minimum, so that a part has room for at least one body.
     divide('buffered', buffered, requestBody, anonymousShare);
     this.#startWaiting();
   }
@@ -203,21 +206,21 @@ export class Budgets {
     clearInterval(this.#sweep);
   }
 
-  /** Gives a place in flight back; the first waiting request may take it. */
+  /** Gives a slot back, so that the first waiting request may take it. */
   giveSlot(claim: Claim): void {
     this.inFlight.give(1, claim);
     this.#startWaiting();
   }
 
   #startWaiting(): void {
-    // A request that starts may end at once, and call this again: the next iteration of the loop below gives its place away.
+    // A request that starts may end at once and call this again. The next iteration of the loop below then passes its slot on.
     if (this.#isStarting) return;
     this.#isStarting = true;
     while (this.#startFirst('live') || this.#startFirst('test'));
     this.#isStarting = false;
   }
 
-  /** Starts the request that has waited longest, if there is a place for it. Only requests without a key wait. */
+  /** Starts the request that has waited longest, if there is a slot for it. Only requests without a key wait. */
   #startFirst(environment: EnvironmentName): boolean {
     const waiting = this.waiting[environment];
     if (waiting.length === 0 || this.inFlight.shortage(1, this.anonymous[environment]) !== undefined) return false;
@@ -225,16 +228,17 @@ export class Budgets {
     return true;
   }
 
-  /** The claim of an account in an environment; the same object each time. */
+  /** The claim of an account in an environment; the same object for as long as the account uses anything. */
   claim(environment: EnvironmentName, accountId: string, tier: 'public' | 'secret'): Claim {
     const accounts = this.#accounts[environment];
     let claims = accounts.get(accountId);
     if (claims === undefined) {
       const isTest = environment === 'test';
       const account = new Part('account', this.#quotas.account);
-      // The public keys of an account must not keep out its secret ones.
+      // An account's public keys must not keep out its secret keys.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
-      // The public keys of test must not keep out those of live, to which secret keys may leave less than test's half.
+      // Test's public keys also need a share of the part for all public keys. Otherwise, they could keep out live's public keys when secret
+      // keys leave less than test's half to all public keys.
       const shares = [this.#public, ...(isTest ? [this.#testPublic] : [])].map((whole) => {
         const fairShare = this.#fairShare(whole, accountPublicShare, minPublicWhole);
         return new Part('account', this.#quotas.accountPublic, fairShare);
@@ -253,8 +257,8 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          // A stranger can have the public keys of many shops: all who have sent much wait together. Those held up wait with others of
-          // their account.
+          // Anyone can have the public keys of many shops, so clients that have sent a lot of data or many small pieces wait together, and
+          // so do requests. Clients that are held up wait only for others of their account.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ...shares],
           shares,

@@ -22,7 +22,7 @@ export interface RequestServer {
   onError(error: unknown): void;
 }
 
-/** What the connections of a listener have in common. */
+/** What all connections of a listener share. */
 export interface ConnectionContext {
   readonly budgets: Budgets;
   readonly closings: Closings;
@@ -33,45 +33,49 @@ export interface ConnectionContext {
 /** A request in progress. */
 interface Request {
   readonly http: ServerExchange;
-  /** Ends the request, because others need what it has taken of a limit. */
+  /** Ends the request, because other requests need what it has taken of a limit. */
   giveWay(limit: LimitName): void;
 }
 
-/** A client's connection: whom it is charged to, and what its requests have in common. */
+/** A client's connection: the claim it is charged to, and what its requests share. */
 export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   previous: Evictable | undefined;
   next: Evictable | undefined;
 
   readonly http: ServerConnection;
   readonly peer: string;
-  /** The last `Authorization` with a well-formed key, and the key: most clients send the same one in each request, and hashing it costs microseconds. */
+  /** The last `Authorization` with a well-formed key, and the key. Most clients send the same again, and hashing costs microseconds. */
   lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
-  /** The peer for the log, because formatting an address costs more than a microsecond. */
+  /** The peer's address as logged, cached because formatting an address costs more than a microsecond. */
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
-  /** How many bytes it holds besides its request; since when, on `performance.now()`'s scale; and how many it may hold. */
+  /** How many bytes the connection holds in addition to its request. */
   heldBytes = 0;
   since = 0;
   latestAt = 0;
+  /** The maximum of `heldBytes`. */
   maxHeld = Infinity;
-  /** Why the sidecar has closed the connection. */
+  /** Why the sidecar has closed the connection; undefined if it has not. */
   closedFor: ClosingReason | undefined;
-  /** The list that it is in, of connections that may be closed for others. */
+  /** The list of evictable connections that contains this one, if any. */
   #list: LinkedList<Evictable> | undefined;
-  /** The request in progress, and what it has taken. */
+  /** The request in progress, and what it has taken of the limits. */
   #request: Request | undefined;
   #reservation: Reservation | undefined;
-  /** Whom it is charged to, and whom what it holds. They differ if the account may not have that: then it closes. */
+  /**
+   * The claims that the connection and the bytes it holds are charged to. They differ only if the account has no room for these bytes; the
+   * connection then closes.
+   */
   #claim: Claim;
   #heldClaim: Claim;
   #counted = false;
   #left = false;
   isLookedUp = false;
   readonly turn = new ReadTurn();
-  /** Makes the client of a WebSocket rest; undefined before the switch. */
+  /** Suspends reading from the client of a WebSocket; undefined before the switch. */
   suspendCoupled: (() => void) | undefined;
   readonly #all: ConnectionContext;
 
-  /** @param all the connections that it shares limits with; it is already counted there */
+  /** @param all the connections that share limits with this one, which is already counted there */
   constructor(http: ServerConnection, peer: string, all: ConnectionContext) {
     this.http = http;
     this.peer = peer;
@@ -108,7 +112,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return ofRequest + ofHead;
   }
 
-  /** Whether the response of its request has begun: what it holds is waiting for its client. */
+  /** Whether the response has begun, so that what the request holds waits for the client to read it. */
   get #isUnread(): boolean {
     return this.#request?.http.status !== undefined;
   }
@@ -148,7 +152,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#all.server.onError(error);
   }
 
-  /** Closes a client without a key, because each new connection would bring another such read. */
+  /** Closes a client without a key. If the client were only suspended, each new connection could bring another such read. */
   onFlood(): void {
     if (this.isLookedUp || this.#claim.tier !== 'anonymous') return;
     this.endsFor('limit');
@@ -164,10 +168,10 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#claim.turns.holdUpOthers(this);
   }
 
-  /** A request begins, charged as one without a key at first. */
+  /** Begins a request, which is at first charged as one without a key. */
   begin(request: Request, environment: EnvironmentName | 'none', startedAt: MonotonicMs): Reservation {
     const { budgets, eviction } = this.#all;
-    // The request's key may be secret, whatever the previous request's key was.
+    // The connection must not be evicted for now, because this request's key may be secret, whatever the previous key was.
     if (this.#list === eviction.publicKeys) this.#moveTo(undefined);
     this.#request = request;
     this.latestAt = startedAt;
@@ -177,7 +181,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return this.#reservation;
   }
 
-  /** No request is in progress: from now on, the connection counts as idle. */
+  /** Called when the request has ended. From now on, the connection counts as idle. */
   idle(): void {
     this.#request = undefined;
     this.#reservation = undefined;
@@ -188,7 +192,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#moveTo(tier === 'anonymous' ? anonymous : tier === 'public' ? publicKeys : undefined);
   }
 
-  /** What its request holds may give way to others from now on, or no more: it is held as long as the client likes. */
+  /** Sets whether the bytes of the request may be evicted from now on, because they are held for as long as the client likes. */
   letGiveWay(gives: boolean): void {
     if (this.#reservation === undefined) return;
     this.#reservation.givesWay = gives;
@@ -203,10 +207,11 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /**
-   * Charges the connection, and what it holds, to the account of its latest request. With a valid key, it is no longer closed for strangers. With
-   * a public key, which everybody can read, it gives way to others with such keys if it is idle or its body arrives slowly.
+   * Charges the connection, and the bytes it holds, to the account of its latest request. With a valid key, the connection is no longer
+   * closed to make room for clients without one. With a public key, which anyone can read, the connection can still be evicted for other
+   * public keys if it is idle or its body arrives slowly.
    *
-   * @returns what the account may not have
+   * @returns the limit that the account would exceed, if there is one
    */
   identify(claim: Claim): Exceeded | undefined {
     if (this.#left) return undefined;
@@ -218,14 +223,15 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
       return undefined;
     }
     const shortage = budgets.connections.move(1, this.#claim, claim, isPublic ? this : undefined);
-    // Its refusal may never be read: a stranger's connection must stay one that can be closed.
+    // An anonymous connection stays evictable, because its refusal may never be read.
     if (shortage !== undefined) return { limit: 'connections', shortage };
     this.#claim.turns.readers.delete(this);
     this.#claim = claim;
     claim.turns.readers.add(this);
     const from = this.#heldClaim;
     const short = this.heldBytes > 0 ? budgets.buffered.move(this.heldBytes, from, claim, this) : undefined;
-    // Otherwise, what it holds is still charged to strangers, and its refusal may never be read.
+    // If there is no room, the bytes stay charged to clients without a key. The connection stays evictable, because its refusal may never
+    // be read.
     this.#moveTo(short === undefined ? list : eviction.keyless);
     if (short !== undefined) return { limit: 'buffered', shortage: short };
     this.#heldClaim = claim;
@@ -233,13 +239,13 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   /**
-   * Charges bytes that the connection holds besides its request: an incomplete head, or pipelined requests.
+   * Charges bytes that the connection holds in addition to its request: an incomplete head, or pipelined requests.
    *
-   * @param change how many bytes more or, if negative, fewer
-   * @returns false if they may not be held: then the connection must be closed
+   * @param change how many more bytes; negative if fewer
+   * @returns false if the bytes may not be held; the connection must then be closed
    */
   onHeld(change: number): boolean {
-    // What it held was given back when it left.
+    // The bytes were given back when the connection closed.
     if (this.#left) return true;
     if (this.heldBytes === 0 && this.#reservation === undefined) this.since = performance.now();
     if (change <= 0) {
@@ -255,7 +261,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return true;
   }
 
-  /** Counts that the sidecar closes the connection, at once or with a response that says so. */
+  /** Counts the connection as closed by the sidecar, either at once or with a response that says so. */
   count(reason: ClosingReason): void {
     if (this.#counted) return;
     this.#counted = true;
@@ -277,7 +283,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.http.destroy();
   }
 
-  /** The connection has closed, or is about to. */
+  /** Called when the connection has closed or is about to close. */
   onClose(): void {
     if (this.#left) return;
     this.#left = true;

@@ -18,10 +18,10 @@ export class ClientConnections implements ConnectionContext {
   }
 
   /**
-   * Admits a new connection. Beyond the limit, the connection that has been idle longest without ever carrying a valid key is closed for
-   * it.
+   * Admits a new connection. If the limit is reached, the connection that has been idle longest without ever carrying a valid key is closed
+   * to make room.
    *
-   * @returns undefined if there is no such connection: then the new one must be closed
+   * @returns undefined if there is no such connection; the new connection must then be closed
    */
   open(http: ServerConnection, peer: string): ClientConnection | undefined {
     const { anonymous, connections } = this.budgets;

@@ -3,43 +3,48 @@ import type { MonotonicMs } from '../../times.ts';
 import type { Claim } from './budgets.ts';
 import { indexes, type LimitIndex, type Part } from './parts.ts';
 
-/** In bytes per millisecond: a body that arrives more slowly holds what it has taken for no good reason. */
+/** In bytes per millisecond. A body that arrives more slowly than this holds what it has taken for no good reason. */
 const slowPace = 4;
 
-/** If the slow bodies of one account take this fraction of what all public keys may have, they count as many: an honest account has few. */
+/**
+ * If the slow bodies of one account take at least this fraction of what all public keys may use, the account has too many of them. An
+ * honest account has few.
+ */
 const muchSlow = 1 / 16;
 
-/** How many connections may be closed for one amount of bytes. */
+/** Maximum number of connections closed to make room for one amount. */
 const maxClosed = 32;
 
-/** How long the first bytes of a body take to arrive, in milliseconds: most come with the head. */
+/** Milliseconds that the first bytes of a body may take to arrive. In most requests, they come with the head. */
 const newBody = 100;
 
-/** Milliseconds of idleness after which few clients are just about to use a connection again. */
+/** Milliseconds of idleness after which a client is unlikely to be just about to use its connection again. */
 const newlyIdle = 500;
 
 /**
- * What strangers may have to give up: `unread` responses for bodies of strangers, all that their `requests` hold for responses that are not
- * read, and `all`, incomplete heads too, for heads and for bodies that may be a merchant's.
+ * Which bytes of requests without a valid key may be evicted. `unread`: only unread responses, to make room for a body of such a request.
+ * `requests`: everything that such requests hold, to make room for an unread response. `all`: also incomplete heads, to make room for a
+ * head, or for a body that may be a merchant's.
  */
 export type AnonymousBytes = 'unread' | 'requests' | 'all';
 
-/** A connection that may be closed to make room for others. Its links are those of the list that it is in. */
+/** A connection that may be closed to make room for others. `previous` and `next` belong to the list that it is in. */
 export interface Evictable extends Linked<Evictable> {
   readonly claim: Claim;
   readonly isIdle: boolean;
-  /** Whether its request has a place in flight. */
+  /** Whether the connection's request holds a slot. */
   readonly holdsSlot: boolean;
-  /** How much it has taken of a limit, as far as that is charged to its claim. */
+  /** How much of a limit the connection has taken and charged to its claim. */
   taken(limit: LimitIndex): number;
-  /** How many bytes count in a part that it holds as long as its client likes, and since when, on `performance.now()`'s scale. */
+  /** How many of the bytes that are charged to a part may be evicted, because they are held for as long as the client likes. */
   yields(part: Part, from: AnonymousBytes): number;
+  /** Since when the connection holds such bytes, on `performance.now()`'s scale. */
   readonly since: MonotonicMs;
-  /** When its latest request began, or when it became idle, on `performance.now()`'s scale. */
+  /** When the latest request began or, if the connection is idle, when it became idle. On `performance.now()`'s scale. */
   readonly latestAt: MonotonicMs;
-  /** How many bytes of its body have arrived; infinite if no body is arriving. */
+  /** How many bytes of the request's body have arrived; infinite if no body is arriving. */
   readonly arrived: number;
-  /** @param limit the limit that is short: unless it is that of connections, a request in progress is refused instead */
+  /** Closes the connection. @param limit the limit that is short; unless it is `connections`, a request in progress is refused instead */
   evict(limit?: LimitIndex): void;
 }
 
@@ -49,13 +54,14 @@ interface Need {
   readonly bytes: number;
 }
 
-/** The first candidates that suffice; undefined if all of them do not. */
+/** The fewest candidates, from the first one on, that meet the needs; undefined if all candidates together do not. */
 function choose(
   candidates: readonly Evictable[],
   needs: readonly Need[],
   from: AnonymousBytes,
 ): readonly Evictable[] | undefined {
-  let open = needs;
+  let open = needs.filter(({ bytes }) => bytes > 0);
+  if (open.length === 0) return [];
   for (const [i, each] of candidates.entries()) {
     open = open
       .map(({ part, bytes }) => ({ part, bytes: bytes - each.yields(part, from) }))
@@ -65,16 +71,15 @@ function choose(
   return undefined;
 }
 
-/** As many connections as may be closed for one amount, those with the highest ranks, in this order. */
+/** Collects the `maxClosed` connections with the highest ranks, highest first. */
 class Top {
   readonly entries: { readonly each: Evictable; readonly rank: number }[] = [];
 
   offer(each: Evictable, rank: number): void {
     const { entries } = this;
-    if (entries.length === maxClosed) {
-      if (rank <= (entries.at(-1)?.rank ?? 0)) return;
-      entries.pop();
-    }
+    const isFull = entries.length === maxClosed;
+    if (rank === 0 || (isFull && rank <= (entries.at(-1)?.rank ?? 0))) return;
+    if (isFull) entries.pop();
     const place = entries.findIndex((other) => other.rank < rank);
     entries.splice(place === -1 ? entries.length : place, 0, { each, rank });
   }
@@ -82,11 +87,14 @@ class Top {
 
 /** The connections that may be closed to make room for others. */
 export class Eviction {
-  /** Those that have never carried a valid key, longest idle first. Few of them have a place in flight. */
+  /** Connections that have never carried a valid key, longest idle first. Few of them hold a slot. */
   readonly anonymous = new LinkedList<Evictable>();
-  /** Those that have carried a valid key, with a request without a key whose client takes as long as it likes: strangers know public keys. */
+  /**
+   * Connections that have carried a valid key, but now have a request without a key, which its client can prolong at will. They may be
+   * closed because anyone can know a public key.
+   */
   readonly keyless = new LinkedList<Evictable>();
-  /** Those with public keys, in the order in which they became idle or busy. */
+  /** Connections with public keys, in the order in which they became idle or busy. */
   readonly publicKeys = new LinkedList<Evictable>();
 
   closeLongestIdle(): void {
@@ -94,12 +102,13 @@ export class Eviction {
   }
 
   /**
-   * Makes room for bytes: closes the connections that have never carried a valid key, and ends the requests without a key, that have held most
-   * for longest. By bytes alone, a merchant's whole head that comes in two pieces would give way to many small heads that never end.
+   * Makes room for bytes: closes connections that have never carried a valid key, and ends requests without a key, beginning with those
+   * that have held the most bytes for the longest time. If only bytes counted, a merchant's complete head that arrives in two pieces would
+   * make way for many small heads that never end.
    *
    * @param exempt the connection that needs the room
-   * @param short the parts that have none
-   * @returns false if there is no room; then nothing is closed
+   * @param short the parts that have no room
+   * @returns false if there is not enough to evict; nothing is closed then
    */
   makeAnonymousRoom(exempt: Evictable, amount: number, short: readonly Part[], from: AnonymousBytes): boolean {
     const needs = short.map((part): Need => ({
@@ -115,10 +124,10 @@ export class Eviction {
   }
 
   /**
-   * The connections that have held most for longest and, in case those are too small, the ones that hold most; of each, as many as may be
-   * closed, in this order. Found in one pass, because there may be thousands.
+   * The connections that have held the most bytes for the longest time and, in case these are too small, the connections that hold the most
+   * bytes: of each, at most `maxClosed`, costliest first. They are found in one pass, because there may be thousands of connections.
    *
-   * @param part the part that counts: what counts in the last part counts in the others too
+   * @param part the last of the parts that have no room. Bytes that are charged to it are charged to the other parts too.
    */
   #mostHolding(exempt: Evictable, part: Part | undefined, from: AnonymousBytes): readonly (readonly Evictable[])[] {
     if (part === undefined) return [];
@@ -130,7 +139,7 @@ export class Eviction {
         if (bytes === 0) continue;
         const time = now - each.since;
         costliest.offer(each, bytes * time);
-        // A merchant's head that comes in two pieces is held for a moment only.
+        // A merchant's head that arrives in two pieces is held for a moment only.
         if (time > newBody) largest.offer(each, bytes);
       }
     }
@@ -138,13 +147,15 @@ export class Eviction {
   }
 
   /**
-   * Makes room for what a connection with a public key needs. What others hold with idle connections and slow bodies, as a stranger does
-   * who has the public keys of many shops, does not count against the share of the connection's account, and gives way if there is no room
-   * at all. If the account is beyond its share, only its own idle connections and slow bodies give way. A body that arrives well never
-   * gives way: it was not sent in vain.
+   * Makes room for what a connection with a public key needs.
+   *
+   * What other accounts hold with idle connections and slow bodies does not count against the share of the connection's account, because an
+   * attacker with the public keys of many shops could hold a lot in this way. If there is no room at all, these connections and bodies make
+   * way. If the account is beyond its share, only its own idle connections and slow bodies make way. A body that arrives fast enough never
+   * makes way, so that it was not sent in vain.
    *
    * @param claim the connection's claim
-   * @returns false if there is no room; then nothing is closed
+   * @returns false if there is not enough to evict; nothing is closed then
    */
   makePublicRoom(exempt: Evictable, amount: number, limit: LimitIndex, claim: Claim): boolean {
     const { shares = [] } = claim;
@@ -189,7 +200,7 @@ export class Eviction {
 
 type State = 'idle' | 'newly idle' | 'slow';
 
-/** Undefined if it has a request that is not waiting for its client, or whose body arrives well. */
+/** Undefined if the connection has a request that does not wait for its client, or whose body arrives fast enough. */
 function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): State | undefined {
   const time = now - latestAt;
   if (isIdle) return time < newlyIdle ? 'newly idle' : 'idle';
@@ -197,16 +208,19 @@ function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): St
 }
 
 /**
- * The order in which connections are closed: first those with slow bodies of accounts that have many, beginning with the account that has
- * most; then idle ones, the account's own first; then those with other slow bodies; last, the account's own idle ones that may be about to
- * be used.
+ * The rank of a connection; those with the lowest ranks are closed first:
+ * 1. Slow bodies of accounts that have too many of them, beginning with the account that has the most.
+ * 2. Idle connections, the account's own first.
+ * 3. Other slow bodies.
+ * 4. The account's own connections that have only just become idle, and may be about to be used.
  *
  * @param slow how much the slow bodies of the connection's account have taken
- * @param much the amount from which an account has many of them
+ * @param much the amount from which an account has too many slow bodies
  */
 function rankOf(state: State, isOwn: boolean, slow: number, much: number): number {
   if (state === 'slow') return slow >= much ? -slow : 1 + 1 / (1 + slow);
-  // At random: if clients call again and again, the one that has been idle longest is just about to call.
+  // The order among idle connections is random, because if clients send requests again and again, the connection that has been idle longest
+  // is the next to be used.
   const chance = Math.random() / 2;
   if (state === 'newly idle') return 2 + chance;
   return (isOwn ? 0 : 0.5) + chance;

@@ -2,27 +2,27 @@ import { LRUCache } from 'lru-cache';
 import type { KeyDirectory, LookupResult } from '../../accounts/key-directory.ts';
 import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
 
-/** How many keys are remembered that existed when they were looked up. Those looked up longest ago are forgotten first. */
+/** Maximum number of keys remembered as having existed when they were last looked up. Keys looked up longest ago are forgotten first. */
 const maxExisting = 10_000;
 
-/** Gives up a look-up rather than wait for it. */
+/** A waiter that never waits, so that a look-up is given up instead. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
 /**
- * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from valid keys. Clients
- * with too many guesses share a few look-ups and take turns. Keys that are cached are never limited, nor are those that existed when they
- * were last looked up: after a reload or a lost connection, all of them are looked up again at the same moment, and each connection waits
- * for only one.
+ * Limits pending look-ups of keys that are not cached, because a guess cannot be distinguished from a valid key until its look-up ends.
+ * Clients that have made too many guesses share a few look-up slots and take turns. Cached keys are never limited. Nor are keys that
+ * existed when they were last looked up, because after a reload or a lost connection, all of them are looked up again at the same moment.
+ * Each connection waits for only one of these look-ups.
  */
 export class LookUps {
   #limit = 0;
-  /** Look-ups of throttled clients that wait for each other. */
+  /** The waiting look-ups of throttled clients. */
   readonly #queue = new WaitQueue();
   readonly #throttled = new Semaphore(this.#queue);
-  /** Other look-ups that wait for a place. With an empty cache, every key in use is looked up at the same moment. */
+  /** The other waiting look-ups. If the cache is empty, every key in use is looked up at the same moment. */
   readonly #waiting = new WaitQueue();
   readonly #pending = new Semaphore(this.#waiting);
-  /** Hashes of keys that existed. */
+  /** Hashes of keys that existed when they were last looked up. */
   readonly #existing = new LRUCache<string, true>({ max: maxExisting });
 
   constructor(inFlight: number) {
@@ -30,8 +30,8 @@ export class LookUps {
   }
 
   /**
-   * A quarter as many look-ups may be pending as requests may be in flight, but at least two. Three times as many may wait for a place. In
-   * addition, throttled clients may have an eighth as many, but at least one.
+   * There are a quarter as many look-up slots as in-flight slots, but at least two. Three times as many look-ups may wait for a slot.
+   * Throttled clients have separate slots, an eighth as many, but at least one.
    */
   resize(inFlight: number): void {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
@@ -49,7 +49,7 @@ export class LookUps {
     return isThrottled() ? this.#askThrottled(directory, hash, waiter) : this.#ask(directory, hash, waiter);
   }
 
-  /** For a request that does not wait for the result. However many there are, they share the look-ups of throttled clients. */
+  /** Looks up a key for a request that does not wait for the result. All such look-ups share the slots of throttled clients. */
   findUnawaited(directory: KeyDirectory, hash: string): LookupResult | Promise<LookupResult> {
     return directory.holds(hash) ? directory.find(hash) : this.#askThrottled(directory, hash, impatient);
   }
@@ -57,7 +57,8 @@ export class LookUps {
   #askThrottled(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {
     if (this.#queue.length >= this.#limit) return 'unavailable';
     const limit = Math.max(1, Math.floor(this.#limit / 8));
-    // Takes none of the others' places: a request that is given up while it waits for a second place would never give the first one back.
+    // A look-up of a throttled client does not take one of the other slots as well. If its request ended while it waited for a second slot,
+    // the first slot would never be given back.
     return this.#throttled.run(limit, this.#queue, waiter, () => this.#lookUp(directory, hash));
   }
 

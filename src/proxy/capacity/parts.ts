@@ -1,10 +1,10 @@
 /** The limits that are shared by all requests. */
 export type LimitName = 'connections' | 'inFlight' | 'buffered';
 
-/** Why a budget is exhausted, for the log and the metrics: as a whole, or for a tier, the test environment or an account. */
+/** What is exhausted, for the log and the metrics: the whole budget, or the part of a tier, of the test environment or of an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
-/** An amount of each limit, by the limit's index: names would cost time in each request. */
+/** An amount of each limit, by the limit's index, because property names would cost time in each request. */
 export type Amounts = [number, number, number];
 export const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
 export type LimitIndex = (typeof indexes)[LimitName];
@@ -12,50 +12,58 @@ export type LimitIndex = (typeof indexes)[LimitName];
 export const newAmounts = (): Amounts => [0, 0, 0];
 
 /**
- * A share of what others leave of a whole. Those who take all they can get leave some to the next one, who gets the same share of the rest;
- * with quotas alone, a few would have everything. This is the dynamic threshold of Choudhury and Hahne (1998) for the buffers of a switch.
+ * A part's share of what the other parts of a whole leave. A part that takes all it can get leaves some for the next part, which gets the
+ * same share of what is left. With quotas alone, a few parts could take everything. This is the dynamic threshold of Choudhury and Hahne
+ * (1998) for the buffers of a switch.
  */
 export interface FairShare {
   readonly whole: Part;
   /** Between 0 and 1. */
   readonly share: () => number;
-  /** How much of each limit they may have in any case, if it is available: one body must always fit. */
+  /** How much of each limit the part may use in any case, if it is available, because one body must always fit. */
   readonly least: Readonly<Amounts>;
-  /** If the whole is smaller, they have their quota instead, because most shares would be less than one. By default 32. */
+  /** If the whole is smaller than this, only the part's quota applies, because most shares would be less than one. By default 32. */
   readonly minWhole: number | undefined;
 }
 
-/** The share of strangers, who are not part of such a whole: it is left free in addition. */
+/**
+ * The share of requests without a valid key. It is left free in addition, because fair shares divide a whole that excludes these requests.
+ */
 export const anonymousShare = 1 / 8;
 
-/** The fraction of strangers' bytes that incomplete heads, which may be of merchants, leave to what waits or is not read. */
+/**
+ * The fraction of the anonymous bytes that waiting requests and unread responses may use. The rest is left for incomplete heads, which may
+ * be from merchants.
+ */
 export const besideHeads = 3 / 4;
 
 /** A part of the budgets that some requests share. */
 export class Part {
-  /** The reason to give if it is exhausted. */
+  /** The reason that is reported if the part is exhausted. */
   readonly shortage: Shortage;
-  /** How much of each budget they may use together; the configuration may change it. */
+  /** How much of each budget the part may use. A new configuration may change this. */
   readonly quotas: Readonly<Amounts>;
   readonly used: Amounts = [0, 0, 0];
   readonly #fairShare: FairShare | undefined;
 
-  /** @param fairShare undefined: they may have their quota whatever others hold */
+  /** @param fairShare undefined if the part may use its quota whatever other parts use */
   constructor(shortage: Shortage, quotas: Readonly<Amounts>, fairShare?: FairShare) {
     this.shortage = shortage;
     this.quotas = quotas;
     this.#fairShare = fairShare;
   }
 
-  /** The part of which something must be given back for them to have more: for a fair share, its whole. */
+  /**
+   * The part in which something must be given back before this part may take more: the whole of its fair share or, if it has none, itself.
+   */
   get source(): Part {
     return this.#fairShare?.whole ?? this;
   }
 
   /**
-   * Whether they may have this much more. Those who have nothing get what is available.
+   * Whether the part may take `amount` more. A part that uses nothing may take whatever is available.
    *
-   * @param uncounted how much of what others have taken of the whole does not count against them
+   * @param uncounted how much of what other parts use of the whole does not reduce this part's fair share
    */
   has(amount: number, limit: LimitIndex, uncounted = 0): boolean {
     const used = this.used[limit];

@@ -11,7 +11,7 @@ class WaitingWork implements Linked<WaitingWork> {
   }
 }
 
-/** Work that waits in order. The caller must bound it, and withdraw what belongs to a request that has ended. */
+/** Work that waits in order. The caller must limit its amount, and must withdraw the work of a request that has ended. */
 export class WaitQueue {
   readonly #waiting = new LinkedList<WaitingWork>();
 
@@ -21,7 +21,7 @@ export class WaitQueue {
 
   /**
    * @param start must not throw
-   * @param isFirst whether it goes before what is already waiting
+   * @param isFirst whether the work goes before other waiting work
    * @returns a function that withdraws the work
    */
   add(start: () => void, isFirst = false): () => void {
@@ -46,7 +46,7 @@ export interface Waiter {
   wait(queue: Pick<WaitQueue, 'add'>): Promise<void>;
 }
 
-/** Limits how much work goes on at a time. Work that ends hands its place to the next work waiting. */
+/** Limits how many pieces of work run at a time. When one ends, the next one that waits takes its place. */
 export class Semaphore {
   readonly #waiting: Pick<WaitQueue, 'shift'>;
   #pending = 0;
@@ -56,8 +56,9 @@ export class Semaphore {
   }
 
   /**
-   * Runs `work`: at once if fewer than `limit` pieces of work go on, otherwise after a wait in `queue`, which is the semaphore's or one of
-   * those from which the semaphore's takes its work.
+   * Runs `work`: at once if fewer than `limit` pieces of work are running, otherwise after a wait in `queue`.
+   *
+   * @param queue the semaphore's own queue, or one from which the semaphore's queue takes its work
    */
   async run<T>(limit: number, queue: Pick<WaitQueue, 'add'>, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
     if (this.#pending < limit) this.#pending += 1;
@@ -72,12 +73,12 @@ export class Semaphore {
   }
 }
 
-/** A queue that rests does so for this many times as long as its work took. */
+/** A queue that pauses does so for this many times as long as its work took. */
 const restFactor = 3;
 
 /**
- * Spreads work over turns of the event loop, so that other requests are served in between. For work that clients can
- * request in any amount.
+ * Spreads work over turns of the event loop, so that other requests are served in between. Use it for work that clients can request in any
+ * amount.
  */
 export class TickQueue {
   readonly #perTick: number;
@@ -92,8 +93,8 @@ export class TickQueue {
 
   /**
    * @param perTick maximum number of pieces of work that start in one turn of the event loop
-   * @param rests whether the queue rests after each turn in which work has started (see `restAfter`)
-   * @param maxTime after this many milliseconds of a turn, no further piece that has waited starts in it
+   * @param rests whether the queue pauses after each turn in which work has started (see `restAfter`)
+   * @param maxTime once a turn has taken this many milliseconds, no further waiting work starts in it
    */
   constructor(perTick: number, rests = false, maxTime = Infinity) {
     this.#perTick = perTick;
@@ -101,11 +102,11 @@ export class TickQueue {
     this.#maxTime = maxTime;
   }
 
-  /** Whether a piece of work may start in this turn, because none waits and there is room. If so, it is counted. */
+  /** Whether a piece of work may start in this turn, because no work waits and the turn has room. If so, the work is counted. */
   tryStart(): boolean {
     if (this.#waiting.length > 0 || this.#started >= this.#perTick) return false;
     this.#started += 1;
-    // The first half may start in several turns: a request that is alone needs no reset of the count.
+    // The count is reset only once half of it is used up, so that a request that is alone needs no reset.
     if (this.#started * 2 >= this.#perTick) this.#schedule();
     return true;
   }
@@ -117,9 +118,9 @@ export class TickQueue {
   }
 
   /**
-   * Starts nothing for three times as long as the work took, so that the work takes at most a quarter of the time. In each turn of the
-   * event loop, only a few connections are accepted and only a few handshakes begin: long work in every turn, even if it is bounded, would
-   * keep new clients waiting.
+   * Starts nothing for three times as long as the work took, so that the work takes at most a quarter of the time. Otherwise, long work in
+   * every turn, even if it is bounded, would keep new clients waiting, because only a few connections are accepted and only a few
+   * handshakes begin in a turn.
    *
    * @param began when the work began, on `performance.now()`'s scale
    */
@@ -150,7 +151,7 @@ export class TickQueue {
       const start = this.#waiting.shift();
       if (start === undefined) break;
       this.#started += 1;
-      // Once more even if no other work waits: only a new turn resets the count.
+      // Schedule another turn even if no other work waits, because only a new turn resets the count.
       this.#schedule();
       start();
     }
@@ -158,29 +159,31 @@ export class TickQueue {
 }
 
 /**
- * How many requests of those who wait together start in a turn of the event loop. Eight refusals take about as long as one enveloped
- * exchange, so a flood of requests without a key at most doubles the time of a turn.
+ * How many requests from the same queue start in a turn of the event loop. Eight refusals take about as long as one enveloped exchange, so
+ * a flood of requests without a key at most doubles the time of a turn.
  */
 export const startedInTurn = 8;
 
-/** After this many milliseconds of a turn, no further request that has waited starts in it: the body of one may take as long. */
+/**
+ * Once a turn has taken this many milliseconds, no further waiting request starts in it, because a single request's body may take as long.
+ */
 const requestsTime = 5;
 
-/** How many connections to an upstream are read again in a turn, after much, or many small pieces or chunks, has arrived on them. */
+/** How many connections to an upstream are read again in a turn, after they have sent a lot of data, or many small pieces or chunks. */
 export const readOnInTurn = 1;
 
 /**
- * How many clients without a key must be closed in a turn, because of many small TLS records, to break a batch. Two handshakes begin in a
- * turn: as many may follow.
+ * How many clients without a key in a batch must send many small pieces in the same turn to break the batch. It is more than two, because
+ * two TLS handshakes begin in a turn, so two such clients may arrive in each turn.
  */
 const floodsInTurn = 4;
 
 /**
- * Clients that wait only because others have sent many small pieces. Most have sent nothing and cost nothing, so a batch of them is read in
- * a turn. Once `breaking` clients of a batch have sent many small pieces themselves, the rest of the batch waits again.
+ * Clients that wait only because other clients have sent many small pieces. Most of them have sent nothing and cost nothing, so a batch of
+ * them is read in a turn. Once `breaking` clients in a batch have sent many small pieces themselves, the rest of the batch waits again.
  */
 export class HeldUp extends TickQueue {
-  /** How many clients in the batch have sent many small pieces in this turn, and how many of them break the batch. */
+  /** How many clients in the batch have sent many small pieces in this turn, and how many such clients break the batch. */
   #offenders = 0;
   readonly #breaking: number;
 
@@ -189,7 +192,7 @@ export class HeldUp extends TickQueue {
     this.#breaking = breaking;
   }
 
-  /** Counts one of the batch that has sent many small pieces. @returns whether it breaks the batch */
+  /** Counts a client in the batch that has sent many small pieces. @returns whether this client breaks the batch */
   isBrokenByOneMore(): boolean {
     if (this.#offenders === 0) setImmediate(() => (this.#offenders = 0));
     this.#offenders += 1;
@@ -200,35 +203,36 @@ export class HeldUp extends TickQueue {
 /** A client that is read in turns. */
 interface Reader {
   readonly turn: {
-    /** The queue in which it waited, if it was held up and its turn has come. */
+    /** The queue in which the client waited, if it was held up and its turn has come. */
     readonly batchOf: HeldUp | undefined;
   };
   /**
    * Makes the client wait for its turn.
    *
-   * @param broken a queue whose batch is broken: if the client is in this batch, it waits too, but goes first in the next turn
+   * @param broken the queue whose batch is broken, if there is one. A client in this batch waits again, but goes first in the next turn.
    */
   holdUp(broken: HeldUp | undefined): void;
 }
 
-/** Where those who wait together wait for a turn of the event loop. */
+/** The queues in which requests and clients that belong together wait for a turn of the event loop. */
 export class Turns {
   /** Requests that wait to start. */
   readonly requests: TickQueue;
-  /** The clients that take these turns. */
+  /** The clients that are read in these turns. */
   readonly readers = new Set<Reader>();
-  /** Clients that wait to be read again, because they have sent many small pieces, or much: a megabyte is read in a turn. */
+  /** Clients that wait to be read again because they have sent many small pieces. */
   readonly smallPieces: TickQueue;
+  /** Clients that wait to be read again because they have sent a lot of data. A megabyte is read in a turn. */
   readonly bytes: TickQueue;
-  /** Bodies for the test endpoints with their secret keys. */
+  /** Bodies that were sent to the test endpoints with a secret key. */
   readonly cipherTests = new TickQueue(1);
   readonly heldUp: HeldUp;
-  /** Like `heldUp`, for new connections, which wait among themselves. */
+  /** Like `heldUp`, but only for new connections. */
   readonly heldUpNew: HeldUp;
 
   /**
-   * @param areAnonymous whether they are clients without a key, of which there may be any number
-   * @param shared       the turns of those with whom their requests, and those who have sent much, wait together
+   * @param areAnonymous whether the clients have no key, so that there may be any number of them
+   * @param shared       the turns whose queues are shared for requests, and for clients that have sent a lot of data or many small pieces
    */
   constructor(areAnonymous = false, shared?: Turns) {
     const breaking = areAnonymous ? floodsInTurn : 1;
@@ -240,8 +244,8 @@ export class Turns {
   }
 
   /**
-   * Makes all clients but one wait for their turn, because that one has sent many small pieces: each of the others may have sent as many,
-   * and all would be processed in this turn.
+   * Makes all clients except `than` wait for their turn, because `than` has sent many small pieces. Each of the other clients may have sent
+   * as many, and all these pieces would be processed in this turn.
    */
   holdUpOthers(than: Reader): void {
     const { batchOf } = than.turn;
@@ -250,20 +254,21 @@ export class Turns {
   }
 }
 
-/** Those who wait together: without a valid key, or with a public or a secret one of an environment. In order of precedence. */
+/** The groups that wait together, in order of precedence: clients with a secret or a public key in each environment, and all others. */
 const crowds = ['live', 'livePublic', 'test', 'testPublic', 'anonymous'] as const;
 export type Crowd = (typeof crowds)[number];
 
 /**
- * A queue for each crowd: strangers do not keep merchants waiting, nor public keys secret ones, nor the test environment the live one.
+ * Creates a queue for each crowd, so that merchants do not wait for clients without a key, secret keys do not wait for public keys, and
+ * live does not wait for test.
  */
 export function queuesByCrowd<T>(createQueue: (crowd: Crowd) => T): Readonly<Record<Crowd, T>> {
   return Object.fromEntries(crowds.map((crowd) => [crowd, createQueue(crowd)])) as Record<Crowd, T>;
 }
 
 /**
- * Answers one request in a turn of the event loop, so that merchants are served in between, however many connections strangers have. The
- * other requests wait for as long as their clients do.
+ * Answers one request in each turn of the event loop, so that merchants are served in between, however many connections other clients open.
+ * A waiting request is withdrawn when its client leaves.
  */
 export function oneInATurn(answer: RequestListener): RequestListener {
   const queue = new TickQueue(1);

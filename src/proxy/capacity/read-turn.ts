@@ -1,10 +1,10 @@
 import type { SuspendReason } from '../../http1/read-pace.ts';
 import type { HeldUp, Turns } from './queues.ts';
 
-/** How long a connection counts as new, unless a request arrives. Milliseconds. */
+/** Milliseconds for which a connection counts as new, unless a request arrives earlier. */
 const newFor = 1_000;
 
-/** A client's turn to be read, among those that it waits with. */
+/** A client's turn to be read, and its wait for that turn among other clients. */
 export class ReadTurn {
   /** Set while it is the client's turn, until the client has been read: `own`, or the queue in which the client was held up. */
   #kind: 'own' | HeldUp | undefined;
@@ -12,33 +12,33 @@ export class ReadTurn {
   #withdraw: (() => void) | undefined;
   /** Whether the client has ever sent many small pieces. */
   #hasOffended = false;
-  /** On `performance.now()`'s scale. */
+  /** When the connection stops counting as new, on `performance.now()`'s scale. */
   #newUntil = performance.now() + newFor;
 
-  /** A request has arrived. */
+  /** Called when a request arrives. From then on, the connection no longer counts as new. */
   endNew(): void {
     this.#newUntil = 0;
   }
 
-  /** As in `Reader`. */
+  /** See `Reader`. */
   get batchOf(): HeldUp | undefined {
     return this.#kind === 'own' ? undefined : this.#kind;
   }
 
-  /** Whether the client must be read from before it may be held up. @param broken as in `Reader` */
+  /** Whether the client must be read before it may be held up again. @param broken see `Reader` */
   protects(broken: HeldUp | undefined): boolean {
     return this.#kind !== undefined && this.#kind !== broken;
   }
 
   /**
-   * A client that has sent many small pieces may do so again at each turn, and would break each batch that it is in: it gets a turn of its
-   * own, among clients like it. New connections do not wait with those that strangers have opened in advance, nor do the latter wait for
-   * ever newer ones.
+   * Waits for the client's turn. A client that has sent many small pieces may do so again in every turn and would break every batch that it
+   * is in, so such clients wait in a queue of their own. New connections have a separate queue too: they do not wait for idle connections
+   * that an attacker has opened in advance, and the idle ones do not wait for a steady stream of new ones.
    *
    * @param resume starts reading the client again
    */
   await(turns: Turns, reason: SuspendReason, resume: () => void): void {
-    // The first time, the client goes before those that do so again and again.
+    // A client that sends many small pieces for the first time goes before clients that have done so repeatedly.
     const isFirst = reason === 'smallPieces' && !this.#hasOffended;
     if (reason === 'smallPieces') this.#hasOffended = true;
     const isHeldUp = reason === 'heldUp' && !this.#hasOffended;
@@ -46,7 +46,7 @@ export class ReadTurn {
     const start = (): void => {
       this.#kind = isHeldUp ? queue : 'own';
       clearImmediate(this.#end);
-      // The turn lasts until after the next poll.
+      // The turn ends when the event loop has polled once more.
       this.#end = setImmediate(() => (this.#kind = undefined));
       resume();
     };

@@ -3,39 +3,40 @@ import type { Budgets, Claim, Evictor } from './budgets.ts';
 import { besideHeads, indexes, type LimitIndex, type LimitName, type Part, type Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
-/** An unread response of up to this many bytes is charged only if it is still unread in a later turn, and if there is room. */
+/** An unread response of up to this many bytes is charged only if it is still unread in a later turn, and only if there is room. */
 const shortResponse = 4_096;
 
-/** What a request may not have, and why. */
+/** The limit that a request has exceeded, and why. */
 export interface Exceeded {
   readonly limit: LimitName;
   readonly shortage: Shortage;
 }
 
-/** What one request has taken of the budgets, and the queue in which it waits. */
+/** What one request has taken from the budgets, and the queue in which the request waits. */
 export class Reservation implements Waiter {
   readonly #budgets: Budgets;
   readonly #evictor: Evictor | undefined;
-  /** Whom the request is charged to. Only `chargeTo` changes it. */
+  /** The claim that the request is charged to. Only `chargeTo` changes it. */
   claim: Claim;
   #slot: Claim | undefined;
   #bytes = 0;
   #bytesClaim: Claim;
   #leaveQueue: (() => void) | undefined;
-  /** Whom the bytes of a waiting request are charged to in addition, and how many there are. */
+  /** While the request waits, `#waitingBytes` bytes are also charged to this claim. */
   #waiting: Claim | undefined;
   #waitingBytes = 0;
   /**
-   * Whether the connection may be closed because of its bytes, if it has never carried a valid key: they are held as long as the client
-   * likes, in the body for a test endpoint or in a response that the client does not read. A body that waits for a look-up may be a
-   * merchant's. What gives way itself takes room only from responses that are not read.
+   * Whether the request's bytes may be evicted. If the connection has never carried a valid key, eviction closes it. The bytes are held for
+   * as long as the client likes: in the body for a test endpoint, or in a response that the client does not read. A body that waits for a
+   * look-up may be a merchant's, so it is not evicted. A body that may be evicted takes room only from unread responses.
    */
   givesWay = false;
   /**
-   * Whether the request is over: the core's response may still be in the middle of being read, and nobody would give back what that takes.
+   * Whether the request is over. From then on, nothing may be taken, even while the core's response is still being read, because it would
+   * never be given back.
    */
   #isOver = false;
-  /** The limit that the request exceeded, and why. */
+  /** The limit that the request has exceeded, and why; undefined if there is none. */
   exceeded: Exceeded | undefined;
 
   constructor(budgets: Budgets, claim: Claim, evictor?: Evictor) {
@@ -53,17 +54,17 @@ export class Reservation implements Waiter {
     return this.#slot !== undefined;
   }
 
-  /** How much the request has taken of a limit, as far as that is charged to this claim. */
+  /** How much of a limit the request has taken and charged to this claim. */
   taken(limit: LimitIndex, claim: Claim): number {
     if (limit === indexes.inFlight) return this.#slot === claim ? 1 : 0;
     return limit === indexes.buffered && this.#bytesClaim === claim ? this.#bytes : 0;
   }
 
   /**
-   * Charges the request to an account, with what it holds already: a body that has waited for a look-up must not go on being charged to those
-   * without a key.
+   * Charges the request, and the bytes that it already holds, to an account. A body that has waited for a look-up must not stay charged to
+   * requests without a key.
    *
-   * @returns what the account may not have
+   * @returns the limit that the account would exceed, if there is one
    */
   chargeTo(claim: Claim): Exceeded | undefined {
     this.claim = claim;
@@ -79,22 +80,22 @@ export class Reservation implements Waiter {
     return undefined;
   }
 
-  /** How many of its bytes count in a part. */
+  /** How many of the request's bytes are charged to a part. */
   bytesIn(part: Part): number {
     return this.#bytesClaim.parts.includes(part) ? this.#bytes : 0;
   }
 
-  /** Whether it has a place in flight that is for requests without a key. */
+  /** Whether the request holds a slot that is for requests without a key. */
   get holdsAnonymousSlot(): boolean {
     return this.#slot?.tier === 'anonymous';
   }
 
-  /** Takes a place in flight unless the request has one; false if none is left. */
+  /** Takes a slot unless the request already has one. @returns false if no slot is available */
   takeSlot(): boolean {
     return this.#takeSlot(this.claim);
   }
 
-  /** Like `takeSlot`, but charged as for a request without a key. */
+  /** Like `takeSlot`, but the slot is one for requests without a key. */
   takeAnonymousSlot(environment: EnvironmentName): boolean {
     return this.#takeSlot(this.#budgets.anonymous[environment]);
   }
@@ -107,10 +108,10 @@ export class Reservation implements Waiter {
   }
 
   /**
-   * Waits in a queue, until `start` is called or the request ends.
+   * Waits in a queue until `start` is called or the request ends.
    *
-   * @param bytes how many bytes are held meanwhile
-   * @returns false if there is no room for them
+   * @param bytes how many bytes the request holds while it waits
+   * @returns false if there is no room for these bytes
    */
   waitIn(queue: Pick<WaitQueue, 'add'>, bytes: number, start: () => void): boolean {
     const { waiting } = this.claim;
@@ -139,21 +140,21 @@ export class Reservation implements Waiter {
     });
   }
 
-  // No closure for each wait: closures that a full garbage collection finds would keep later requests in memory.
+  // This is a method, not a closure, because closures that a full garbage collection finds would keep later requests in memory.
   #endWait(): void {
     this.#leaveQueue = undefined;
     if (this.#waiting !== undefined) this.#budgets.buffered.give(this.#waitingBytes, this.#waiting);
     this.#waiting = undefined;
   }
 
-  /** Nothing remains but to answer the request: it leaves its queue, and gives all bytes back. */
+  /** Takes the request out of its queue and gives all its bytes back. All that remains is to send its response. */
   abandon(): void {
     this.#leaveQueue?.();
     this.#endWait();
     this.release();
   }
 
-  /** The request is over. */
+  /** Gives everything back, because the request is over. */
   end(): void {
     this.#isOver = true;
     this.abandon();
@@ -166,7 +167,9 @@ export class Reservation implements Waiter {
     if (slot !== undefined) this.#budgets.giveSlot(slot);
   }
 
-  /** Takes bytes, all charged to the same claim as the first; false if they are not available. */
+  /**
+   * Takes bytes. If the request already holds some, the new ones are charged to the same claim. @returns false if they are not available
+   */
   hold(bytes: number): boolean {
     if (this.#bytes === 0) this.#bytesClaim = this.claim;
     if (!this.#take('buffered', bytes, this.#bytesClaim)) return false;
@@ -175,25 +178,25 @@ export class Reservation implements Waiter {
   }
 
   /**
-   * Gives up the slot, and takes the bytes of the response instead, which has been written but may never be read.
+   * Gives up the slot. Charges the bytes of the response instead, which has been written but may never be read.
    *
-   * @param unread how many bytes have not left the process at the moment
-   * @returns false if there is no room for a long response: then the request keeps its slot
+   * @param unread returns how many bytes have not left the process yet
+   * @returns false if there is no room for a long response; the request then keeps its slot
    */
   leaveSlotFor(unread: () => number): boolean {
     const bytes = unread();
     if (bytes > shortResponse && !this.holdUnread(bytes)) return false;
-    // Over TLS, no byte has left yet: nothing should be closed for bytes that are about to leave.
+    // Over TLS, no byte has left yet. Charge these bytes in a later turn, so that nothing is closed for bytes that are about to leave.
     if (bytes > 0 && bytes <= shortResponse) setImmediate(() => void this.holdUnread(unread()));
     this.leaveSlot();
     return true;
   }
 
   /**
-   * Takes the bytes of a written response. One that is longer than all that its claim may have takes that, but leaves a quarter of the part of
-   * strangers to incomplete heads, which may be of merchants.
+   * Takes the bytes of a written response, but at most as many as the claim's quotas allow. If the request has no key, a quarter of the
+   * quota is left for incomplete heads, which may be from merchants.
    *
-   * @returns false if they are not available
+   * @returns false if the bytes are not available
    */
   holdUnread(bytes: number): boolean {
     const most = this.claim.tier === 'anonymous' ? besideHeads : 1;
@@ -202,7 +205,7 @@ export class Reservation implements Waiter {
     return this.hold(taken);
   }
 
-  /** Gives bytes back, by default all. */
+  /** Gives bytes back; by default, all of them. */
   release(bytes = this.#bytes): void {
     const released = Math.min(bytes, this.#bytes);
     if (released > 0) this.#budgets.buffered.give(released, this.#bytesClaim);
@@ -211,11 +214,10 @@ export class Reservation implements Waiter {
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
     if (this.#isOver) return false;
-    // If an account already holds more than its share of what others leave now, even 0 would be too much. A request without a body takes
-    // nothing.
+    // A request without a body takes nothing. Even an amount of 0 would be too much for an account that is beyond its share.
     if (amount === 0) return true;
-    // The share of strangers is too small for it to be worth closing their connections for what an account holds. Nor would that help
-    // requests that wait.
+    // A request with a secret key closes no anonymous connections, because their share is too small for that to be worthwhile. Nor would
+    // closing them help requests that wait.
     const evicts = claim.tier === 'public' ? !this.givesWay : limit === 'buffered' && claim.waiting !== undefined;
     const shortage = this.#budgets[limit].take(amount, claim, evicts ? this.#evictor : undefined);
     if (shortage !== undefined) this.exceeded = { limit, shortage };

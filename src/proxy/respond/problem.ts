@@ -1,7 +1,7 @@
 import { findRefusal, type Refusal, type RefusalCode } from '../../errors.ts';
 import type { RequestFault } from '../../http1/parse/request-reader.ts';
 
-/** The refusal of bytes that are not a request. */
+/** The code of the refusal for each fault in bytes that are not a request. */
 export const refusalCodes: Readonly<Record<RequestFault, RefusalCode>> = {
   malformed: 'malformed_request',
   ambiguous: 'ambiguous_request',
@@ -9,14 +9,14 @@ export const refusalCodes: Readonly<Record<RequestFault, RefusalCode>> = {
   timeout: 'request_timeout',
 };
 
-/** What a problem document says besides its refusal. */
+/** The facts that a problem document contains in addition to the refusal. */
 interface Occurrence {
   readonly requestId: string;
-  /** The address of the page that explains the codes, for `type`; undefined if there is none. */
+  /** The address of the page that explains the codes, for the member `type`; undefined if there is none. */
   readonly errorsPage: string | undefined;
-  /** Whether anything of the request may have been sent to the upstream. */
+  /** Whether any part of the request may have been sent to the upstream. */
   readonly mayBeForwarded?: boolean;
-  /** Whether the request is for the path of a test endpoint in an environment that does not serve these. */
+  /** Whether the request has the path of a test endpoint, but its environment does not serve the test endpoints. */
   readonly testElsewhere?: boolean;
 }
 
@@ -27,7 +27,7 @@ export function problemDocument({ code, details }: Refusal, occurrence: Occurren
   const { status, title, detail, forwarded } = findRefusal(code);
   return Buffer.from(
     JSON.stringify({
-      // RFC 9457 §4.2.1: a problem without a page has no other type.
+      // RFC 9457 §4.2.1: without a page, a problem has the type `about:blank`.
       type: occurrence.errorsPage === undefined ? 'about:blank' : `${occurrence.errorsPage}#${code}`,
       title,
       status,
@@ -40,10 +40,10 @@ export function problemDocument({ code, details }: Refusal, occurrence: Occurren
   );
 }
 
-/** The fields of a refusal that a browser shows to a script only if they are named (Fetch §3.3.3). */
+/** The fields of a refusal that a browser shows to a script only if the response lists their names (Fetch §3.3.3). */
 const exposed = 'Retry-After, X-Request-Id, Envelope';
 
-/** A new flat list of the fields of a refusal that do not depend on whether it is sealed. */
+/** Returns a new flat list of a refusal's fields, except those that depend on whether the refusal is sealed. */
 export function refusalFields({ code, details }: Refusal, allowsCors: boolean): string[] {
   const row = findRefusal(code);
   const fields = ['Cache-Control', 'no-store'];

@@ -20,12 +20,12 @@ export abstract class Relay {
     this.responder.fail(error);
   }
 
-  /** Gives the upstream another `timeouts.upstream`. */
+  /** Gives the upstream another `timeouts.upstream`, unless the sidecar is waiting for the client to read. */
   protected waitForUpstream(now: MonotonicMs): void {
     if (!this.#stalled) this.responder.setDeadline('upstream_timeout', now);
   }
 
-  /** Writes a part of the body; while the client reads more slowly than the upstream sends, the source is paused. */
+  /** Writes a part of the body. Pauses the source while the client reads more slowly than the upstream sends. */
   protected write(piece: Buffer | string, source: { pause(): void; resume(): void } | undefined): void {
     const { responder } = this;
     if (responder.write(piece) || this.#stalled) return;
@@ -42,7 +42,7 @@ export abstract class Relay {
 
 /** Relays a response to the client unchanged, as fast as the client reads it. */
 export class PlainRelay extends Relay implements ResponseHandler {
-  /** Bytes of a body of stated length that are still to come. */
+  /** How many bytes of the body are still to come; undefined if the length of the body is not known. */
   #remaining: number | undefined;
 
   onInformation(status: number, fields: readonly string[]): void {
@@ -61,7 +61,7 @@ export class PlainRelay extends Relay implements ResponseHandler {
 
   onData(piece: Buffer): void {
     if (this.#remaining === piece.length) {
-      // The last piece; if it is the first one too, it is written together with the head.
+      // This is the last piece. If it is the first one too, it is written together with the head.
       this.#remaining = undefined;
       const now = performance.now();
       this.responder.timing.endUpstream(now);
@@ -84,16 +84,16 @@ export class PlainRelay extends Relay implements ResponseHandler {
 /** The head of an upstream's response. */
 export interface ResponseHead {
   readonly status: number;
-  /** Flat list of end-to-end fields, without those that describe the body. */
+  /** Flat list of the end-to-end fields, except those that describe the body. */
   readonly fields: string[];
-  /** Flat list of the fields that describe the body, `Content-Length` among them. */
+  /** Flat list of the fields that describe the body, including `Content-Length`. */
   readonly bodyFields: string[];
   readonly contentLength: number | undefined;
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
 }
 
-/** Sorts the flat list of fields of an upstream's response. */
+/** Sorts the fields of a response from the upstream. @param raw all fields, as a flat list */
 export function readResponseHead(status: number, raw: readonly string[]): ResponseHead {
   let fields: string[] = [];
   let bodyFields: string[] = [];
@@ -113,7 +113,7 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
       fields.push(name, value);
       continue;
     }
-    // RFC 9110 §8.6: a 204 has no length, not even 0. With a length, a client might wait for a body.
+    // RFC 9110 §8.6: a 204 has no `Content-Length`, not even 0. If it had one, a client might wait for a body.
     if (status === 204 && lower === 'content-length') continue;
     bodyFields.push(name, value);
     if (lower === 'content-length') contentLength = Number(value);

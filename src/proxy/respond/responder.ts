@@ -15,12 +15,12 @@ import { problemDocument, refusalCodes, refusalFields } from './problem.ts';
 import { timeoutNames, Timing, type Wait } from './timing.ts';
 import type { MonotonicMs } from '../../times.ts';
 
-/** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
+/** The body of a refused request is read to its end if it has at most this many bytes, so that the connection can be reused. */
 const maxDiscardedBody = 65_536;
 
-/** The only writer of the response to a request. It also keeps the deadline of what the request waits for. */
+/** The only writer of the response to a request. It also keeps the deadline of whatever the request is waiting for. */
 export class Responder implements ExchangeHandler, Linked<Responder> {
-  /** Its neighbours among the requests in progress. */
+  /** The neighbours in the list of requests in progress. */
   previous: Responder | undefined;
   next: Responder | undefined;
 
@@ -30,7 +30,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   readonly snapshot: GatewaySnapshot;
   readonly reservation: Reservation;
   readonly timing: Timing;
-  /** What is known about the request. Only the steps in ../exchange.ts replace it, with one that has more facts. */
+  /** What is known about the request. Only the steps in ../exchange.ts replace this value, with one that has more facts. */
   exchange: Exchange;
   /** The request to the upstream, if there is one. */
   call: UpstreamCall | undefined;
@@ -38,21 +38,21 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   asked: KeyDirectory | undefined;
   /** The refusal that was sent. */
   refusal: Refusal | undefined;
-  /** Why there is no complete response of the upstream: an error's code, for the log. */
+  /** Why there is no complete response from the upstream, as an error code for the log. */
   upstreamError: string | undefined;
-  /** An unexpected error; logged at the end. */
+  /** An unexpected error, which is logged when the exchange ends. */
   error: unknown;
   /** Whether the request's body begins like an envelope although the account does not encrypt. */
   unexpectedEnvelope = false;
-  /** In test, the likely slip in a request that is accepted, for `Envelope-Hint`; ASCII. */
+  /** The likely mistake in an accepted request in test, for `Envelope-Hint`. ASCII. */
   hint: string | undefined;
-  /** Bytes of the response's body. */
+  /** How many bytes of the response's body have been written. */
   bytesOut = 0;
   /** Whether the connection has become a WebSocket. */
   upgraded = false;
   /** How the exchange ended; undefined while it is in progress. */
   outcome: ExchangeOutcome | undefined;
-  /** Called once when the client has read what was written, if `write` returned false. */
+  /** Called once after `write` has returned false, when the client has read what was written. */
   whenDrained: (() => void) | undefined;
   /** Called at the end of the exchange. */
   whenClosed: (() => void) | undefined;
@@ -61,7 +61,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   #bodyTaken = false;
   #wait: Wait = 'request_timeout';
 
-  /** @param onClose called once, when the response is complete, the client has left, or the connection was closed */
+  /** @param onClose called once, when the response is complete, the client has left, or the sidecar has closed the connection */
   constructor(
     http: ServerExchange,
     client: ClientConnection,
@@ -85,22 +85,22 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     return this.http.status !== undefined || this.http.closed;
   }
 
-  /** The status that the client got, even if the response was broken off here; undefined if the client left first, or no response began. */
+  /** The status that the client received, even if the response was broken off; undefined if the client left first or no response began. */
   get status(): number | undefined {
     if (this.upgraded) return 101;
     return this.outcome === 'client_left' ? undefined : this.http.status;
   }
 
-  /** Whether the whole body arrived with the head, and is still there. */
+  /** Whether the whole body arrived with the head and is still available. */
   get hasWholeBody(): boolean {
     return this.#keptBody !== undefined || this.http.wholeBody !== undefined;
   }
 
   /**
-   * Takes a body that has arrived, and reserves its memory.
+   * Takes the body that arrived with the head, and reserves its memory.
    *
-   * @param outlives whether the body is used after the caller returns to the event loop: otherwise it may be a view of what was read from
-   *   the socket, which the next read overwrites
+   * @param outlives whether the body is used after the caller returns to the event loop. If not, the result may be a view of the read
+   *   buffer, which the next read overwrites.
    */
   takeWholeBody(outlives: boolean): Buffer | Refusal {
     const kept = this.#keptBody;
@@ -111,9 +111,9 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     return outlives ? Buffer.from(wholeBody) : wholeBody;
   }
 
-  /** Keeps a body that has arrived, because the request has to wait. */
+  /** Keeps the body that arrived with the head, because the request has to wait. */
   keepBody(): void {
-    // A request that has been sent must not be refused.
+    // A request that has been sent to the upstream must not be refused.
     const isSent = this.call !== undefined;
     const isDone = isSent || this.#bodyTaken || this.settled || this.exchange.refusal !== undefined;
     if (isDone || this.http.wholeBody === undefined) return;
@@ -146,7 +146,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.outcome = outcome;
     this.reservation.end();
     this.client.idle();
-    // After a complete response, the upstream is done: its last bytes may be in the middle of being read.
+    // Do not abort the call after a complete response, because the last bytes of the response may still be being processed.
     if (outcome !== 'complete') this.call?.abort();
     this.whenClosed?.();
     this.#onClose(this);
@@ -155,12 +155,12 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   upstreamFails({ code, cause }: UpstreamFailure): void {
     this.timing.endUpstream();
     this.upstreamError = cause;
-    // The request was not sent: the client may send it again.
+    // The request was not sent. Clear `call`, so that the refusal says so and the client may send the request again.
     if (code === 'overloaded') this.call = undefined;
     this.refuseOrAbort(new Refusal(code), 'upstream');
   }
 
-  /** The bytes that should be the request's body are not valid. */
+  /** Refuses a request whose body has invalid bytes, or breaks off its response. */
   bodyFails(fault: RequestFault): void {
     if (this.refusal !== undefined) return;
     this.client.count('malformed');
@@ -179,14 +179,14 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     }
   }
 
-  /** Refuses the request, or breaks a response that has begun. */
+  /** Refuses the request or, if a response has begun, breaks it off. */
   refuseOrAbort(refusal: Refusal, reason: ClosingReason): void {
     this.timing.resume();
     if (this.http.status === undefined) this.refuse(refusal);
     else this.abort(reason);
   }
 
-  /** Ends the request, and gives back what it has taken: its connection closes after its response. */
+  /** Ends the request and gives back what it has taken. The connection closes after the response. */
   giveWay(limit: LimitName): void {
     this.http.keepAlive = false;
     const { tier } = this.reservation.claim;
@@ -196,19 +196,20 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.reservation.end();
   }
 
-  /** Closes the connection so that an incomplete response cannot be taken for a whole one. */
+  /** Closes the connection, so that an incomplete response cannot be taken for a complete one. */
   abort(reason: ClosingReason): void {
     if (this.http.closed) return;
     this.client.endsFor(reason);
     this.http.abort();
   }
 
-  /** Sends a refusal, sealed if the refusal's row and this request ask for that. */
+  /** Sends a refusal, sealed if its row in errors.ts says so and the request has a sealer. */
   refuse(refusal: Refusal): void {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
-    // Nothing else aborts the call after a complete response: what the core still sends, above all a WebSocket's 101, belongs to nobody.
+    // Abort the call here, because `onClose` does not abort it after a complete response. There is no recipient for what the core still
+    // sends, above all a WebSocket's 101.
     this.call?.abort();
     this.reservation.abandon();
     const row = findRefusal(refusal.code);
@@ -232,7 +233,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     }
   }
 
-  /** Sends a whole response; a string's characters are ASCII. */
+  /** Sends a whole response. If the body is a string, it must be ASCII. */
   send(status: number, fields: string[], body: string | Buffer, sealing = this.exchange.sealing): void {
     const now = performance.now();
     this.#complete(fields, now, sealing);
@@ -243,9 +244,9 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   }
 
   /**
-   * Begins the response. If the request is incomplete, the response closes the connection, because the rest may never arrive.
+   * Begins the response. If the request is incomplete, the response closes the connection, because the request may never be completed.
    *
-   * @param fields flat list, to which the fields of each response are added
+   * @param fields flat list; the fields that every response has are added to it
    */
   sendHead(status: number, fields: string[], now: MonotonicMs): void {
     if (!this.http.bodyComplete) this.http.keepAlive = false;
@@ -253,7 +254,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.http.sendHead(status, fields);
   }
 
-  /** Adds the fields that each response carries. */
+  /** Adds the fields that every response has. */
   #complete(fields: string[], now: MonotonicMs, sealing: Sealing | undefined): void {
     fields.push('X-Request-Id', this.exchange.id);
     if (sealing?.inGrace === true) fields.push('Envelope-Credentials', sealing.credentials);
@@ -261,7 +262,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     this.timing.respond(now);
   }
 
-  /** @returns false if the client must read first; then `whenDrained` is called */
+  /** @returns false if the client must read first; `whenDrained` is called once it has */
   write(piece: Buffer | string): boolean {
     this.bytesOut += piece.length;
     return this.http.write(piece);
@@ -279,7 +280,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     if (http.closed) return;
     reservation.release();
     const left = reservation.leaveSlotFor(() => http.connection.socket.writableLength);
-    // Preflights would wait for the slot as long as the client likes.
+    // Otherwise, preflights would have to wait for this slot for as long as the client likes.
     if (!left && reservation.holdsAnonymousSlot) return this.abort('limit');
     client.letGiveWay(true);
   }

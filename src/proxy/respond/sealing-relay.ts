@@ -13,8 +13,8 @@ import type { MonotonicMs } from '../../times.ts';
 const maxSealedAtOnce = 65_536;
 
 /**
- * Decoders for upstreams that compress a response although they were asked not to. The window of these codings is 32 KiB. That of br and
- * zstd may be 16 MiB or more, as the response says, so these are not decoded.
+ * Decoders for upstreams that compress a response although they were asked not to. These codings have a window of 32 KiB. With br and zstd,
+ * a response may ask for a window of 16 MiB or more, so these codings are not decoded.
  */
 const decoders = new Map<string, () => Transform>([
   ['gzip', createGunzip],
@@ -22,26 +22,26 @@ const decoders = new Map<string, () => Transform>([
   ['deflate', createInflate],
 ]);
 
-/** Bytes charged for a decoder: its window, its state and what waits before and after it. */
+/** Bytes charged for a decoder: its window, its state, and the bytes that wait to enter or leave it. */
 const decoderMemory = 262_144;
 
 /**
- * Seals a response for the client. Short responses of known length are sealed in one piece, others are streamed through the
- * cipher. Once a byte has been sent, a failure can only be shown by breaking the connection.
+ * Seals a response for the client. A short response of known length is sealed in one piece; any other response is streamed through the
+ * cipher. Once a byte has been sent, only closing the connection can show the client that the response has failed.
  */
 export class SealingRelay extends Relay implements ResponseHandler {
   readonly #sealer: EnvelopeSealer;
   readonly #environment: EnvironmentName;
   readonly #metrics: Metrics;
   #head: ResponseHead | undefined;
-  /** The coding of a body whose first byte has not arrived. */
+  /** The content coding of a body whose first byte has not arrived yet. */
   #coding: string | undefined;
   #decoder: Transform | undefined;
   #decoderFull = false;
-  /** Whether the coded data has ended; later bytes of the upstream are ignored. */
+  /** Whether the coded data has ended. Later bytes from the upstream are ignored. */
   #decoded = false;
   #upstreamEnded = false;
-  /** Whether a short response is collected, and its bytes so far. */
+  /** Whether the response is short enough to be collected, and its bytes so far. */
   #collects = false;
   #collected: Buffer | undefined;
   #collectedLength = 0;
@@ -55,7 +55,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
     this.#metrics = metrics;
   }
 
-  // Informational responses describe a body that the client does not get unchanged.
+  // Informational responses are dropped, because they describe a body that the client does not get unchanged.
   onInformation(): void {}
 
   onHead(status: number, raw: readonly string[]): void {
@@ -74,7 +74,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   onData(chunk: Buffer): void {
-    // A piece that is the whole body is followed by the end of the response.
+    // A piece that is the whole body needs no new deadline, because the end of the response follows it.
     if (chunk.length !== this.#head?.contentLength) this.waitForUpstream(performance.now());
     if (this.#coding !== undefined && !this.#startDecoder(this.#coding)) {
       this.#fail();
@@ -99,12 +99,12 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   override onFailure(failure: UpstreamFailure): void {
-    // Otherwise bytes in the decoder would follow the refusal.
+    // Otherwise, bytes from the decoder would follow the refusal.
     this.#decoder?.destroy();
     super.onFailure(failure);
   }
 
-  /** @returns false if the coding is not known, or the budget does not have the memory */
+  /** @returns false if the coding is unknown or the memory is not available */
   #startDecoder(coding: string): boolean {
     this.#coding = undefined;
     const create = decoders.get(coding);
@@ -117,14 +117,14 @@ export class SealingRelay extends Relay implements ResponseHandler {
     return true;
   }
 
-  /** The coded data may end before the response, which may still fail. */
+  /** Called when the coded data has ended. The response may not have ended yet, and may still fail. */
   #onDecoded(): void {
     this.#decoded = true;
     if (this.#upstreamEnded) this.#onPlainEnd(performance.now());
     else this.responder.call?.resume();
   }
 
-  /** The decoder may emit bytes after a refusal. An error thrown in its events would end the process. */
+  /** Runs work in an event of the decoder, which may emit bytes even after a refusal. An error thrown there would end the process. */
   #unlessRefused(work: () => void): void {
     if (this.responder.refusal !== undefined || this.responder.http.closed) return;
     try {
@@ -146,9 +146,9 @@ export class SealingRelay extends Relay implements ResponseHandler {
     if (sealed !== '') this.write(sealed, source);
   }
 
-  /** Copies the pieces into one buffer, whose memory is reserved. */
+  /** Copies the pieces into one buffer, for which memory has been reserved. */
   #collect(chunk: Buffer, length: number): void {
-    // A view of what was read: the end of the response follows before the next read.
+    // A piece that is the whole body is not copied, because the response ends before the next read overwrites it.
     if (chunk.length === length) this.#collected = chunk;
     else {
       this.#collected ??= Buffer.allocUnsafe(length);
@@ -171,7 +171,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
     this.#observe('ok');
   }
 
-  /** Sends the head with the first byte of the body: only that byte shows that there is a body to seal. */
+  /** Sends the head when the first byte of the body has arrived, because only that byte shows that there is a body to seal. */
   #startedStream(now: MonotonicMs): SealStream {
     if (this.#stream !== undefined) return this.#stream;
     this.#stream = this.#sealer.stream();
@@ -196,7 +196,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
     responder.sendHead(status, fields, now);
   }
 
-  /** A response that cannot be sealed is not sent. */
+  /** Refuses to send a response that cannot be sealed, or breaks it off if it has begun. */
   #fail(): void {
     if (this.responder.http.closed) return;
     this.#observe('failed');
@@ -209,7 +209,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 }
 
-/** `application/json` with any parameters: the type that clients expect in an envelope. */
+/** Whether a type is `application/json`, with any parameters. Clients expect this type in an envelope. */
 function isJsonType(contentType: string): boolean {
   return /^application\/json\s*(?:;|$)/i.test(contentType);
 }

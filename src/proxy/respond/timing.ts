@@ -6,21 +6,23 @@ export const timeoutNames = {
   request_timeout: 'request',
   upstream_timeout: 'upstream',
   client_stalled: 'idle',
-  // The wait of a preflight for a place in flight.
+  // The upstream timeout also limits how long a preflight waits for a slot.
   overloaded: 'upstream',
 } as const satisfies Readonly<Record<string, keyof Timeouts>>;
 
-/** What an expired deadline means. */
+/**
+ * What a request is waiting for. If the wait takes too long, the request is refused with this code. `client_stalled` closes the connection.
+ */
 export type Wait = keyof typeof timeoutNames;
 
 /** The durations of one request in milliseconds; points in time are on `performance.now()`'s scale. */
 export class Timing {
   readonly startedAt: MonotonicMs;
-  /** The time for opening and sealing. */
+  /** The time spent on opening and sealing. */
   envelope = 0;
-  /** From sending the request to the upstream to the end of its response. */
+  /** From sending the request to the upstream to the end of the upstream's response. */
   upstream: number | undefined;
-  /** From the start to the head of the response, less the time spent waiting for the client and the upstream. */
+  /** From the start of the request to the head of its response, minus the time spent waiting for the client and the upstream. */
   overhead: number | undefined;
   #sentAt: number | undefined;
   #waited = 0;
@@ -30,30 +32,30 @@ export class Timing {
     this.startedAt = startedAt;
   }
 
-  /** The sidecar waits for the client or the upstream from now on. */
+  /** Called when the sidecar begins to wait for the client or the upstream. */
   wait(now: MonotonicMs): void {
     this.resume(now);
     this.#waitingSince = now;
   }
 
-  /** The wait is over. */
+  /** Called when the wait is over. */
   resume(now = performance.now()): void {
     if (this.#waitingSince !== undefined) this.#waited += now - this.#waitingSince;
     this.#waitingSince = undefined;
   }
 
-  /** The request is sent to the upstream. */
+  /** Called when the request is sent to the upstream. */
   send(now: MonotonicMs): void {
     this.#sentAt = now;
   }
 
-  /** The response of the upstream is complete, or the upstream has failed. */
+  /** Called when the response from the upstream is complete, or the upstream has failed. */
   endUpstream(now = performance.now()): void {
     this.resume(now);
     if (this.#sentAt !== undefined) this.upstream = now - this.#sentAt;
   }
 
-  /** The head of the response is sent. */
+  /** Called when the head of the response is sent. */
   respond(now: MonotonicMs): void {
     this.overhead = now - this.startedAt - this.#waited;
   }
