@@ -54,7 +54,7 @@ export interface AppDependencies {
   readonly version: string;
   /** Environment variables, which the accounts file may reference. */
   readonly env: Env;
-  /** The token of commands on the admin listener; without one every such command is refused. */
+  /** The token that commands on the admin listener must carry; if undefined, every such command is refused. */
   readonly drainToken?: string;
   /** Loads the configuration again; resolves once it has been applied or its problems have been reported. */
   readonly reload?: () => Promise<void>;
@@ -90,7 +90,7 @@ export class App {
 
   constructor(config: Config, dependencies: AppDependencies) {
     const { log, clock, version, drainToken, reload, registry = new Registry(), digests } = dependencies;
-    // Without the accounts, because their credentials must not stay in memory after a reload.
+    // The accounts are left out, because their credentials must not stay in memory after a reload.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;
     this.#config = config;
@@ -128,9 +128,9 @@ export class App {
   }
 
   /**
-   * Opens the listeners, admin first, then reports ready.
+   * Opens the listeners, the admin listener first, then reports ready.
    *
-   * @throws the listener's error if an address cannot be bound; no listener stays open
+   * @throws the listener's error if an address cannot be bound; all listeners are then closed again
    */
   async start(): Promise<void> {
     const { admin, operators } = this.#config;
@@ -154,7 +154,7 @@ export class App {
     this.#readiness.begin();
   }
 
-  /** The bound addresses: port 0 in the configuration stands for any free port. */
+  /** The bound addresses, with the actual port if the configuration says port 0 (any free port). */
   get addresses(): Readonly<Record<'merchants' | 'admin', AddressInfo> & { operators: AddressInfo | undefined }> {
     return {
       operators: this.#operators?.listener.address() as AddressInfo | undefined,
@@ -168,13 +168,13 @@ export class App {
     return this.#config;
   }
 
-  /** Applies valid files. An invalid file is reported, and its previous content stays in force. */
+  /** Applies valid files. Reports an invalid file and keeps its previous content in force. */
   reload(loaded: ReloadedFiles): void {
     const { sidecar } = this.#fileStates.take(loaded, this.#config, (config) => this.apply(config));
     if (sidecar !== undefined) this.#operators?.configurationChanged(sidecar);
   }
 
-  /** Replaces the configuration as a whole. Requests in flight keep the configuration that they began with. */
+  /** Replaces the configuration as a whole. Requests in flight keep the configuration with which they began. */
   apply(config: Config): void {
     const upstreamsBefore = this.#upstreams.all();
     const before = this.#accounts;
@@ -185,7 +185,7 @@ export class App {
     this.#proxy.configure(this.#snapshot(), this.#accounts.directory);
     this.#log.level = config.log.level;
     void this.#recorder.configure(config);
-    // Moving accounts between a file and a database does not change them.
+    // Nothing to log if the accounts have moved between a file and a database, because moving does not change them.
     if (config.store.type === storeBefore.type) void logChanges(this.#log, accountsBefore, config.accounts);
     const { operators } = config;
     this.#merchants.apply(config);
@@ -204,12 +204,12 @@ export class App {
     }
   }
 
-  /** Ends readiness; resolves when no request is in flight or `timeouts.drain` is over. `stop` closes the listeners. */
+  /** Ends readiness. Resolves when no request is in flight or `timeouts.drain` has passed. Only `stop` closes the listeners. */
   drain(): Promise<void> {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes every part after the parts that use it. @param onServed called when no request is left for a revocation to end */
+  /** Drains, then closes each part after its users. @param onServed called when no request is left that a revocation could end */
   async stop(onServed: () => void = () => {}): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     await this.#operators?.close();
@@ -229,7 +229,7 @@ export class App {
     if (database === undefined) return this.#readiness.report(takeSample(this.#config.accounts));
     await database.open();
     const tried = this.#readiness.tryStore(() => database.sampleCredentials());
-    // If the database is unreachable, the start does not wait for it.
+    // Startup does not wait for a database that is unreachable.
     if (database.state.connected) await tried;
   }
 
@@ -251,7 +251,7 @@ export class App {
   }
 
   async #createOperatorsApi(tls: TlsOptions | undefined): Promise<OperatorsApi> {
-    // Loaded on demand, to save memory in a sidecar without the API.
+    // Loaded on demand, to save memory in a sidecar without the operators' API.
     const { createOperatorsApi } = await import('./operators/operators-api.ts');
     return createOperatorsApi({
       config: () => this.#config,
@@ -266,7 +266,7 @@ export class App {
     });
   }
 
-  /** What requests are served with. It stays the same if only accounts have changed: each stream keeps its own until it ends. */
+  /** The snapshot for new requests. It is replaced only if settings change, because each stream keeps its own snapshot until it ends. */
   #snapshot(): GatewaySnapshot {
     const { accounts: _accounts, ...settings } = this.#config;
     if (this.#served !== undefined && isDeepStrictEqual(settings, this.#served.settings)) return this.#served.snapshot;
@@ -289,7 +289,7 @@ export class App {
     });
   }
 
-  /** Closes a replaced part once the last request that uses it, of a merchant or an operator, has ended. */
+  /** Closes a replaced part once no request from a merchant or an operator uses it any more. */
   async #closeWhenUnused(part: Upstream | KeyDirectory, all: { close(): unknown; isBusy?: boolean }): Promise<void> {
     await waitUntil(() => !this.#proxy.uses(part) && !all.isBusy, Infinity);
     await all.close();

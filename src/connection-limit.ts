@@ -3,13 +3,13 @@ import type { Socket } from 'node:net';
 
 type Connections = Map<string, Socket>;
 
-/** Limits a listener's connections: beyond the limit, the oldest connection that is not kept is closed for each new one. */
+/** Limits a listener's connections. When a new one exceeds the limit, the oldest connection that is not kept (see `keep`) is closed. */
 export class ConnectionLimit {
   /** The connections that are not kept, oldest first, by the addresses of both ends. */
   readonly #evictable: Connections = new Map();
-  /** The connections that are kept for an owner, by owner. */
+  /** The kept connections of each owner. */
   readonly #kept = new Map<string, Connections>();
-  /** Maximum number of connections kept for one owner, and minimum room for connections that are not kept. */
+  /** Maximum number of kept connections per owner, and minimum room for connections that are not kept. */
   readonly #share: number;
   #size = 0;
 
@@ -28,10 +28,11 @@ export class ConnectionLimit {
   }
 
   /**
-   * Keeps a connection from being closed for a new one, unless its owner already has a tenth of the limit: nobody may keep the others out.
+   * Keeps a connection from being closed for a new one, unless its owner already keeps a tenth of the limit. No owner may keep the others
+   * out.
    *
    * @param socket the socket of a request on the connection
-   * @param owner  undefined: the connection is kept whatever others there are
+   * @param owner  if undefined, the connection is kept regardless of how many others are kept
    */
   keep(socket: Socket, owner?: string): void {
     const ends = formatEndpoints(socket);
@@ -50,20 +51,20 @@ export class ConnectionLimit {
   }
 
   /**
-   * Closes the oldest connection that is not kept or, if few are not, the oldest of the owner with most, so that a new one has time to be
-   * kept.
+   * Closes the oldest connection that is not kept. If there are few of those, closes the oldest connection of the owner that keeps the
+   * most, so that a new connection has time to become a kept one.
    */
   #evict(): void {
     const [most] = [...this.#kept.values()].toSorted((a, b) => b.size - a.size);
     const from = most === undefined || most.size === 0 || this.#evictable.size > this.#share ? this.#evictable : most;
     const [oldest] = from;
-    // Removed from the map at once: the next connection may arrive before this one has closed.
+    // Remove the connection from the map at once, because the next connection may arrive before this one has closed.
     from.delete(oldest?.[0] ?? '');
     oldest?.[1].destroy();
   }
 }
 
-/** The addresses of both ends of a connection. They identify it even with TLS, where a request's socket is not the connection's. */
+/** The addresses of both ends, which identify a connection even with TLS, where a request's socket object is not that of the connection. */
 export function formatEndpoints({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }

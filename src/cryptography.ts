@@ -2,14 +2,14 @@ import { hash } from 'node:crypto';
 
 /** An algorithm that the sidecar uses, as docs/cryptography.md describes it. */
 interface Use {
-  /** The name by which OpenSSL and Node know it. */
+  /** The name that OpenSSL and Node use. */
   readonly algorithm: string;
-  /** The name as standards write it. */
+  /** The name that standards use. */
   readonly name: string;
   /** Length of the key or of the digest. */
   readonly bits: number;
   readonly purpose: string;
-  /** Where it is used. */
+  /** The files that use the algorithm. */
   readonly files: readonly string[];
   readonly standard: string;
   readonly fips: string;
@@ -21,7 +21,7 @@ const approved =
 const symmetric = 'quantum search (Grover) halves the strength to 128 bits';
 
 /**
- * Every algorithm that the sidecar uses. No other file names one, except those that try what merchants' programs may have used by mistake.
+ * Every algorithm that the sidecar uses. No other file names one, except files that try what merchants' programs may have used by mistake.
  */
 export const cryptography = {
   envelope: {
@@ -90,12 +90,12 @@ export const cryptography = {
   },
 } as const satisfies Record<string, Use>;
 
-/** SHA-256 in lower-case hex: the form in which keys and tokens are stored and looked up, and that of the trail's hashes. */
+/** SHA-256 in lowercase hex. Keys and tokens are stored and looked up in this form, and the trail's hashes have the same form. */
 export function sha256Hex(data: string | Buffer): string {
   return hash(cryptography.digest.algorithm, data, 'hex');
 }
 
-/** Cryptography that other software does for the sidecar. */
+/** Cryptography that other software performs for the sidecar. */
 export const delegated = [
   ['TLS 1.2 and 1.3', "listeners, upstreams and the database; Node's defaults, OpenSSL", 'RFC 8446, RFC 5246'],
   ['random numbers', "keys, IVs, nonces, tokens; OpenSSL's generator, seeded by the kernel", 'NIST SP 800-90A'],

@@ -1,6 +1,6 @@
 /**
- * The refusals: one row for each error response that the sidecar itself sends to merchants. A test compares them with
- * docs/errors.md. This file imports nothing, so that every part may name a code.
+ * The refusals: one row for each error response that the sidecar itself sends to merchants. A test compares the rows with docs/errors.md.
+ * This file imports nothing, so that any part of the sidecar may name a code.
  */
 
 interface RefusalRow {
@@ -8,15 +8,18 @@ interface RefusalRow {
   readonly status: number;
   /** RFC 9457 `title`: the same for every occurrence. */
   readonly title: string;
-  /** RFC 9457 `detail`: how the caller can correct the request. Never contains data of a request. */
+  /** RFC 9457 `detail`: how the caller can correct the request. Never contains data from a request. */
   readonly detail: string;
-  /** Whether the response is sealed for an encrypting account on an enveloped route. Not if the account's credentials may be at fault. */
+  /**
+   * Whether the response is sealed for an account with encryption, on an enveloped route. Refusals that may be caused by the account's
+   * credentials are not sealed.
+   */
   readonly sealed?: true;
-  /** Whether the connection is closed: further bytes are unwanted, or may belong to the refused request. */
+  /** Whether the connection is closed, because further bytes are unwanted or may belong to the refused request. */
   readonly closes?: true;
-  /** Seconds for `Retry-After`, on temporary refusals. */
+  /** Seconds for `Retry-After`; only on temporary refusals. */
   readonly retryAfter?: number;
-  /** Whether the upstream may have seen the whole request; otherwise it cannot have. */
+  /** `maybe` if the upstream may have seen the whole request. If undefined, the upstream cannot have seen the whole request. */
   readonly forwarded?: 'maybe';
 }
 
@@ -176,10 +179,10 @@ export const refusals = {
   },
 } as const satisfies Record<string, RefusalRow>;
 
-/** The code of a refusal, as in the response, the metrics and the log. */
+/** The code of a refusal, as it appears in the response, the metrics and the log. */
 export type RefusalCode = keyof typeof refusals;
 
-/** Why a key is invalid, and why an envelope was not opened. docs/operators/monitor.md lists them all. */
+/** The reasons why a key is invalid or an envelope is not opened. docs/operators/monitor.md lists them all. */
 export const refusalReasons = {
   invalid_api_key: ['unknown', 'revoked', 'expired'],
   decryption_failed: ['encoding', 'length', 'padding', 'not_json', 'fingerprint'],
@@ -187,19 +190,19 @@ export const refusalReasons = {
 
 export type RefusalReason = (typeof refusalReasons)[keyof typeof refusalReasons][number];
 
-/** What a refusal says in addition to its row. */
+/** The details of one refusal, in addition to the row of its code. */
 export interface RefusalDetails {
-  /** For `Allow`, with `method_not_allowed`. */
+  /** The value of `Allow`, for `method_not_allowed`. */
   readonly allow?: string;
-  /** For `Retry-After`, in seconds; overrides the row's. */
+  /** Seconds for `Retry-After`, instead of those of the row. */
   readonly retryAfter?: number | undefined;
   /** A further explanation for the caller, in the test environment only. */
   readonly hint?: string | undefined;
-  /** The cause, for the log alone. */
+  /** The cause, for the log and the metrics. It is never sent. */
   readonly reason?: RefusalReason | undefined;
 }
 
-/** Why a request is refused. Steps return it; only the responder sends it. */
+/** Why a request is refused. The steps that process a request return refusals; only the responder sends them. */
 export class Refusal {
   readonly code: RefusalCode;
   readonly details: RefusalDetails;
@@ -210,7 +213,7 @@ export class Refusal {
   }
 }
 
-/** The row of a code, widened so that every row has every member. */
+/** The row of a code, with a wider type in which every row has every member. */
 export function findRefusal(code: RefusalCode): RefusalRow {
   return refusals[code];
 }

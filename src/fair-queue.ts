@@ -1,13 +1,13 @@
-/** Queues of work that take turns, however much waits in each. */
+/** Queues of work that take turns, however much work waits in each of them. */
 export class TurnAbout {
-  /** In the order of their turns. */
+  /** The queue with the next turn comes first. */
   #queues: readonly Pick<TurnAbout, 'shift'>[];
 
   constructor(...queues: readonly Pick<TurnAbout, 'shift'>[]) {
     this.#queues = queues;
   }
 
-  /** Removes the next work, for the caller to start. */
+  /** Removes and returns the next piece of work, for the caller to start. */
   shift(): (() => void) | undefined {
     for (const queue of this.#queues) {
       const start = queue.shift();
@@ -19,11 +19,13 @@ export class TurnAbout {
   }
 }
 
-/** Waiting work, by owner. Owners take turns: however much work one of them has, the others wait for one piece of it at a time. */
+/**
+ * Waiting work, by owner. Owners take turns, so however much work one owner has, the other owners wait for only one piece of it at a time.
+ */
 export class FairQueue<Owner> {
   /**
-   * In the order of turns, except for the owner of the last turn, who is moved to the end at the next one: owners who came meanwhile go
-   * first.
+   * In the order of turns, except for the owner that had the last turn. That owner is moved to the end only when the next turn begins, so
+   * that owners that were added since then go first.
    */
   readonly #waiting = new Map<Owner, Set<() => void>>();
   readonly #isReady: (owner: Owner) => boolean;
@@ -34,7 +36,7 @@ export class FairQueue<Owner> {
     this.#isReady = isReady;
   }
 
-  /** @returns a function that withdraws the work */
+  /** Adds work that waits for a turn of its owner. @returns a function that withdraws the work */
   add(owner: Owner, start: () => void): () => void {
     const own = this.#waiting.get(owner) ?? new Set();
     own.add(start);
@@ -42,7 +44,7 @@ export class FairQueue<Owner> {
     return () => void own.delete(start);
   }
 
-  /** Removes the next work, for the caller to start. */
+  /** Removes and returns the next piece of work, for the caller to start. */
   shift(): (() => void) | undefined {
     if (this.#last !== undefined) this.#moveToEnd(this.#last.owner);
     for (const [owner, own] of this.#waiting) {

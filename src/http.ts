@@ -3,20 +3,20 @@ import type { IncomingMessage, Server } from 'node:http';
 import { isIPv4, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 
 /**
- * Node's `node:http`. An `import` would evaluate all its exports, including `WebSocket`, which loads another HTTP client: 16 MB of unused
- * memory.
+ * Node's `node:http`. An `import` would evaluate all its exports. One of them, `WebSocket`, loads another HTTP client, which would take up
+ * 16 MB of memory without being used.
  */
 export const http = process.getBuiltinModule('node:http');
 
 const bearer = /^bearer +(\S+)$/i;
 
-/** The token of an `Authorization` header (RFC 6750 §2.1): the scheme in any case (RFC 9110 §11.1), then one or more spaces. */
+/** The token in an `Authorization` header (RFC 6750 §2.1): the scheme in any case (RFC 9110 §11.1), one or more spaces, then the token. */
 export function bearerToken(authorization: string): string | undefined {
   return bearer.exec(authorization)?.[1];
 }
 
 /**
- * Whether a host, without a port, is this machine: `localhost`, or a loopback address as written in the configuration, a URL or a socket.
+ * Whether a host, given without a port, is this machine: `localhost`, or a loopback address as written in configurations, URLs or sockets.
  */
 export function isLoopback(host: string): boolean {
   const name = host
@@ -27,8 +27,8 @@ export function isLoopback(host: string): boolean {
 }
 
 /**
- * How many connections may wait in the kernel to be accepted. A connection flood overflows Node's default backlog of 511; the kernel then
- * drops handshakes of other clients, which retry after 1, 3, 7 … seconds. Linux allows 4,096.
+ * How many connections may wait in the kernel to be accepted. A flood of connections would overflow Node's default backlog of 511. The
+ * kernel would then drop handshakes of other clients, which retry after 1, 3, 7 … seconds. Linux allows 4,096.
  */
 const backlog = 4_096;
 
@@ -38,7 +38,7 @@ export interface ListenAddress {
 }
 
 /**
- * Opens a server on an address; port 0 takes a free port. Resolves to the bound address.
+ * Opens a server on an address; with port 0, on any free port. Resolves to the bound address.
  *
  * @param reusePort whether other servers may bind the same address (SO_REUSEPORT)
  * @throws the server's error if the address cannot be bound
@@ -52,10 +52,13 @@ export async function listen(
   return server.address() as AddressInfo;
 }
 
-/** How long a client's further bytes are discarded, so that a reset does not overtake the response (RFC 9112 §9.6). Milliseconds. */
+/** How long further bytes from a client are discarded, so that a reset does not overtake the response (RFC 9112 §9.6). Milliseconds. */
 export const lingerTime = 2_000;
 
-/** Sends a problem document on a connection on which Node's parser has given up, and closes it: there is no response object to write to. */
+/**
+ * Sends a problem document on a connection on which Node's parser has given up, and closes the connection. In that case there is no
+ * response object to write to.
+ */
 export function endUnparsed(
   socket: Socket,
   problem: { readonly status: number; readonly title: string; readonly body: string; readonly requestId: string },
@@ -79,18 +82,18 @@ export function endUnparsed(
     .end(response);
 }
 
-/** Node's parser calls `onIncoming` at the end of each head and takes its result for that of llhttp's `on_headers_complete`. */
+/** Node's parser calls `onIncoming` at the end of each head and returns its result to llhttp as the result of `on_headers_complete`. */
 interface Parser {
   onIncoming: (req: IncomingMessage, shouldKeepAlive: boolean) => number;
 }
 
-/** Any value that llhttp does not know makes it stop. */
+/** The parser stops at any value that llhttp does not know. */
 const stopParsing = -1;
 
 /**
- * Stops reading requests on a connection as soon as the server has destroyed it. Node would parse all the bytes it has read:
- * 64 KiB are thousands of requests, each kept with a response until the connection has closed. There is no documented way:
- * `parser` is Node's own, and test/proxy/pipelined.test.ts shows that it works.
+ * Stops reading requests on a connection as soon as the server has destroyed the connection. Otherwise Node would parse all the bytes that
+ * it has read: 64 KiB can hold thousands of requests, and each is kept with a response until the connection has closed. Node documents no
+ * way to stop the parser. `parser` is internal, so test/proxy/pipelined.test.ts checks that this works.
  */
 export function stopAtDestroyed(server: Server): void {
   const watch = (socket: Socket & { parser?: Parser }): void => {

@@ -1,10 +1,10 @@
-/** What `IdleThread` needs of a thread. */
+/** The part of a thread that `IdleThread` uses. */
 interface Endable {
   readonly hasEnded: boolean;
   end(): Promise<void>;
 }
 
-/** A thread that is started when it is needed and ended when it has been idle, which frees the memory of its libraries and text. */
+/** A thread that is started on demand and ended after it has been idle, to free the memory of its libraries and text. */
 export class IdleThread<Thread extends Endable> {
   readonly #start: () => Thread;
   #thread: Thread | undefined;
@@ -14,14 +14,14 @@ export class IdleThread<Thread extends Endable> {
     this.#start = start;
   }
 
-  /** The running thread. Call `rest` when its work is done. @throws as `Thread` does */
+  /** Returns the running thread, which is started if necessary. Call `rest` when its work is done. @throws as `Thread` does */
   wake(): Thread {
     clearTimeout(this.#idle);
     if (this.#thread?.hasEnded !== false) this.#thread = this.#start();
     return this.#thread;
   }
 
-  /** Ends the thread after this many milliseconds, unless it is needed earlier; with 0, at once. */
+  /** Ends the thread after this many milliseconds (0: at once), unless `wake` is called before. */
   rest(milliseconds: number): void {
     if (milliseconds === 0) void this.end();
     else this.#idle = setTimeout(() => void this.end(), milliseconds).unref();

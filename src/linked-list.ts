@@ -5,9 +5,9 @@ export interface Linked<T> {
 }
 
 /**
- * A list in order of insertion whose members hold the links. Not a Set: when V8 rehashes a Set in the old generation, the new
- * table is allocated there too and the dead one points to it, so that every member is promoted to the old generation. Links
- * are cleared on removal, because the links of a dead member would have the same effect.
+ * A list in order of insertion whose members hold the links. It replaces a Set, because when V8 rehashes a Set in the old generation, the
+ * new table is allocated there too. The dead table points to it, so every member is promoted to the old generation. Links are cleared on
+ * removal, because the links of a dead member would have the same effect.
  */
 export class LinkedList<T extends Linked<T>> {
   first: T | undefined;
@@ -23,7 +23,7 @@ export class LinkedList<T extends Linked<T>> {
     this.size += 1;
   }
 
-  /** Puts a member that is in no list before all others. */
+  /** Inserts a member that is in no list before all others. */
   addFirst(member: T): void {
     member.next = this.first;
     if (this.first === undefined) this.#last = member;
@@ -32,7 +32,7 @@ export class LinkedList<T extends Linked<T>> {
     this.size += 1;
   }
 
-  /** Removes a member; without effect if it is not in this list. */
+  /** Removes a member. Has no effect if the member is not in this list. */
   remove(member: T): void {
     if (member.previous !== undefined) member.previous.next = member.next;
     else if (this.first === member) this.first = member.next;
@@ -44,7 +44,7 @@ export class LinkedList<T extends Linked<T>> {
     this.size -= 1;
   }
 
-  /** From first to last. The current member may be removed meanwhile. */
+  /** Iterates from first to last. The current member may be removed during the iteration. */
   *[Symbol.iterator](): Iterator<T> {
     let member = this.first;
     while (member !== undefined) {

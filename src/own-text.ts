@@ -1,6 +1,6 @@
 /**
- * A copy of a string that is part of a request's head, to be kept longer than the head: V8's substrings keep the whole head alive, and its
- * concatenations keep all their parts.
+ * Copies a string that is part of a request's head, so that it can be kept longer than the head. The copy is needed because V8's substrings
+ * keep the whole head alive, and its concatenations keep all their parts.
  *
  * @param text each character is a byte
  */

@@ -2,8 +2,8 @@ import { findPackageJSON } from 'node:module';
 import { dirname, join } from 'node:path';
 
 /**
- * The absolute path of a file that is shipped with the code, for instance `config/sidecar.schema.json`. It is found from the package's
- * manifest, because compiled code is in different folders from its sources.
+ * The absolute path of a file that is shipped with the code, for instance `config/sidecar.schema.json`. The path is resolved from the
+ * package's manifest, because compiled code is in different folders from its sources.
  *
  * @param path relative to the folder of `package.json`
  */

@@ -1,9 +1,9 @@
-/** Calls `work` with a value: at once, or later if it is a promise. `await` would cost a microtask in both cases. */
+/** Calls `work` with a value: at once or, if the value is a promise, when it has resolved. `await` would cost a microtask in both cases. */
 export function continueWith<T, R>(value: T | Promise<T>, work: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? value.then(work) : work(value);
 }
 
-/** Resolves when the condition holds, which is checked every 20 milliseconds, or after `milliseconds`. */
+/** Resolves when the condition holds or after `milliseconds`. The condition is checked every 20 milliseconds. */
 export async function waitUntil(holds: () => boolean | Promise<boolean>, milliseconds: number): Promise<void> {
   const end = performance.now() + milliseconds;
   while (!(await holds()) && performance.now() < end) await new Promise((resolve) => void setTimeout(resolve, 20));

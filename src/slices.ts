@@ -1,12 +1,14 @@
-/** How many bytes are processed in one turn of the event loop: less than a millisecond of work in each step of opening an envelope. */
+/**
+ * How many bytes are processed in one turn of the event loop. This is less than a millisecond of work in each step of opening an envelope.
+ */
 export const sliceLength = 65_536;
 
 /**
- * Splits `length` bytes into slices and calls `work` for each until it returns false: for the first slice now, for each further one in its
- * own turn of the event loop, so that others are served in between.
+ * Splits `length` bytes into slices and calls `work` for each until it returns false. The first slice is processed now, and each further
+ * slice in its own turn of the event loop, so that other requests are served in between.
  *
- * @param work called with the position of a slice's first byte and the one after its last byte; must not throw
- * @returns whether all slices were worked on; a promise only if there are several
+ * @param work called with the position of a slice's first byte and the position after its last byte; must not throw
+ * @returns whether all slices were processed; a promise only if there are several slices
  */
 export function inSlices(
   length: number,

@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import { Worker, parentPort } from 'node:worker_threads';
 
-/** The thread was ended, or has ended by itself. The message says why and may be shown. */
+/** The thread was ended, or has ended by itself. The message says why and may be shown to users. */
 export class ThreadEnded extends Error {}
 
 /** A thread that gets one request at a time and sends one reply to each. It keeps the process alive only during a request. */
@@ -15,7 +15,7 @@ export class Thread<Request, Reply> {
    *
    * @param name the name of its script, without extension, in the folder of `caller`; the script calls `replyWith`
    * @param caller URL of the module that starts the thread
-   * @throws the system's error if it refuses another thread; `DataCloneError` if the data cannot be sent
+   * @throws the system's error if it refuses to start another thread; `DataCloneError` if the data cannot be sent
    */
   constructor(name: string, caller: string, workerData: unknown) {
     this.#worker = new Worker(new URL(`./${name}${extname(caller)}`, caller), {
@@ -30,12 +30,14 @@ export class Thread<Request, Reply> {
     return this.#failure !== undefined;
   }
 
-  /** The reply to a request. Rejects if the thread ends: with its uncaught error, or with `ThreadEnded`. */
+  /**
+   * Sends a request. Resolves to the reply; rejects with the thread's uncaught error if that ends the thread, otherwise with `ThreadEnded`.
+   */
   async ask(request: Request): Promise<Reply> {
     if (this.hasEnded) throw this.#failure;
     this.#worker.ref();
     try {
-      // Fails if the request cannot be sent.
+      // Throws if the request cannot be sent.
       this.#worker.postMessage(withOwnBuffers(request));
       this.#asked = Promise.withResolvers();
       return await this.#asked.promise;
@@ -44,7 +46,7 @@ export class Thread<Request, Reply> {
     }
   }
 
-  /** Ends the thread at once. @param why the message with which the request in progress rejects */
+  /** Ends the thread at once. @param why the message of the error with which the request in progress rejects */
   async end(why = 'ended'): Promise<void> {
     this.#fail(new ThreadEnded(why));
     await this.#worker.terminate();
@@ -56,7 +58,7 @@ export class Thread<Request, Reply> {
   }
 }
 
-/** In the script of a thread: replies to each request. An error ends the thread. */
+/** Called by a thread's script. Replies to each request; an error ends the thread. */
 export function replyWith(reply: (request: never) => unknown): void {
   const port = parentPort;
   if (port === null) throw new Error('started as a program');
@@ -64,8 +66,8 @@ export function replyWith(reply: (request: never) => unknown): void {
 }
 
 /**
- * Plain data in which every buffer is as long as its content. A message carries the whole memory that a buffer is part of. For a small
- * buffer that is a pool into which other buffers, and secrets, have been read.
+ * A copy of plain data in which every buffer has memory of its own, exactly as long as its content. A message carries the whole memory that
+ * a buffer is part of. For a small buffer, that is a pool into which other buffers, and secrets, have been read.
  */
 function withOwnBuffers(data: unknown): unknown {
   if (data instanceof Uint8Array) return Uint8Array.from(data);

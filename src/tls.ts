@@ -6,31 +6,31 @@ type Tls = typeof import('node:tls');
 type Https = typeof import('node:https');
 
 /**
- * Node's `node:tls`, loaded at the first call: loading it parses the certificates of all public CAs, which takes longer than the rest of a
- * start, and 5 MB.
+ * Node's `node:tls`, loaded at the first call. Loading it parses the certificates of all public CAs, which takes 5 MB of memory and more
+ * time than the rest of startup.
  */
 export const tls = (): Tls => process.getBuiltinModule('node:tls');
 
 /** Node's `node:https`, which loads `node:tls`. */
 export const https = (): Https => process.getBuiltinModule('node:https');
 
-/** The certificate and the key of a listener, and the CAs that its clients' certificates must come from, in PEM. */
+/** The certificate and the key of a listener, and the CAs that must have issued its clients' certificates, in PEM. */
 export interface ListenerTls {
   readonly cert: string;
   readonly key: string;
   readonly clientCa?: string | undefined;
 }
 
-/** The TLS options of a listener: its certificate, and whether its clients need one. */
+/** The TLS options of a listener: its certificate, and whether its clients must have one. */
 export function listenerOptions(tls: ListenerTls): TlsOptions {
   const demands = tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
   return { ...secureContext(tls), ...demands };
 }
 
 /**
- * The TLS settings of a listener after a change of its configuration; `before` itself if there is nothing to replace, because a new context
- * would end the resumption of all TLS sessions. Whether client certificates are required does not change: without `ca`, Node would accept
- * clients of any public CA, so a `clientCa` that was removed stays in force until the restart that the log asks for.
+ * The TLS settings of a listener after its configuration has changed. Returns `before` itself if nothing has to be replaced, because a new
+ * context would end the resumption of all TLS sessions. Whether client certificates are required does not change. Without `ca`, Node would
+ * accept clients with certificates from any public CA, so a removed `clientCa` stays in force until the restart that the log asks for.
  */
 export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.clientCa }: ListenerTls): ListenerTls {
   const renewed = { cert, key, clientCa: before.clientCa && clientCa };
@@ -39,16 +39,17 @@ export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.c
 }
 
 /**
- * The part of a listener's options that can be replaced while it runs. RSA key exchange is excluded: it has no forward secrecy, and it uses
- * the private key only when the client's second message arrives, which waits for no turn.
+ * The part of a listener's options that can be replaced while it runs. RSA key exchange is excluded because it has no forward secrecy. It
+ * also uses the private key only when the client's second message arrives, and that message does not wait for a turn.
  */
 export function secureContext({ cert, key, clientCa }: ListenerTls): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', ca: clientCa, ciphers: `${tls().DEFAULT_CIPHERS}:!kRSA` };
 }
 
 /**
- * Why a handshake of a listener failed. `certificate_*`: the client's certificate; `unsupported`: no version, cipher or protocol in common;
- * `refused_by_client`: for instance, the client does not accept the listener's certificate; `not_tls`: for instance, plain HTTP.
+ * Why a handshake with a listener failed. `certificate_*`: the client's certificate is missing or not accepted. `unsupported`: the client
+ * and the listener have no version, cipher or protocol in common. `refused_by_client`: for instance, the client does not accept the
+ * listener's certificate. `not_tls`: for instance, the client sent plain HTTP.
  */
 export const handshakeFaults = [
   'certificate_missing',
@@ -67,7 +68,7 @@ export type HandshakeFault = (typeof handshakeFaults)[number];
 /** @param address the client's address; undefined if it is no longer known */
 export type OnHandshakeFailure = (fault: HandshakeFault, address: string | undefined) => void;
 
-/** The codes of OpenSSL's errors. Those with `ALERT` come from the client. */
+/** Matches the codes of OpenSSL's errors. Codes with `ALERT` are alerts from the client. */
 const faultsByCode: readonly (readonly [RegExp, HandshakeFault])[] = [
   [/^ERR_TLS_HANDSHAKE_TIMEOUT$/, 'timeout'],
   [/_PEER_DID_NOT_RETURN_A_CERTIFICATE$/, 'certificate_missing'],
@@ -77,12 +78,13 @@ const faultsByCode: readonly (readonly [RegExp, HandshakeFault])[] = [
 ];
 
 /**
- * Calls `failed` for each handshake that fails because of the client. Connections that send nothing, such as a load balancer's probes, are
- * not counted.
+ * Calls `failed` for each handshake that fails because of the client. Connections on which nothing arrives, such as a load balancer's
+ * probes, are not counted.
  */
 export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFailure): void {
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
-    // Node has no public API for the connection below a TLS socket whose own address is gone. Without `_parent`, only the address is lost.
+    // A TLS socket may have lost its address, and Node has no public API for the connection below it. If `_parent` is missing, the address
+    // is unknown and connections on which nothing arrives may be counted.
     const { _parent: connection } = socket as { readonly _parent?: Socket };
     if (connection?.bytesRead === 0) return;
     const fault = classifyFailure(error, socket);
@@ -90,11 +92,11 @@ export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFai
   });
 }
 
-/** Undefined if the sidecar itself has closed the connection, or if Node reports its end a second time. */
+/** Undefined if the sidecar itself has closed the connection, or if Node reports the connection's end a second time. */
 function classifyFailure(error: NodeJS.ErrnoException, socket: TLSSocket): HandshakeFault | undefined {
   const { code = '', syscall } = error;
   if (code === 'ECONNRESET' && syscall === undefined) {
-    // Node closes the connection after a handshake with a certificate that it does not accept.
+    // Node closes the connection after a handshake with a certificate that Node does not accept.
     const rejection = socket.authorizationError as unknown as string | null;
     if (rejection === null) return undefined;
     return /^CERT_(?:HAS_EXPIRED|NOT_YET_VALID)$/.test(rejection) ? 'certificate_expired' : 'certificate_untrusted';

@@ -5,26 +5,26 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { cryptography } from '../cryptography.ts';
 
-/** A new token. `drain` sends it to prove that it runs on the same machine, as the same user. */
+/** Creates a token. Commands such as `drain` send it to prove that they run on the same machine, as the same user. */
 export function createDrainToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Whether a token is the expected one; takes the same time for any token. */
+/** Whether a token is the expected one. The comparison takes the same time for any token. */
 export function isDrainToken(token: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash(cryptography.digest.algorithm).update(text).digest();
   return timingSafeEqual(digest(token), digest(expected));
 }
 
-/** The file with the token of the sidecar that runs on this configuration. */
+/** The path of the file with the token of the sidecar that runs with this configuration. */
 export function drainTokenFile(configFile: string, env: Readonly<Record<string, string | undefined>>): string {
   const name = createHash(cryptography.digest.algorithm).update(resolve(configFile)).digest('hex').slice(0, 16);
   return join(env['XDG_RUNTIME_DIR'] || tmpdir(), `envelope-sidecar-${name}.token`);
 }
 
 /**
- * Writes the token, readable only by its owner, and replaces that of an earlier process. The file is always deleted and created again, so
- * that in a folder that others may write to, neither a link nor a file of theirs is used.
+ * Writes the token, readable only by its owner, in place of the token of an earlier process. The file is always deleted and created again.
+ * Otherwise, in a folder that other users may write to, a link or a file of theirs could be used.
  *
  * @throws the file system's error
  */
@@ -36,7 +36,7 @@ export async function writeDrainToken(file: string, token: string): Promise<void
   await writeFile(file, token, { flag: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600 });
 }
 
-/** Removes the token of a process that ends, unless another process has written its own. @throws the file system's error */
+/** Removes the token of a process that is ending, unless another process has written its own token. @throws the file system's error */
 export async function removeDrainToken(file: string, token: string): Promise<void> {
   if ((await readDrainToken(file)) === token) await unlink(file);
 }

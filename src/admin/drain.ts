@@ -3,7 +3,7 @@ import { waitUntil } from '../promises.ts';
 import type { Readiness } from './readiness.ts';
 import type { MonotonicMs } from '../times.ts';
 
-/** How long idle connections stay open at shutdown, so that a request just sent on one still gets its response. Milliseconds. */
+/** Milliseconds for which idle connections stay open at shutdown, so that a request that was just sent on one still gets its response. */
 const idleLinger = 1_000;
 
 interface DrainDependencies {
@@ -28,9 +28,9 @@ export class Drain {
   }
 
   /**
-   * Ends readiness and closes connections with their next response. Resolves when nothing is in flight or the time is over.
+   * Ends readiness, and closes each connection with its next response. Resolves when no request is in flight or the time is over.
    *
-   * @param timeout milliseconds; the first call decides
+   * @param timeout milliseconds; only that of the first call counts
    */
   begin(timeout: number): Promise<void> {
     if (this.#drained === undefined) {
@@ -44,19 +44,19 @@ export class Drain {
     return this.#drained;
   }
 
-  /** Begins the drain unless it has begun, waits for the requests in flight until the deadline, then closes the listener. */
+  /** Begins the drain, closes the listener, waits for requests in flight until the deadline, then closes all connections. */
   async finish(timeout: number): Promise<void> {
     void this.begin(timeout);
     const { listener, proxy, monotonic } = this.#dependencies;
     // If an earlier drain has used up its time, later requests still get a short time.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
     await waitUntil(() => listener.size === 0, idleLinger);
-    // Closed even with requests in flight: new connections would use up their remaining time.
+    // Close the listener even if requests are in flight, because new connections would use up the time that those requests have left.
     listener.close();
     await waitUntil(() => proxy.active.size === 0, end - monotonic());
     proxy.stop();
     listener.closeAll();
-    // An aborted request is logged when its connection reports that it is closed.
+    // Wait for aborted requests, which are logged when their connections report that they have closed.
     await waitUntil(() => proxy.active.size === 0, idleLinger);
   }
 }

@@ -10,30 +10,31 @@ import { describeStatus, type RunningState } from './status.ts';
 interface AdminDependencies {
   readonly registry: Registry;
   /**
-   * `ready` means: configuration loaded, merchants' listener open, not draining. It does not depend on the upstream, which is the same for
-   * all pods.
+   * `ready` means that the listeners are open, the accounts have been reached once, and the sidecar is not draining. It does not depend on
+   * the upstream, because all pods have the same upstream.
    */
   readonly state: () => RunningState;
-  /** Begins the drain, if it has not begun; resolves when nothing is in flight or its time is over. */
+  /** Begins the drain unless it has begun. Resolves when no request is in flight or the drain's time is over. */
   readonly drain: () => Promise<void>;
   /**
-   * Loads the configuration again; resolves once it has been applied or its problems have been reported. Undefined: it cannot be reloaded.
+   * Loads the configuration again. Resolves once it has been applied or its problems have been reported. Undefined if the configuration
+   * cannot be reloaded.
    */
   readonly reload: (() => Promise<void>) | undefined;
-  /** The token of a command. Undefined: every command is refused. */
+  /** The token that commands must carry. If undefined, every command is refused. */
   readonly drainToken: string | undefined;
 }
 
 /**
- * Maximum number of connections. Beyond that, the oldest is closed for a new one, so that probes succeed; connections with a command are
- * kept.
+ * Maximum number of connections. When a new one exceeds it, the oldest is closed, so that probes succeed. Connections with a command are
+ * kept, however old they are.
  */
 const maxConnections = 64;
 
-/** Milliseconds that a client may take to read its response. */
+/** How many milliseconds a client may take to read its response. */
 const readingTime = 10_000;
 
-/** The admin listener: health, metrics, and commands from the same machine. Nothing secret. */
+/** The admin listener: health, metrics, and commands from the same machine. Its responses contain no secrets. */
 export function createAdminListener(dependencies: AdminDependencies): Server {
   const metrics = new SharedMetrics(dependencies.registry);
   const limits = { maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 };
@@ -42,8 +43,8 @@ export function createAdminListener(dependencies: AdminDependencies): Server {
   });
   const server = http.createServer(limits, answer);
   const connections = new ConnectionLimit(server, maxConnections);
-  // One request per connection, so that a client cannot pipeline requests and not read the responses, which Node would
-  // keep.
+  // Each connection may carry only one request. Otherwise a client could pipeline requests without reading the responses, and Node would
+  // keep the responses.
   server.maxRequestsPerSocket = 1;
   stopAtDestroyed(server);
   server.on('dropRequest', (_req, socket) => void socket.destroy());
@@ -75,7 +76,7 @@ async function respond(
       text(res, 403, `${refusal}\n`);
       return;
     }
-    // The command may take as long as a drain, and meanwhile anybody in the cluster may open connections.
+    // The command may take as long as a drain. Anybody in the cluster may open connections during that time.
     connections.keep(req.socket);
     if (path === '/drain') await drain();
     if (path === '/reload') await reload?.();
@@ -85,7 +86,7 @@ async function respond(
   }
 }
 
-/** What `sidecar drain`, `reload` and `status` ask for. The response has the state afterwards. */
+/** The paths that `sidecar drain`, `reload` and `status` request. The response contains the state after the command. */
 const commands = ['/drain', '/reload', '/status'] as const;
 
 function isCommand(path: string | undefined): path is (typeof commands)[number] {
@@ -93,8 +94,8 @@ function isCommand(path: string | undefined): path is (typeof commands)[number] 
 }
 
 /**
- * Why a command is refused. The admin port is open to the cluster for scraping, but only a process in the pod with the same user may take
- * the sidecar out of service. Port-forwards, mesh proxies and browsers reach loopback too, but have no token.
+ * Why a command is refused; undefined if it is accepted. The admin port is open to the cluster for scraping, but only a process in the pod
+ * with the same user may take the sidecar out of service. Port-forwards, mesh proxies and browsers reach loopback too, but have no token.
  */
 function findRefusal(
   command: string,
@@ -104,7 +105,7 @@ function findRefusal(
   if (!isLoopback(socket.remoteAddress ?? '')) return `${command} is accepted from loopback only`;
   if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined)
     return `${command} is not accepted from a browser`;
-  // Any other name may be DNS rebinding by a web page.
+  // A request with any other host name may come from a web page that uses DNS rebinding.
   if (!isLoopback((headers.host ?? '').replace(/:\d+$/, '')))
     return `${command} is accepted on a loopback address only`;
   if (expected === undefined)

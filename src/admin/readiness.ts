@@ -2,14 +2,14 @@ import type { CredentialsSample } from '../accounts/accounts.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SetFailingCredentials } from '../telemetry/sidecar-metrics.ts';
 
-/** Milliseconds until the next sample of a database: while the sidecar cannot be ready, and afterwards. */
+/** Milliseconds until the next sample of a database, while the sidecar cannot be ready (`interval`) and afterwards (`laterInterval`). */
 const interval = 2_000;
 const laterInterval = 600_000;
 
 /**
- * Whether the sidecar is ready for traffic: not before its store has been reached once. A rollout stops at the first pod if the store is
- * the wrong one or lacks tables, or if the master key unwraps none of a sample of the stored credentials. Later outages do not end
- * readiness.
+ * Whether the sidecar is ready for traffic. It is not ready before its store has been reached once. A rollout therefore stops at the first
+ * pod if the store is the wrong one or lacks tables, or if the master key unwraps none of the stored credentials in a sample. Later outages
+ * do not end readiness.
  */
 export class Readiness {
   readonly #log: Logger;
@@ -18,10 +18,10 @@ export class Readiness {
   #draining = false;
   #storeReached = false;
   #noneUnwraps = false;
-  /** What was last logged about a database that cannot be used, and about a sample. */
+  /** The messages last logged about a database that cannot be used, and about a sample. */
   #reason = '';
   #judgement = '';
-  /** Undefined: the accounts are in a file. */
+  /** Takes a sample of the database. Undefined if the accounts are in a file. */
   #take: (() => Promise<CredentialsSample>) | undefined;
   #next: NodeJS.Timeout | undefined;
 
@@ -34,19 +34,19 @@ export class Readiness {
     return this.#began && !this.#draining && this.#storeReached && !this.#noneUnwraps;
   }
 
-  /** The listeners are open. */
+  /** Called when the listeners are open. */
   begin(): void {
     this.#began = true;
   }
 
-  /** The process is about to end. */
+  /** Called when the drain begins. */
   end(): void {
     this.#draining = true;
     clearTimeout(this.#next);
   }
 
   /**
-   * Tests a database and the master key, repeatedly: another sidecar may seal credentials with a key that this one lacks.
+   * Tests a database and the master key repeatedly, because another sidecar may seal credentials with a key that this sidecar lacks.
    *
    * @param take rejects if the database cannot be used
    */
@@ -54,14 +54,14 @@ export class Readiness {
     clearTimeout(this.#next);
     this.#take = take;
     const sample = await take().catch((error: unknown) => this.#logUnusable(error));
-    // Another store may be in use now.
+    // Ignore the result if another store is in use now.
     if (this.#draining || this.#take !== take) return;
     if (sample !== undefined) this.#judge(sample);
     const isUsable = this.#storeReached && !this.#noneUnwraps;
     this.#next = setTimeout(() => void this.tryStore(take), isUsable ? laterInterval : interval).unref();
   }
 
-  /** Judges the accounts of a file. */
+  /** Judges a sample of the accounts in a file. */
   report(sample: CredentialsSample): void {
     clearTimeout(this.#next);
     this.#take = undefined;
@@ -81,7 +81,7 @@ export class Readiness {
     this.#storeReached = true;
     const failed = failures.length;
     this.#setFailing(tried === 0 ? 0 : failed / tried);
-    // A sidecar that has been ready stays ready: accounts that do not encrypt need no master key.
+    // A sidecar that has been ready stays ready, because accounts that do not encrypt need no master key.
     this.#noneUnwraps = noneUnwraps && (this.#noneUnwraps || !this.#began);
     const consequence = this.#noneUnwraps ? ': not ready' : '';
     const judgement = `${noneUnwraps ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`;

@@ -12,7 +12,7 @@ export class SharedMetrics {
     this.#registry = registry;
   }
 
-  /** At most a second old, and the same bytes for all readers, so that slow readers do not each hold a copy. */
+  /** The text, at most a second old. All readers get the same bytes, so that slow readers do not each hold a copy. */
   text(): Promise<Buffer> {
     this.#text ??= this.#render();
     return this.#text;

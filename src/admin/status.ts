@@ -15,15 +15,15 @@ export interface RunningState {
   readonly limits: LimitUse;
 }
 
-/** Whether the present content of a file is in force. */
+/** The status of a file: whether its present content is in force, and what is wrong with it if not. */
 interface FileStatus {
   readonly in_force: boolean;
-  /** When the content in force was last loaded, RFC 3339. A reload loads all files, whichever has changed. */
+  /** When the content in force was last loaded, in RFC 3339 format. A reload loads all files, even if only one of them has changed. */
   readonly loaded_at: string;
   readonly problems: readonly string[];
 }
 
-/** The response of `/status` and `/reload`. Without secrets. */
+/** The response to `/drain`, `/reload` and `/status`. Contains no secrets. */
 export interface Status {
   readonly version: string;
   readonly ready: boolean;
@@ -32,7 +32,7 @@ export interface Status {
   readonly configuration: FileStatus | null;
   /** Null if the accounts are in a database. */
   readonly accounts_file: FileStatus | null;
-  /** Whether it is connected. Null if the accounts are in a file. */
+  /** Whether the database is connected. Null if the accounts are in a file. */
   readonly database: boolean | null;
   readonly needs_restart: readonly string[];
 }

@@ -9,7 +9,7 @@ import { decodeInSlices, type Encoding } from './encoding.ts';
 import { JsonReader } from './json/json-reader.ts';
 import { inSlices } from '../slices.ts';
 
-/** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format of merchants' systems. */
+/** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64. This is the format of merchants' systems. */
 export class AesCbcCodec implements EnvelopeCodec {
   readonly waits = false;
   readonly #credentials: Credentials;
@@ -17,7 +17,7 @@ export class AesCbcCodec implements EnvelopeCodec {
   #lazyAes: AesCbc | undefined;
   #lazyFingerprint: string | undefined;
 
-  /** @param encoding the encoding of sealed envelopes; `open` accepts either */
+  /** @param encoding the encoding of sealed envelopes; `open` accepts either encoding */
   constructor(credentials: Credentials, encoding: Encoding) {
     this.#credentials = credentials;
     this.#encoding = encoding;
@@ -63,15 +63,15 @@ export class AesCbcCodec implements EnvelopeCodec {
     return hintForCiphertext(data);
   }
 
-  /** Created on first use: most accounts of a long list are inactive. */
+  /** Created on first use, because most accounts in a long list are inactive. */
   get #aes(): AesCbc {
     return (this.#lazyAes ??= new AesCbc(this.#credentials));
   }
 }
 
 /**
- * The document in decrypted blocks. Every block is read, whatever the padding says and wherever the first fault is: a response must not
- * take longer if the padding is good or the fault is later.
+ * Finds the JSON document in decrypted blocks. Every block is read, whatever the padding says and wherever the first fault is. Otherwise, a
+ * response would take longer if the padding were good or the fault came later.
  */
 function jsonWithoutPadding(padded: Buffer): Buffer | OpenReason | Promise<Buffer | OpenReason> {
   const reader = new JsonReader();
@@ -89,7 +89,7 @@ function jsonWithoutPadding(padded: Buffer): Buffer | OpenReason | Promise<Buffe
   });
 }
 
-/** 1 or 0, without a branch. */
+/** 1 if the numbers are equal, otherwise 0. Computed without a branch. */
 function isEqual(a: number, b: number): number {
   return ((a ^ b) - 1) >>> 31;
 }
@@ -114,7 +114,7 @@ class AesCbcSealStream implements SealStream {
     return this.#encode(this.#encryptor.final()) + this.#carry.toString(this.#encoding) + envelopeTail;
   }
 
-  /** The next piece of the envelope; the first piece begins with the envelope's head. */
+  /** Encodes the next piece of the envelope. The first piece begins with the envelope's head. */
   #encode(ciphertext: Buffer): string {
     const head = this.#head;
     this.#head = '';

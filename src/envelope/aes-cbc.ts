@@ -6,7 +6,7 @@ import { cryptography } from '../cryptography.ts';
 
 const { algorithm } = cryptography.envelope;
 
-/** Bytes in a block of AES. */
+/** The length of an AES block in bytes. */
 export const blockLength = 16;
 
 /** Whether `ciphertext` has a valid length for AES-CBC: one or more whole blocks. */
@@ -19,7 +19,7 @@ export function encryptedLength(plaintextLength: number): number {
   return plaintextLength - (plaintextLength % blockLength) + blockLength;
 }
 
-/** The result of decryption; without `paddingOk` the plaintext is meaningless and includes the padding. */
+/** The result of decryption. If `paddingOk` is false, the plaintext is meaningless and includes the padding. */
 interface DecryptionResult {
   readonly plaintext: Buffer;
   readonly paddingOk: boolean;
@@ -29,22 +29,22 @@ interface DecryptionResult {
  * AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3) under one key and one IV.
  *
  * Setting up an OpenSSL cipher costs more than encrypting a short message, so one cipher per direction is used for all messages. Such a
- * cipher chains: it uses the last block of the previous ciphertext as the IV of the next message (NIST SP 800-38A §6.2). So the real IV is
- * inserted as such a block before decryption; before encryption, the difference between the two IVs is XORed into the first block of
- * plaintext. The input is whole blocks, so the cipher never holds back part of a plaintext.
+ * cipher chains: it uses the last block of the previous ciphertext as the IV of the next message (NIST SP 800-38A §6.2). Therefore, the
+ * real IV is inserted as such a block before decryption. Before encryption, the difference between the two IVs is XORed into the first
+ * block of plaintext. The input is whole blocks, so the cipher never holds back part of a plaintext.
  */
 export class AesCbc {
   readonly #key: KeyObject;
   readonly #iv: Buffer;
   #encrypting: Cipheriv | undefined;
   #decrypting: Decipheriv | undefined;
-  /** The block that the next encryption chains to. */
+  /** The block to which the next encryption chains. */
   readonly #lastBlock: Buffer;
 
-  /** @param credentials a key of 32 bytes and an IV of 16 */
+  /** @param credentials a key of 32 bytes and an IV of 16 bytes */
   constructor({ key, iv }: { readonly key: KeyObject; readonly iv: Buffer }) {
     this.#key = key;
-    // Not from Node's pool: a few bytes of it would keep 64 KiB alive.
+    // Node's pool is not used, because a few bytes of it would keep 64 KiB alive.
     this.#iv = Buffer.alloc(iv.length, iv);
     this.#lastBlock = Buffer.alloc(iv.length, iv);
   }
@@ -68,7 +68,7 @@ export class AesCbc {
   }
 
   /**
-   * Never throws: the result for a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate outcome, so that a
+   * Never throws. The result is `'length'` for a ciphertext that is not whole blocks. Bad padding is not a separate outcome, so that a
    * caller can check the plaintext in either case and does not become a padding oracle.
    */
   decrypt(ciphertext: Buffer): DecryptionResult | 'length' {
@@ -78,7 +78,7 @@ export class AesCbc {
     return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
   }
 
-  /** The plaintext with its padding, in slices. @param ciphertext whole blocks */
+  /** Decrypts in slices. The result is the plaintext with its padding. @param ciphertext whole blocks */
   decryptInSlices(ciphertext: Buffer): Buffer | Promise<Buffer> {
     if (ciphertext.length <= sliceLength) return this.#decryptAtOnce(ciphertext);
     const decipher = createDecipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
@@ -89,7 +89,7 @@ export class AesCbc {
     return continueWith(work, () => padded);
   }
 
-  /** The plaintext with its padding. */
+  /** The result is the plaintext with its padding. */
   #decryptAtOnce(ciphertext: Buffer): Buffer {
     const decipher = this.#decrypting ?? createDecipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
     this.#decrypting = undefined;
@@ -98,7 +98,7 @@ export class AesCbc {
     return padded;
   }
 
-  /** Encrypts piece by piece. The joined pieces equal the result of `encrypt` for the whole. */
+  /** Encrypts piece by piece. The joined pieces equal the result of `encrypt` for the whole plaintext. */
   encryptor(): Cipheriv {
     return createCipheriv(algorithm, this.#key, this.#iv);
   }
@@ -109,10 +109,12 @@ export class AesCbc {
   }
 }
 
-/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Does not branch on what it reads. @param padded not empty */
+/**
+ * The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Does not branch on the bytes that it reads. @param padded must not be empty
+ */
 export function paddingLength(padded: Buffer): number {
   const length = padded[padded.length - 1] as number;
-  // A negative difference has its sign bit set: these are comparisons without a branch.
+  // A negative difference has its sign bit set, so these are comparisons without a branch.
   let bad = (blockLength - length) >> 31;
   for (let fromEnd = 1; fromEnd <= blockLength; fromEnd += 1) {
     const isPadding = (fromEnd - 1 - length) >> 31;

@@ -25,7 +25,7 @@ export function findCiphertextMistake(data: string): string | undefined {
   return findBytesMistake(ciphertext, hexDigits.test(data) ? 'hex' : 'base64');
 }
 
-/** What programs write for a missing value, or for an object instead of its bytes. Some of these strings are also base64. */
+/** Strings that programs write for a missing value, or for an object instead of its bytes. Some of these strings are also base64. */
 const words: readonly (readonly [RegExp, string])[] = [
   [/^(?:undefined|null|None|nil|NULL|NaN|false|true|False|True)$/, 'a word for "no value": your encryption failed'],
   [
@@ -34,7 +34,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** Formats of other libraries, by how their bytes begin. A ciphertext begins like this with a probability of 2^-32 or less. */
+/** Formats of other libraries, by their first bytes. The probability that a ciphertext begins like one of these is 2^-32 or less. */
 const foreign: readonly (readonly [beginning: string, hint: string])[] = [
   // OpenSSL's format for passphrases, which CryptoJS uses if the key is a string.
   ['Salted__', 'looks like passphrase encryption: pass the key as bytes, not as a string'],
@@ -69,7 +69,7 @@ function findBytesMistake(ciphertext: Buffer, outer: 'hex' | 'base64'): string |
 const charsetHint =
   'the bytes of the ciphertext went through a character set, which destroyed some (U+FFFD): write them in hex or base64';
 
-/** The mistake if the string, or what it encodes, is JSON. */
+/** The mistake if the string, or the text that it encodes, is JSON. */
 function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined {
   const trimmed = text.trim();
   if (!/^[[{"]/.test(trimmed)) return undefined;
@@ -77,7 +77,7 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
   if (!isJson(json)) return undefined;
   if (/^\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*\]$/.test(trimmed)) return byteList;
   if (trimmed.startsWith('"')) return 'the string is in quotes: it was serialised twice';
-  // The document is not built: thousands of objects with different members would take milliseconds.
+  // The document is not built, because thousands of objects with different members would take milliseconds.
   const names: (string | undefined)[] = [];
   new MemberReader((name) => names.push(name)).read(json, 0, json.length);
   if (names.join() === 'type,data') return byteList;
@@ -95,7 +95,9 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
 
 const byteList = 'a list of byte values: write the bytes in hex or base64';
 
-/** What languages and libraries write instead of plain hex or base64, each with the remedy. In the order in which they are tried. */
+/**
+ * The forms that languages and libraries write instead of plain hex or base64, each with its remedy, in the order in which they are tried.
+ */
 const printed: readonly (readonly [RegExp, string])[] = [
   [/^[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2})+$/, 'dashes between the bytes, as BitConverter writes them: remove them'],
   [/^[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+$/, 'colons between the bytes: remove them'],
@@ -124,7 +126,7 @@ const printed: readonly (readonly [RegExp, string])[] = [
   [/\ufffd/, charsetHint],
 ];
 
-/** A ciphertext joined by separators with an IV, and perhaps with a tag or MAC. */
+/** Matches parts joined by separators: a ciphertext and an IV, and perhaps a tag or MAC. */
 const joint = /^([0-9A-Za-z+/=]+)[:.,;|$]([0-9A-Za-z+/=]+)(?:[:.,;|$][0-9A-Za-z+/=]+)?$/;
 
 function encodingHint(data: string): string {
@@ -163,7 +165,7 @@ function alphabetHint(data: string): string {
   return 'neither hex nor base64';
 }
 
-/** Not with `/=+$/`: its time grows with the square of the number of "=" if something follows them. */
+/** Does not use `/=+$/`, whose time grows with the square of the number of "=" if other characters follow them. */
 function withoutPadding(base64: string): string {
   let end = base64.length;
   while (base64.charCodeAt(end - 1) === 0x3d) end -= 1;

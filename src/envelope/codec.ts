@@ -4,72 +4,72 @@ import type { AlgorithmName } from './credentials.ts';
 import type { Encoding } from './encoding.ts';
 
 /**
- * The interface for envelope formats. A format's codec is a class in this folder, such as `aes-cbc-codec.ts`, that
- * implements `EnvelopeCodec`. Code above this folder holds codecs and needs neither key nor encoding.
+ * The interface for envelope formats. A format's codec is a class in this folder, such as `aes-cbc-codec.ts`, that implements
+ * `EnvelopeCodec`. Code above this folder holds codecs and needs neither keys nor encodings.
  */
 
 /**
- * Why a string did not open, in the order of the checks. Only for the access log: whoever can tell `padding` from `not_json` has a CBC
- * padding oracle.
+ * Why a string did not open, in the order of the checks. Only for the access log, because anyone who can tell `padding` from `not_json` has
+ * a CBC padding oracle.
  */
 export const openReasons = ['encoding', 'length', 'padding', 'not_json'] as const;
 export type OpenReason = (typeof openReasons)[number];
 
 /** Seals for one account in one environment. */
 export interface EnvelopeSealer {
-  /** The whole envelope, `{"data":"…"}`, ASCII. */
+  /** The whole envelope, `{"data":"…"}`, in ASCII. */
   seal(plaintext: Buffer): string;
   /** The exact length of the envelope for a plaintext of this length, in bytes. */
   sealedLength(plaintextLength: number): number;
-  /** Seals piece by piece in constant memory. The joined pieces equal the result of `seal` for the whole. */
+  /** Seals piece by piece in constant memory. The joined pieces equal the result of `seal` for the whole plaintext. */
   stream(): SealStream;
 }
 
-/** One envelope in progress. `end` is the last call. */
+/** One envelope that is being sealed. `end` must be the last call. */
 export interface SealStream {
   update(chunk: Buffer): string;
   end(): string;
 }
 
-/** What a format may need to open a string, besides the credentials. */
+/** What a format may need to open a string, in addition to the credentials. */
 export interface OpenContext {
   readonly clock: () => EpochMs;
   /**
-   * What formats remember about the account in the environment, such as nonces against replays, by the format's name. The memory outlives a
-   * reload, which makes new codecs. Each format bounds what it keeps.
+   * The data that formats remember about the account in the environment, such as nonces against replays, keyed by the format's name. The
+   * data outlives a reload, which creates new codecs. Each format limits how much it keeps.
    */
   readonly memory: () => Map<string, unknown>;
 }
 
-/** Opens what one account seals in one environment. */
+/** Opens strings that one account seals in one environment. */
 export interface EnvelopeOpener {
   /**
-   * Whether `open` waits for something even if the body is short. If it does not, a short body may be passed as a view of what was read,
-   * which is soon overwritten.
+   * Whether `open` waits for something even if the body is short. If `open` does not wait, a short body may be passed as a view of the
+   * bytes that were read, which are soon overwritten.
    */
   readonly waits: boolean;
   /**
    * @param data the string of an envelope, as bytes
-   * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. A promise if `open` waits or works in slices. Never
-   *   throws, and takes the same time for every fault in the plaintext, wherever the fault is.
+   * @returns the plaintext byte for byte, which is valid JSON in UTF-8; or why the string did not open. A promise if `open` waits or works
+   *   in slices. Never throws, and takes the same time for every fault in the plaintext, wherever the fault is.
    */
   open(data: Buffer, context: OpenContext): Buffer | OpenReason | Promise<Buffer | OpenReason>;
   /**
-   * The likely mistake in a string that did not open, for merchants in test. Depends only on the string, never on its
-   * plaintext.
+   * The likely mistake in a string that did not open, for merchants in the test environment. Depends only on the string, not on its
+   * plaintext, which it must not reveal.
    */
   hint(data: string): string;
 }
 
-/** Both directions under the same credentials. */
+/** Seals and opens with the same credentials. */
 export interface EnvelopeCodec extends EnvelopeSealer, EnvelopeOpener {
-  /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV. It reveals neither. */
+  /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV. It reveals neither the key nor the IV. */
   readonly fingerprint: string;
   /** A plain form for sending a codec to another thread and for comparing codecs. */
   pack(): PackedCodec;
 }
 
-/** See `unpackCodec`. Sending it does not copy the key object. */
+/** A codec in plain form (see `unpackCodec`). Sending it to another thread does not copy the key object. */
 export interface PackedCodec {
   readonly algorithm: AlgorithmName;
   readonly key: KeyObject;
@@ -77,6 +77,6 @@ export interface PackedCodec {
   readonly encoding: Encoding;
 }
 
-/** The text around the string of a sealed envelope. */
+/** The text before and after the string of a sealed envelope. */
 export const envelopeHead = '{"data":"';
 export const envelopeTail = '"}';

@@ -1,15 +1,15 @@
 import { createHash, createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { cryptography } from '../cryptography.ts';
 
-/** How a key and an IV are written as strings. Stored with them as `format`; `formats.ts` reads the strings. */
+/** How a key and an IV are written as strings. Stored with the strings as `format`; `formats.ts` reads the strings. */
 export const keyTexts = ['text', 'base64'] as const;
 export type KeyText = (typeof keyTexts)[number];
 
-/** The algorithms of envelopes; `formats.ts` has their codecs. */
+/** The algorithms of envelopes. `formats.ts` contains their codecs. */
 export type AlgorithmName = typeof cryptography.envelope.algorithm;
 
 /**
- * The key and IV of one account in one environment, in the lengths that their algorithm needs. Neither is shown when the object is
+ * The key and IV of one account in one environment, in the lengths that their algorithm needs. Neither of them is shown when the object is
  * inspected or serialised.
  */
 export class Credentials {
@@ -31,7 +31,7 @@ export class Credentials {
     return this.#iv;
   }
 
-  /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV, by which both sides name credentials. */
+  /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV. Both sides use them to name credentials. */
   get fingerprint(): string {
     return createHash(cryptography.digest.algorithm)
       .update(this.#key.export())
@@ -42,8 +42,8 @@ export class Credentials {
 }
 
 /**
- * New random strings for `format: text`: a key of 32 and an IV of 16 characters. They are also base64, of 192 and 96 random bits, so
- * nothing in them needs quoting in a shell, a header or a YAML file.
+ * Generates random strings for `format: text`: a key of 32 characters and an IV of 16 characters. They are also valid base64 (of 192 and 96
+ * random bits), so nothing in them needs quoting in a shell, a header or a YAML file.
  */
 export function generateCredentials(): { key: string; iv: string; format: KeyText; fingerprint: string } {
   const [key, iv] = [randomBytes(24).toString('base64'), randomBytes(12).toString('base64')];

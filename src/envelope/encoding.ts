@@ -5,8 +5,8 @@ export const encodings = ['hex', 'base64'] as const;
 export type Encoding = (typeof encodings)[number];
 
 /**
- * Decodes the ciphertext of an envelope: a string of hex digits only is hex, any other is base64. Returns undefined if it is
- * neither; an empty string is an empty ciphertext.
+ * Decodes the ciphertext of an envelope. A string of only hex digits is hex; any other string is base64. Returns undefined if the string is
+ * neither. An empty string is an empty ciphertext.
  */
 export function decodeCiphertext(text: string): Buffer | undefined {
   return decodeHex(text) ?? decodeBase64(text);
@@ -40,16 +40,18 @@ async function decodeSlices(
   return isWhole ? decoded.subarray(0, length) : undefined;
 }
 
-/** Strict base64 (RFC 4648 §4): standard alphabet, padded, no line breaks, unused bits zero. Otherwise undefined. */
+/**
+ * Decodes strict base64 (RFC 4648 §4): standard alphabet, padded, no line breaks, unused bits zero. Returns undefined for any other text.
+ */
 export function decodeBase64(text: string): Buffer | undefined {
-  // Node's decoder skips unknown characters; only a canonical string is the same after decoding and encoding.
+  // Node's decoder skips unknown characters. Only a canonical string is the same after decoding and encoding.
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : undefined;
 }
 
 function decodeHex(text: string): Buffer | undefined {
   // Node's decoder stops at the first unknown character and drops an odd last digit, so the length reveals both (a string of odd length is
-  // not base64 either). But it reads characters above U+00FF as their low byte: U+0130 as "0".
+  // not base64 either). But the decoder reads characters above U+00FF as their low byte, for instance U+0130 as "0".
   const bytes = Buffer.from(text, 'hex');
   return bytes.length * 2 === text.length && Buffer.byteLength(text) === text.length ? bytes : undefined;
 }

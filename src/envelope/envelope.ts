@@ -6,7 +6,7 @@ import { MemberReader } from './json/members.ts';
 import { inSlices } from '../slices.ts';
 import { readDataMember } from './json/sole-member.ts';
 
-/** The plaintext byte for byte, and the opener that opened it. */
+/** The plaintext byte for byte, and the opener that has opened the envelope. */
 export interface OpenedEnvelope<Opener extends EnvelopeOpener> {
   readonly plaintext: Buffer;
   readonly openedBy: Opener;
@@ -19,9 +19,9 @@ export interface OpenFailure {
 }
 
 /**
- * Opens the envelope in `body` with the first of `openers` that can open it: the current credentials, then those that a grace accepts. If
- * none can, `reason` is the failed check that comes last in `openReasons`. Returns a promise for a long body, which is processed in slices;
- * see `inSlices`.
+ * Opens the envelope in `body` with the first of `openers` that can open it. The opener for the current credentials comes first, then those
+ * for credentials that are also accepted during a grace period. If no opener can open the envelope, `reason` is the failed check that comes
+ * last in `openReasons`. Returns a promise for a long body, which is processed in slices (see `inSlices`).
  */
 export function openEnvelope<Opener extends EnvelopeOpener>(
   body: Buffer,
@@ -44,7 +44,7 @@ function openData<Opener extends EnvelopeOpener>(
 ): OpenedEnvelope<Opener> | OpenFailure | Promise<OpenedEnvelope<Opener> | OpenFailure> {
   const reason = openReasons[furthest] ?? 'encoding';
   if (openedBy === undefined) {
-    // The encoding may be wrong because of bytes that JSON cannot contain.
+    // The encoding may be wrong because the body contains bytes that JSON cannot contain.
     return reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
   }
   return continueWith(openedBy.open(data, context), (opened) =>
@@ -54,7 +54,7 @@ function openData<Opener extends EnvelopeOpener>(
   );
 }
 
-/** Whether `body` is an object with the sole member `data`, a string of any content: its sender meant an envelope. */
+/** Whether `body` is an object with the sole member `data`, a string of any content. If so, the sender meant to send an envelope. */
 export function hasEnvelopeShape(body: Buffer): boolean | Promise<boolean> {
   return continueWith(readDataMember(body), (data) => data !== undefined && isJsonInSlices(body));
 }
@@ -85,12 +85,12 @@ function whyNoData(body: Buffer): OpenFailure | Promise<OpenFailure> {
 /** How many bytes of a body `beginsLikeEnvelope` checks. */
 const beginning = 64;
 
-/** A first member `data` with more hex or base64 digits than short values have. */
+/** Matches a first member `data` with more hex or base64 digits than short values have. */
 const envelopeBeginning = /^\s*\{\s*"data"\s*:\s*"[0-9A-Za-z+/]{22}/;
 
 /**
- * Whether a body begins like an envelope. It checks only the first 64 bytes, so it is cheap but may be wrong about a body with a long
- * string in `data`.
+ * Whether a body begins like an envelope. Only the first 64 bytes are checked, so the check is cheap but may be wrong about a body with a
+ * long string in `data`.
  */
 export function beginsLikeEnvelope(body: Buffer): boolean {
   return envelopeBeginning.test(body.toString('latin1', 0, beginning));

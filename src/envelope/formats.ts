@@ -7,9 +7,9 @@ import { decodeBase64, type Encoding } from './encoding.ts';
 
 /** How the text of a key, or of an IV, is read. */
 interface TextReader {
-  /** Undefined if the text is not written like this. @param length how many bytes the algorithm needs */
+  /** Returns undefined if the text is not written in this way. @param length how many bytes the algorithm needs */
   readonly read: (text: string, length: number) => Buffer | undefined;
-  /** Follows "must be". */
+  /** The text that follows "must be" in an error message. */
   readonly expected: (length: number) => string;
 }
 
@@ -20,7 +20,7 @@ const readers: Readonly<Record<KeyText, Readonly<Record<'key' | 'iv', TextReader
   text: {
     key: { read: (text) => Buffer.from(text), expected: (length) => `${length} bytes of UTF-8` },
     iv: {
-      // Merchants' code truncates the IV, so the text of an IV may be longer.
+      // Merchants' code truncates the IV, so the text of an IV may be longer than needed.
       read: (text, length) => Buffer.from(text.slice(0, length)),
       expected: (length) => `${length} bytes of UTF-8 in its first ${length} characters`,
     },
@@ -39,7 +39,7 @@ interface CodecClass {
  * the algorithm.
  */
 interface Algorithm {
-  /** In bytes. */
+  /** Lengths in bytes. */
   readonly lengths: Readonly<Record<'key' | 'iv', number>>;
   readonly codec: CodecClass;
 }
@@ -48,13 +48,13 @@ const algorithms: Readonly<Record<AlgorithmName, Algorithm>> = {
   [cryptography.envelope.algorithm]: { lengths: { key: 32, iv: 16 }, codec: AesCbcCodec },
 };
 
-/** Completes a sentence that begins with the member's name. Never contains the value. */
+/** A problem with a key or an IV. The message completes a sentence that begins with the member's name, and never contains the value. */
 interface CredentialProblem {
   readonly member: 'key' | 'iv';
   readonly message: string;
 }
 
-/** Makes credentials from the two strings that a merchant was given, or lists all problems with the strings. */
+/** Creates credentials from the two strings that a merchant was given, or lists all problems with the strings. */
 export function parseCredentials(
   key: string,
   iv: string,
@@ -74,12 +74,12 @@ export function parseCredentials(
   return problems.length === 0 ? credentials : problems;
 }
 
-/** @param encoding the encoding of sealed envelopes; `open` accepts either */
+/** @param encoding the encoding of sealed envelopes; `open` accepts either encoding */
 export function createCodec(credentials: Credentials, encoding: Encoding): EnvelopeCodec {
   return new algorithms[credentials.algorithm].codec(credentials, encoding);
 }
 
-/** The codec that was packed in another thread. */
+/** Restores a codec that was packed in another thread. */
 export function unpackCodec({ algorithm, key, iv, encoding }: PackedCodec): EnvelopeCodec {
   return createCodec(new Credentials(algorithm, key, Buffer.from(iv)), encoding);
 }

@@ -11,11 +11,11 @@ import type { MonotonicMs } from '../times.ts';
 /** The part of the listener that its connections use. */
 export interface ConnectionOwner {
   readonly limits: ConnectionLimits;
-  /** Whether each response ends its connection. */
+  /** Whether each response closes its connection. */
   readonly isClosing: boolean;
   /** The `Date` field, preceded by CRLF. */
   readonly dateLine: string;
-  /** For pieces that are not written to the socket at once. */
+  /** Buffers for pieces that are not written to the socket at once. */
   readonly pieces: PieceBuffers;
   /** The connection has closed. */
   forget(connection: ServerConnection): void;
@@ -29,8 +29,8 @@ export interface ConnectionOwner {
 type State = 'handshake' | 'head' | 'exchange' | 'rest' | 'ending' | 'handed_over' | 'closed';
 
 /**
- * One connection of a client, with one exchange at a time: no byte after a request is parsed until the response is sent, and none after a
- * fault. The connection has one deadline.
+ * One connection from a client, with one exchange at a time. No byte after a request is parsed until the response is sent, and no byte is
+ * parsed after a fault. The connection has one deadline at a time.
  */
 export class ServerConnection implements ExchangeConnection, IncomingOwner, Linked<ServerConnection> {
   /** Its neighbours in the listener's list. */
@@ -43,7 +43,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   handler: ConnectionHandler | undefined;
   readonly owner: ConnectionOwner;
   readonly incoming = new Incoming(this);
-  /** The queue in which the connection waits, once, before it reads another head. */
+  /** The queue in which the connection waits once before it reads another head. */
   waitsIn: Queue | undefined;
   #state: State;
   #exchange: ServerExchange | undefined;
@@ -52,7 +52,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   /** Whether this side has closed the connection, or is about to. */
   #endedHere = false;
 
-  /** @param socket the accepted socket; on TLS, before the handshake */
+  /** @param socket the accepted socket; with TLS, before the handshake */
   constructor(socket: Socket, isSecure: boolean, owner: ConnectionOwner) {
     this.socket = socket;
     this.isSecure = isSecure;
@@ -65,7 +65,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     return this.owner.limits;
   }
 
-  /** Whether it waits for a request of which nothing has arrived. */
+  /** Whether the connection waits for a request of which nothing has arrived. */
   get isIdle(): boolean {
     return this.#state === 'head' && this.incoming.isEmpty;
   }
@@ -142,7 +142,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else if (!bodyComplete) this.incoming.discard();
     if (this.isSecure) return;
     if (this.socket.writableLength === 0) this.#onSent();
-    // The callback is called when everything written before has been sent.
+    // This callback is called once everything that was written before it has been sent.
     else this.socket.write('', 'latin1', this.onSent);
   }
 
@@ -181,7 +181,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
 
   /**
    * Closes the connection after its last response. Closing a socket with unread bytes resets it, and the reset can overtake the response
-   * (RFC 9112 §9.6): if the client may still send (`lingers`), only this side is closed, and what arrives is discarded for a while.
+   * (RFC 9112 §9.6). If the client may still send (`lingers`), only this side is closed, and further bytes are discarded for a while.
    */
   #end(lingers: boolean): void {
     this.#state = 'ending';
@@ -216,7 +216,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
       this.onFault('timeout', '');
     } else if (this.#state === 'exchange' && exchange !== undefined) {
       exchange.handler.onDeadline();
-      // Without a request, there is nothing to wait for except the refusal.
+      // If there is no request, there is nothing to wait for except the refusal.
       if (exchange.head === undefined && !exchange.closed) this.destroy();
     } else {
       this.destroy();
@@ -227,7 +227,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     if (!exchange.ended && !exchange.closed) this.#guard(() => exchange.handler.onDrain());
   }
 
-  /** The client has closed its side. */
+  /** Called when the client has closed its side. */
   onClientEnd(): void {
     const exchange = this.#exchange;
     // A response that has been written, but not sent completely, may still arrive.
@@ -251,7 +251,9 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.destroy();
   }
 
-  /** Closes the connection after the response in progress or, if there is none, at once, but so that its last response still arrives. */
+  /**
+   * Closes the connection after the response in progress. If there is none, closes it at once, but so that its last response still arrives.
+   */
   retire(): void {
     if (this.#state === 'exchange' && this.#exchange !== undefined) this.#exchange.keepAlive = false;
     else if (this.#state === 'rest') this.#end(true);
@@ -280,7 +282,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.socket.destroy();
   }
 
-  /** One of the owner's methods has thrown. */
+  /** Called when one of the handler's methods has thrown. */
   fail(error: unknown): void {
     this.destroy();
     this.handler?.onError(error);

@@ -6,28 +6,28 @@ import type { BodySink, RequestFault, RequestHead } from './parse/request-reader
 import { maxSingleWrite, WriteRoom } from './writing.ts';
 import type { MonotonicMs } from '../times.ts';
 
-/** How an exchange ended: the kernel has the whole response; before that, the client closed or reset the connection; or this side did. */
+/** `complete`: the kernel has the whole response. `client_left` or `aborted`: the client or this side has closed the connection before. */
 export type ExchangeOutcome = 'complete' | 'client_left' | 'aborted';
 
-/** The owner of an exchange. None of its methods is called after `onClose`. */
+/** Handles the events of an exchange. None of its methods is called after `onClose`. */
 export interface ExchangeHandler {
-  /** After `write` has returned false, there is room again. */
+  /** There is room again after `write` has returned false. */
   onDrain(): void;
-  /** The deadline has passed; it is unset. */
+  /** The deadline has passed, and has been unset. */
   onDeadline(): void;
-  /** Called once: if `complete`, possibly within `end` or `send`, else in a later turn; after `handOver`, when the socket has closed. */
+  /** Called once: within `end` or `send` (only if `complete`), or in a later turn. After `handOver`, called when the socket has closed. */
   onClose(outcome: ExchangeOutcome): void;
 }
 
 /** The part of a connection that its exchange uses. */
 export interface ExchangeConnection {
-  /** The TLS socket on a TLS connection. Only `handOver` gives it away; before that, owners need it for addresses and certificates. */
+  /** With TLS, the TLS socket. Owners may read addresses and certificates from it, but only `handOver` gives it away. */
   readonly socket: Socket;
   readonly isSecure: boolean;
   deadline: MonotonicMs;
   readonly owner: { readonly dateLine: string; readonly pieces: PieceBuffers };
   readonly incoming: Pick<Incoming, 'readBody' | 'pause' | 'resume'>;
-  /** On TLS, to be called when the last bytes of a response have been sent. */
+  /** With TLS, called when the last bytes of a response have been sent. */
   readonly onSent: (error?: Error | null) => void;
   /** The whole response has been written to the socket. */
   endResponse(exchange: ServerExchange): void;
@@ -44,21 +44,21 @@ export class ServerExchange {
   /** Undefined if the bytes are not a request. */
   readonly head: RequestHead | undefined;
   readonly connection: ExchangeConnection;
-  /** To be set in `onRequest`. */
+  /** Must be set in `onRequest`. */
   handler: ExchangeHandler = withoutOwner;
-  /** The body, if all of it came with the head or it is empty. A view, removed after `onRequest`: copy what must outlive it. */
+  /** The body, if it is empty or came completely with the head. A view that is removed after `onRequest`, so copy what must outlive it. */
   wholeBody: Buffer | undefined;
-  /** Why the bytes are not a request, or why those of the body that came with the head are not a body: then the request need not begin. */
+  /** The fault in the head, or in the part of the body that came with it. If there is one, the request need not begin. */
   readonly fault: RequestFault | undefined;
-  /** What was read of an ambiguous head, to tell what is wrong with it; otherwise empty. Characters are bytes. */
+  /** The part of an ambiguous head that was read, to find out what is wrong with it; otherwise empty. Characters are bytes. */
   readonly faulty: string;
   /** Whether the whole request has arrived. */
   bodyComplete: boolean;
-  /** Bytes of the body that have arrived, without their framing. */
+  /** How many bytes of the body have arrived, excluding their framing. */
   received: number;
   /**
-   * Whether the connection carries further requests after this response. May be cleared before the response begins. If the response ends
-   * before the request does, the rest of the body is read and discarded or, if this is cleared, the connection is closed.
+   * Whether the connection carries further requests after this response. May be set to false before the response begins. If the response
+   * ends before the request does, the rest of the body is read and discarded or, if this is false, the connection is closed.
    */
   keepAlive: boolean;
   /** The status, as soon as the response has begun. */
@@ -67,9 +67,9 @@ export class ServerExchange {
   ended = false;
   closed = false;
   #sink: BodySink | undefined;
-  /** The head of the response until it goes out with what comes next. */
+  /** The head of the response, until it is written together with the next piece. */
   #pending = '';
-  /** How the end of the body is found. */
+  /** How the client finds the end of the body. */
   #framing: 'none' | 'sized' | 'chunked' | 'closing' = 'none';
   /** Bytes of a sized body that have not been written yet. */
   #unwritten = 0;
@@ -87,15 +87,15 @@ export class ServerExchange {
     this.received = body?.length ?? 0;
   }
 
-  /** When `onDeadline` is called, or at most one sweep later; `Infinity` for never. */
+  /** When `onDeadline` is to be called, possibly one sweep later. `Infinity` means never. */
   set deadline(deadline: MonotonicMs) {
     if (!this.closed) this.connection.deadline = deadline;
   }
 
   /**
-   * Reads the body into `sink`, which is not called before this returns.
+   * Passes the body to `sink`, whose methods are not called before this returns.
    *
-   * @throws if the body is complete: if it came with the head, it is `wholeBody`
+   * @throws if the body is complete; a body that came with the head is in `wholeBody`
    */
   readBody(sink: BodySink): void {
     if (this.closed) return;
@@ -122,7 +122,7 @@ export class ServerExchange {
     }
   }
 
-  /** Reads no more of the body for now. */
+  /** Stops reading the body until `resume` is called. */
   pause(): void {
     if (!this.closed) this.connection.incoming.pause();
   }
@@ -132,7 +132,7 @@ export class ServerExchange {
   }
 
   /**
-   * Sends an informational response, other than 101; a 100 asks the client for the body (RFC 9110 §10.1.1). Has no effect on HTTP/1.0, or
+   * Sends an informational response other than 101. A 100 asks the client for the body (RFC 9110 §10.1.1). Has no effect on HTTP/1.0, or
    * after the response has begun.
    *
    * @throws if a field is not valid
@@ -143,10 +143,10 @@ export class ServerExchange {
   }
 
   /**
-   * Begins the response. If `Content-Length` is among the fields, it is the length of the body. Otherwise the body goes out in chunks or,
-   * on HTTP/1.0, until the connection ends. `Date` is added if it is missing. The head goes out with the first piece, or in the next tick.
+   * Begins the response. If `Content-Length` is among the fields, it is the length of the body. Otherwise the body is sent in chunks or, on
+   * HTTP/1.0, ends with the connection. `Date` is added if it is missing. The head is written with the first piece, or in the next tick.
    *
-   * @param fields flat list of names and values; characters are bytes. Neither `Connection` nor `Transfer-Encoding`
+   * @param fields flat list of names and values without `Connection` and `Transfer-Encoding`; characters are bytes
    * @throws before anything is written if a name or value is not valid
    */
   sendHead(status: number, fields: readonly string[]): void {
@@ -179,7 +179,7 @@ export class ServerExchange {
       if (isNamed(name, 'date')) {
         isDated = true;
       } else if (isNamed(name, 'content-length')) {
-        // One digit more than in messages that are read: sealing more than doubles the number of bytes.
+        // One digit more than in messages that are read, because sealing more than doubles the number of bytes.
         if (length !== undefined || !/^\d{1,16}$/.test(fields[i + 1] as string))
           throw new Error('invalid Content-Length');
         length = Number(fields[i + 1]);
@@ -192,7 +192,7 @@ export class ServerExchange {
     this.status = status;
   }
 
-  /** Whether a response with this status has a body. One to HEAD has none, even if the request is refused before all of it is read. */
+  /** Whether a response with this status has a body. A response to HEAD has none, even if the request is refused before it is complete. */
   mayHaveBody(status: number): boolean {
     return mayHaveBody(this.head?.method ?? this.faulty.slice(0, this.faulty.indexOf(' ')), status);
   }
@@ -279,16 +279,16 @@ export class ServerExchange {
   }
 
   /**
-   * Closes the connection so that a broken response cannot be taken for a whole one: on HTTP/1.0, where the end of the connection may be
-   * the end of a response, the connection is reset.
+   * Closes the connection so that a broken response cannot be taken for a complete one. On HTTP/1.0, the end of the connection may be the
+   * end of a response, so the connection is reset.
    */
   abort(): void {
     if (!this.closed) this.connection.abort(this.head?.minor === 0);
   }
 
   /**
-   * Ends HTTP on the connection: its socket, paused and half open, belongs to the caller from now on. The listener still counts it and
-   * closes it with all others.
+   * Ends HTTP on the connection. From now on its socket, paused and half open, belongs to the caller. The listener still counts the
+   * connection and closes it with all others.
    *
    * @returns the socket, and the bytes that have arrived after the request
    */

@@ -2,17 +2,17 @@ import type { Socket } from 'node:net';
 import { appended, nothing, type Queue } from './incoming.ts';
 import { startReading, stopReading } from './reading.ts';
 
-/** Bytes before the content of a TLS record (RFC 8446, 5.1): its type, its version and the length of its content. */
+/** Length of the header of a TLS record (RFC 8446, 5.1) in bytes: its type, its version and the length of its content. */
 const headerLength = 5;
 const handshakeType = 22;
 const majorVersion = 3;
 const maxContent = 16_384;
 
 /**
- * Calls back with true when the first TLS record of a client is complete, which can then still be read from the socket, or with false when
- * the bytes cannot be such a record. Destroys the socket if the client leaves before that.
+ * Calls back with true when the first TLS record from a client is complete. The record can then still be read from the socket. Calls back
+ * with false when the bytes cannot be a TLS handshake record. Destroys the socket if the client leaves before that.
  *
- * @param parts where a client waits that has sent only part of the record: thousands may send a byte at a time
+ * @param parts the queue for clients that have sent only part of the record, because thousands may send a byte at a time
  */
 export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls: boolean) => void): void {
   let bytes = nothing;
@@ -47,7 +47,7 @@ export function whenHelloArrives(socket: Socket, parts: Queue, callback: (isTls:
     .once('close', () => withdraw?.());
 }
 
-/** Undefined if more bytes are needed to tell. */
+/** Whether the bytes are a complete first record; undefined if more bytes are needed to tell. */
 function isHello(bytes: Buffer): boolean | undefined {
   if (bytes.length < headerLength) return undefined;
   const [type, version] = bytes;

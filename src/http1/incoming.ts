@@ -21,25 +21,25 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onSuspend' | 'onFlood'> 
    * @param fault the fault in the part of the body that has arrived; reported again when that part is read
    */
   onHead(head: RequestHead, whole: Buffer | undefined, fault: RequestFault | undefined): void;
-  /** The bytes are not a request. @param text what was read of an ambiguous head; characters are bytes */
+  /** The bytes are not a request. @param text the part of an ambiguous head that was read; characters are bytes */
   onFault(fault: RequestFault, text: string): void;
   /** @param piece a piece of the body, valid during the call; at most one for each read */
   onBody(piece: Buffer): void;
   /** The body is complete, or its bytes are not a body. Called even while the body is paused, if its last piece had already arrived. */
   onBodyEnd(fault: RequestFault | undefined): void;
-  /** @returns false if the bytes may not be held; never for a negative change */
+  /** @returns false if the bytes may not be held; always true for a negative change */
   onHeld(change: number): boolean;
-  /** Too much is held or discarded. */
+  /** Too many bytes are held or discarded. */
   destroy(): void;
   /** One of the owner's methods has thrown in a later turn. */
   fail(error: unknown): void;
 }
 
-/** Calls back later. */
+/** A queue that calls back later. */
 export interface Queue {
   /**
-   * @param isFirst whether it goes before what is already waiting
-   * @returns a function that withdraws it
+   * @param isFirst whether `start` goes before everything that is already waiting
+   * @returns a function that withdraws `start`
    */
   add(start: () => void, isFirst?: boolean): () => void;
 }
@@ -52,12 +52,12 @@ export const nextTurn: Queue = {
   },
 };
 
-/** How many bytes are held while an exchange is open. Beyond that, nothing is read, and TCP holds the client up. */
+/** How many bytes are held while an exchange is open. When this many are held, nothing more is read, and TCP makes the client wait. */
 const maxHeld = 16_384;
 
 /**
- * How many chunk lines of a client are read in one turn, which takes some tens of microseconds: 64 KiB can have 21,800 of them, and every
- * connection may send as many.
+ * How many chunk lines from one client are read in one turn, which takes some tens of microseconds. 64 KiB can contain 21,800 chunk lines,
+ * and every connection may send that many.
  */
 export const maxLines = 2_000;
 
@@ -66,14 +66,14 @@ const maxDiscarded = 67_108_864;
 
 export const nothing: Buffer = Buffer.alloc(0);
 
-/** The bytes from `at` on, copied if they would keep much more memory than they need. */
+/** The bytes from `at` on. They are copied if a view would keep much more memory alive than they need. */
 function remainder(bytes: Buffer, at: number): Buffer {
   const rest = bytes.subarray(at);
   if (rest.length === 0) return nothing;
   return 2 * rest.length >= bytes.buffer.byteLength ? rest : appended(nothing, rest);
 }
 
-/** Appends to `held`, in its memory if there is room: each byte is copied at most a few times, however the bytes are split. */
+/** Appends to `held`, in its memory if there is room, so that each byte is copied at most a few times, however the bytes are split. */
 export function appended(held: Buffer, bytes: Buffer): Buffer {
   const length = held.length + bytes.length;
   const room = held.buffer.byteLength - held.byteOffset;
@@ -87,24 +87,24 @@ export function appended(held: Buffer, bytes: Buffer): Buffer {
 }
 
 /**
- * What the next bytes are. `unread`: of a body that nobody has asked for. `next`: of a request that must wait for the response to the
- * previous one. `discarded`: they have no meaning.
+ * What the next bytes belong to. `unread`: a body that nobody has asked for. `next`: a request that must wait for the response to the
+ * previous request. `discarded`: nothing, so they are ignored.
  */
 type State = 'head' | 'unread' | 'body' | 'next' | 'discarded';
 
-/** The bytes of one client. After a head, only its body is read, if asked for, until `expectHead` is called: other bytes are held. */
+/** The bytes from one client. After a head, only its body is read, if asked for. Other bytes are held until `expectHead` is called. */
 export class Incoming implements PaceOwner {
   readonly #owner: IncomingOwner;
   readonly #text = new HeldText();
   readonly #reader = new RequestReader(this.#text);
   readonly #body = new BodyReader(this.#text);
   #state: State = 'head';
-  /** Whether reading of what is expected is paused. */
+  /** Whether reading of the expected bytes is paused. */
   #paused = false;
   /** Whether the socket is not read. */
   #stopped = false;
   readonly #pace = new ReadPace(this);
-  /** In memory of its own, up to half of which may be empty. */
+  /** In memory of its own, of which up to half may be unused. */
   #held: Buffer = nothing;
   #charged = 0;
   /** Whether held bytes are read in a later turn. */
@@ -115,15 +115,15 @@ export class Incoming implements PaceOwner {
     this.#owner = owner;
   }
 
-  /** Whether no byte waits, and none of a head has arrived. */
+  /** Whether no bytes are held, and no byte of the next head has arrived. */
   get isEmpty(): boolean {
     return this.#held.length === 0 && !this.#reader.hasStarted;
   }
 
-  /** @param bytes may be overwritten after the call: all that is kept is copied */
+  /** @param bytes may be overwritten after the call, because all bytes that are kept are copied */
   receive(bytes: Buffer): void {
     this.#pace.count(bytes.length);
-    // After many small pieces, the rest are joined into one.
+    // After many small pieces, all further pieces are joined into one.
     const isHeld = this.#held.length > 0 || (this.#pace.merges && this.#state !== 'discarded');
     const at = isHeld ? 0 : this.#process(bytes);
     if (at < bytes.length) this.#held = appended(this.#held, bytes.subarray(at));
@@ -131,7 +131,7 @@ export class Incoming implements PaceOwner {
     this.#charge();
   }
 
-  /** Expects the next head. @param queue where the client waits before anything is read */
+  /** Expects the next head. @param queue the queue in which the client waits before anything is read */
   expectHead(queue?: Queue): void {
     this.#paused = queue !== undefined;
     if (queue === undefined) this.#state = 'head';
@@ -155,7 +155,7 @@ export class Incoming implements PaceOwner {
     this.#readOn();
   }
 
-  /** Reads nothing until its turn comes, because others have sent many small pieces. */
+  /** Reads nothing until the client's turn comes, because other clients have caused too much work. */
   suspend(): void {
     this.#pace.suspend('heldUp');
   }
@@ -172,7 +172,7 @@ export class Incoming implements PaceOwner {
     this.#readOn();
   }
 
-  /** From now on, no byte has a meaning. */
+  /** Ignores all bytes from now on, including those that are held. */
   discard(): void {
     this.#state = 'discarded';
     this.#paused = false;
@@ -182,10 +182,10 @@ export class Incoming implements PaceOwner {
     this.#charge();
   }
 
-  /** Takes all held bytes; nothing more is received, and the socket's new owner decides how it is read. */
+  /** Takes all held bytes. Nothing more is received, and the socket's new owner decides how the socket is read. */
   take(): Buffer {
     const held = this.#held;
-    // Otherwise the end of a rest would start reading a socket that its new owner has stopped.
+    // Otherwise, the end of a suspension would start reading a socket that its new owner has stopped.
     this.#pace.end();
     this.discard();
     return held;
@@ -201,7 +201,7 @@ export class Incoming implements PaceOwner {
     return bytes.length;
   }
 
-  /** Continues with the held bytes (in a later turn, so that one client cannot occupy this one) and with the socket. */
+  /** Continues to read: the held bytes in a later turn, so that one client cannot occupy this turn, and then the socket. */
   #readOn(): void {
     const isRead = this.#state === 'head' || (this.#state === 'body' && !this.#paused);
     if (isRead && this.#held.length > 0 && !this.#deferred && !this.#pace.merges) {
@@ -218,7 +218,7 @@ export class Incoming implements PaceOwner {
   #readHeld(): void {
     this.#deferred = false;
     const held = this.#held;
-    // They may have been discarded, or handed over with the socket.
+    // The held bytes may have been discarded, or handed over with the socket.
     if (held.length === 0) return;
     this.#held = nothing;
     try {
@@ -230,7 +230,7 @@ export class Incoming implements PaceOwner {
     }
   }
 
-  /** Reports how much is held. At most one read of the socket has been copied before that. */
+  /** Reports how many bytes are held. At most one read of the socket has been copied before the report. */
   #charge(held = this.#held.length + this.#text.length): void {
     const change = held - this.#charged;
     if (change === 0) return;
@@ -261,12 +261,12 @@ export class Incoming implements PaceOwner {
       fault = toRequestFault(outcome);
       whole = outcome === 'end' ? (this.#body.piece ?? nothing) : undefined;
       if (outcome === 'end') next = this.#body.next;
-      // The body is read from its beginning once it is asked for.
+      // The body is read from its beginning again once it is asked for.
       else this.#expectBody(head);
     }
     this.#state = whole === undefined ? 'unread' : 'next';
     this.#pace.forgive();
-    // Of its own head, a request holds nothing: what is held now belongs to those that follow.
+    // The head itself is no longer held. Only bytes that follow the head may still be held.
     this.#charge(Math.min(this.#charged, bytes.length - next));
     this.#owner.onHead(head, whole, fault);
     return next;
@@ -280,7 +280,7 @@ export class Incoming implements PaceOwner {
     const outcome = this.#body.read(bytes, at, maxLines);
     const { piece, next } = this.#body;
     if (piece !== undefined) this.#owner.onBody(piece);
-    // The owner may have ended everything.
+    // In `onBody`, the owner may have ended everything.
     if (outcome === 'more' || this.#state !== 'body') return next;
     const fault = toRequestFault(outcome);
     if (fault === undefined) {

@@ -16,37 +16,37 @@ import type { EpochMs } from '../times.ts';
 
 export interface ListenerOptions {
   readonly limits: ConnectionLimits;
-  /** Certificates and what is demanded of clients; undefined without TLS. */
+  /** Certificates, and what clients must present; undefined if TLS is off. */
   readonly tls: TlsOptions | undefined;
-  /** For `Date`. */
+  /** The clock for the `Date` field. */
   readonly clock: () => EpochMs;
-  /** Where TLS handshakes wait before they begin; by default for the next turn of the event loop. */
+  /** The queue in which TLS handshakes wait before they begin. By default, they wait until the next turn of the event loop. */
   readonly handshakes?: Queue;
-  /** Where clients wait that have sent only part of their first TLS record; by default for the next turn. */
+  /** The queue for clients that have sent only part of their first TLS record. By default, they wait until the next turn. */
   readonly hellos?: Queue;
   /** Called for each TLS handshake that fails because of the client. */
   readonly onHandshakeFailure?: OnHandshakeFailure;
 }
 
 /**
- * Called for each TCP connection, on TLS before the handshake. Nothing is held for it yet.
+ * Called for each TCP connection; with TLS, before the handshake. None of its bytes are held yet.
  *
- * @returns undefined to refuse it
+ * @returns undefined to refuse the connection
  */
 export type AcceptConnection = (connection: ServerConnection) => ConnectionHandler | undefined;
 
-/** Kept on the socket: a map with an entry for each connection would promote them all to the old generation (see `LinkedList`). */
+/** Each connection is kept on its socket. A map of all connections would promote them to the old generation (see `LinkedList`). */
 const connectionKey = Symbol('connection');
 
 type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
 
 /**
- * How many sockets listen on the port. libuv accepts one connection from each in a turn of the event loop: with one socket, a merchant's
- * connection would wait in the kernel one turn for each stranger's connection before it. Other systems cannot share a port.
+ * How many sockets listen on the port. libuv accepts one connection per socket in a turn of the event loop. With one socket, a merchant's
+ * connection would wait in the kernel for one turn per anonymous connection before it. Only Linux can share a port.
  */
 const sockets = process.platform === 'linux' ? 8 : 1;
 
-/** How many TLS handshakes make keys in a turn before all other clients wait: thousands may send the rest of theirs at the same moment. */
+/** How many TLS handshakes may make keys in a turn before other clients must wait. Thousands of handshakes may get that far at once. */
 const maxSteps = 8;
 
 /** Milliseconds between two checks of the deadlines. */
@@ -54,7 +54,7 @@ const sweepInterval = 250;
 
 /** Accepts connections, on TCP or TLS, and watches their deadlines. */
 export class Listener implements ConnectionOwner {
-  /** Gets the connections that all sockets accept. */
+  /** Receives the connections that all sockets accept. */
   readonly server: Server;
   readonly #others: readonly Server[];
   limits: ConnectionLimits;
@@ -67,13 +67,13 @@ export class Listener implements ConnectionOwner {
   #second = NaN;
   #dateLine = '';
   readonly #tlsServer: TlsServer | undefined;
-  /** Shared by all connections: what outlives the call that receives it is copied. */
+  /** Shared by all connections, because bytes that outlive the call that receives them are copied. */
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
   readonly #sweep: NodeJS.Timeout;
-  /** Connections whose TLS handshake is not complete, by both ends: one client port may connect to several addresses of this machine. */
+  /** Connections whose TLS handshake is not complete, keyed by both ends, because a client port may connect to several local addresses. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  /** Those of them whose handshake has begun. `#suspended`: those that wait for a turn in their handshake. */
+  /** Connections whose handshake has begun. `#suspended`: connections that wait for a turn during their handshake. */
   readonly #begun = new WeakSet<ServerConnection>();
   /** How many handshakes have made keys in this turn. */
   #steps = 0;
@@ -93,13 +93,13 @@ export class Listener implements ConnectionOwner {
     this.#others = Array.from({ length: sockets - 1 }, () => {
       return createServer(socketOptions, (socket) => void this.server.emit('connection', socket));
     });
-    // After the process was suspended, timers come first: `setImmediate` lets what has arrived be read before deadlines are checked.
+    // After the process was suspended, timers run first. `setImmediate` lets bytes that have arrived be read before deadlines are checked.
     this.#sweep = setInterval(() => setImmediate(() => this.#expire()), sweepInterval).unref();
   }
 
   /** Like `listen` in http.ts. */
   async listen(address: ListenAddress): Promise<AddressInfo> {
-    // Whoever shares a port gets some of its connections, so no other process may listen on it.
+    // Another process that listens on the same port would get some of the connections, so the port must be free.
     if (address.port !== 0) {
       const probe = createServer((socket) => socket.destroy());
       await listen(probe, address);
@@ -111,7 +111,7 @@ export class Listener implements ConnectionOwner {
   }
 
   #createTlsServer(options: TlsOptions): TlsServer {
-    // The sweep limits the time of handshakes.
+    // Node's timeout is not needed, because the sweep limits the time of handshakes.
     const handshakeTimeout = 2 ** 31 - 1;
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
@@ -126,7 +126,7 @@ export class Listener implements ConnectionOwner {
     return this.#connections.size;
   }
 
-  /** One string for all responses of a second. */
+  /** One string for all responses in the same second. */
   get dateLine(): string {
     const second = Math.floor(this.#clock() / 1_000);
     if (second !== this.#second) {
@@ -136,7 +136,7 @@ export class Listener implements ConnectionOwner {
     return this.#dateLine;
   }
 
-  /** Applies limits to what begins from now on; shorter timeouts also apply to clients that are being waited for. */
+  /** Applies limits to everything that begins from now on. Shorter timeouts also apply to clients that the listener is waiting for. */
   configure(limits: ConnectionLimits): void {
     this.limits = limits;
     for (const connection of this.#connections) connection.hasten();
@@ -147,7 +147,7 @@ export class Listener implements ConnectionOwner {
     this.#tlsServer?.setSecureContext(context);
   }
 
-  /** Accepts no more connections, and closes each open one after its response or, if it is idle, at once. */
+  /** Accepts no more connections. Closes each open connection after its response or, if it is idle, at once. */
   close(): void {
     this.isClosing = true;
     for (const server of [this.server, ...this.#others]) server.close();
@@ -173,7 +173,7 @@ export class Listener implements ConnectionOwner {
     // Before the handshake begins, the connection is read only in a turn of its own.
     if (handler === undefined || !this.#begun.has(connection) || this.#suspended.has(connection)) return;
     this.#suspended.add(connection);
-    // Small records may follow the end of the handshake at once.
+    // Small records may follow the end of the handshake at once, so reading stops now.
     stopReading(socket);
     handler.onSuspend(() => {
       this.#suspended.delete(connection);
@@ -199,7 +199,7 @@ export class Listener implements ConnectionOwner {
     else this.#attach(socket, connection);
   }
 
-  /** Makes handshakes take turns to begin: each takes milliseconds, and thousands of clients may send their first bytes at once. */
+  /** Makes handshakes take turns to begin, because each takes milliseconds and thousands of clients may send their first bytes at once. */
   #beginHandshake(socket: Socket, connection: ServerConnection): void {
     whenHelloArrives(socket, this.#hellos, (isTls) => {
       if (!isTls) {
@@ -211,7 +211,7 @@ export class Listener implements ConnectionOwner {
         this.#begun.add(connection);
         this.#tlsServer?.emit('connection', socket);
       };
-      // The newest first: in a flood, those that have waited longest would soon be closed for new ones, and few would complete.
+      // The newest goes first. In a flood, handshakes that have waited longest would soon be closed for new ones, and few would complete.
       const withdraw = this.#handshakes.add(begin, true);
       socket.once('close', withdraw);
     });
@@ -247,7 +247,7 @@ export class Listener implements ConnectionOwner {
 
   #attach(socket: Socket, connection: ServerConnection): void {
     (socket as ConnectedSocket)[connectionKey] = connection;
-    // TLS gives its plaintext in buffers of its own.
+    // TLS delivers its plaintext in buffers of its own.
     if (this.#tlsServer !== undefined || !readInto(socket, this.#memory, onRead)) socket.on('data', onData);
     socket.on('end', onEnd).on('error', onError).on('close', onClose);
   }
@@ -272,10 +272,10 @@ export class Listener implements ConnectionOwner {
   }
 }
 
-/** Half open, so that a response can still be sent completely after the client has closed its side. */
+/** Half open, so that a response can be sent completely even after the client has closed its side. */
 const socketOptions = { allowHalfOpen: true, noDelay: true } as const;
 
-// One function for all connections: five closures for each would take memory.
+// All connections share these functions, because five closures for each connection would take memory.
 
 function onRead(this: ConnectedSocket, length: number, memory: Buffer): boolean {
   this[connectionKey]?.receive(Buffer.from(memory.buffer, memory.byteOffset, length));
@@ -290,7 +290,7 @@ function onEnd(this: ConnectedSocket): void {
   this[connectionKey]?.onClientEnd();
 }
 
-/** Node reports a client that renegotiates too often, but leaves its connection open. */
+/** Closes the connection, because Node only reports a client that renegotiates too often and leaves its connection open. */
 function onError(this: Socket): void {
   this.destroy();
 }

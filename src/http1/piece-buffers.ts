@@ -1,20 +1,22 @@
 /** Maximum size of one read from a socket, in bytes. */
 const size = 65_536;
 
-/** Smaller pieces are copied to memory of their own: a buffer that is half empty would be charged for less than it takes. */
+/**
+ * Smaller pieces are copied to memory of their own. Otherwise a buffer that is less than half full would take more memory than is charged.
+ */
 const minPiece = size / 2;
 
-/** How many buffers are kept for later pieces: two megabytes. */
+/** How many buffers are kept for later pieces. They take two megabytes. */
 const maxFree = 32;
 
 /**
- * Copies of pieces that go from one socket to another. Their memory is reused: V8 counts new buffers as future garbage, and would collect
- * the whole heap after every few large bodies, which takes a third of the time for those bodies.
+ * Copies of pieces that go from one socket to another. Their memory is reused, because V8 counts new buffers as future garbage. With new
+ * buffers, V8 would collect the whole heap after every few large bodies, which takes a third of the time for those bodies.
  */
 export class PieceBuffers {
   readonly #free: Buffer[] = [];
 
-  /** A copy, to be released once. */
+  /** Copies a piece. The copy must be released once. */
   copy(piece: Buffer): Buffer {
     if (piece.length < minPiece || piece.length > size) return Buffer.from(piece);
     const buffer = this.#free.pop() ?? Buffer.allocUnsafeSlow(size);

@@ -1,45 +1,45 @@
 /**
- * After this many bytes, a socket is not read until its turn comes. If more keeps arriving on a socket, libuv would read it 32 times in a
- * turn of the event loop, two megabytes, and everybody else would wait meanwhile for all long bodies in progress.
+ * After this many bytes, a socket is not read until its turn comes. Otherwise, if data keeps arriving on a socket, libuv would read it 32
+ * times in a turn of the event loop (two megabytes), and all other clients would wait for all long bodies in progress.
  */
 export const maxPerTurn = 262_144;
 
 /**
- * A piece below `smallPiece` bytes costs as much as one of some kilobytes. After `maxSmallPieces` of them, too, a client is not read until
- * its turn comes: a socket can deliver 2,900 TLS records of one byte each at a time, every stranger may send them, and many strangers would
- * fill each turn.
+ * A piece of fewer than `smallPiece` bytes costs as much as a piece of some kilobytes. Therefore, a client that has sent `maxSmallPieces`
+ * of them is also not read until its turn comes. A socket can deliver 2,900 TLS records of one byte each at a time. Anyone may send them,
+ * and many such clients would fill each turn.
  */
 export const smallPiece = 1_024;
 const maxSmallPieces = 100;
 
 /**
- * This many small pieces come only on TLS, in one read: what was read before the rest began is still decrypted, up to 2,900 in seven
- * milliseconds.
+ * Only TLS delivers this many small pieces, in one read. Records that were read before the socket was suspended are still decrypted, up to
+ * 2,900 in seven milliseconds.
  */
 const maxInRead = 300;
 
-/** How many small pieces a request may have without causing a wait at some later request. */
+/** How many small pieces a request may have without causing a wait at a later request. */
 const smallPiecesOfRequest = 8;
 
-/** Why a client is not read until its turn comes: it has sent much, or many small pieces, or others have. */
+/** Why a client must wait for its turn: it has sent a lot of data or many small pieces, or other clients have caused too much work. */
 export type SuspendReason = 'bytes' | 'smallPieces' | 'heldUp';
 
 export interface PaceOwner {
-  /** Nothing is read until `resume` is called, in a later turn. */
+  /** The socket is suspended. Nothing is read until `resume` is called in a later turn. */
   onSuspend(resume: () => void, reason: SuspendReason): void;
-  /** Hundreds of small pieces have come in one read, and more of it may follow. */
+  /** Hundreds of small pieces have arrived in one read, and more from the same read may follow. */
   onFlood?(): void;
-  /** `rests` has changed. */
+  /** `isSuspended` has changed. */
   onPace(): void;
 }
 
-/** How fast a socket is read, so that it does not fill the turns of the event loop. */
+/** Limits how fast a socket is read, so that it does not fill the turns of the event loop. */
 export class ReadPace {
   readonly #owner: PaceOwner;
-  /** What has been read since the last rest. */
+  /** How many bytes, and how many small pieces, have been read since the socket was last suspended. */
   #bytes = 0;
   #smallPieces = 0;
-  /** Why the socket rests, if it does. */
+  /** Why the socket is suspended, if it is. */
   #reason: SuspendReason | undefined;
 
   constructor(owner: PaceOwner) {
@@ -51,14 +51,16 @@ export class ReadPace {
     return this.#reason !== undefined;
   }
 
-  /** Whether small pieces may already have been read when the rest began: what comes until the socket's turn should be one piece. */
+  /** Whether small pieces may already have been read when the socket was suspended. If so, bytes that arrive before its turn are joined. */
   get merges(): boolean {
     return this.#reason !== undefined && this.#reason !== 'bytes';
   }
 
   /**
-   * @param length the length in bytes of a piece that was read
-   * @param more how many bytes would take as long as the other work on that piece
+   * Counts a piece that was read.
+   *
+   * @param length the length of the piece in bytes
+   * @param more other work on the piece, as the number of bytes that take as long to read
    */
   count(length: number, more = 0): void {
     this.#bytes += length + more;
@@ -70,7 +72,7 @@ export class ReadPace {
     else if (this.#bytes >= maxPerTurn) this.suspend('bytes');
   }
 
-  /** A request has arrived. */
+  /** Called for each request that has arrived. Some small pieces are then no longer counted. */
   forgive(): void {
     this.#smallPieces = Math.max(0, this.#smallPieces - smallPiecesOfRequest);
   }
@@ -88,7 +90,7 @@ export class ReadPace {
     this.#owner.onPace();
   }
 
-  /** Ends the rest, for example because others read the socket from now on. */
+  /** Ends the suspension, for example because other code reads the socket from now on. */
   end(): void {
     this.#reason = undefined;
   }

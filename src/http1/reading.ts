@@ -1,18 +1,18 @@
 import { Socket } from 'node:net';
 
 /**
- * What this relies on beyond Node's documentation, all of it parts that Node itself uses for the option `onread`, which its servers do not
+ * The undocumented parts of Node that this file relies on. Node itself uses all of them for the option `onread`, which its servers do not
  * offer:
  *
  * - A socket's `_handle` has `readStop` and `readStart`, with which Node itself pauses and resumes the socket. Node calls neither of them
  *   while the socket flows or passes its bytes to a callback.
- * - A TCP handle has `useUserBuffer`: once it has been called, the handle reads into that memory. The socket keeps the memory and the
+ * - A TCP handle has `useUserBuffer`. Once it has been called, the handle reads into the given memory. The socket keeps the memory and the
  *   callback under the symbols `kBuffer` and `kBufferCb`.
  *
- * The version of Node is pinned. Without the symbols or the method, sockets are read through 'data' events.
+ * The version of Node is pinned. If the symbols or the method are missing, sockets are read through 'data' events.
  */
 interface Handle {
-  /** Whether Node wants it to be read. */
+  /** Whether Node wants the handle to be read. */
   readonly reading: boolean;
   readStop(): void;
   readStart(): void;
@@ -22,7 +22,7 @@ interface Handle {
 /** Maximum number of bytes in one read of a socket. */
 export const readLength = 65_536;
 
-/** Receives the bytes of a socket. They are overwritten after the call. @returns false to read nothing more until Node asks for more */
+/** Receives the bytes of a socket, which are overwritten after the call. @returns false to read nothing more until Node asks for more */
 type Receive<S extends Socket> = (this: S, length: number, memory: Buffer) => boolean;
 
 const symbols = Object.getOwnPropertySymbols(new Socket());
@@ -31,10 +31,10 @@ const [memoryKey, callbackKey] = ['kBuffer', 'kBufferCb'].map((name) =>
 );
 
 /**
- * Reads a socket without TLS into memory that others may share. Otherwise, Node makes a buffer of 64 KiB for each read, and V8 collects the
- * whole heap after every few hundred of them.
+ * Reads a socket without TLS into memory that other sockets may share. Otherwise, Node would create a buffer of 64 KiB for each read, and
+ * V8 would collect the whole heap after every few hundred buffers.
  *
- * @returns false if this version of Node cannot do so: then the bytes come in 'data' events
+ * @returns false if this version of Node cannot do so; the bytes then arrive in 'data' events
  */
 export function readInto<S extends Socket>(socket: S, memory: Buffer, receive: Receive<S>): boolean {
   const handle = getHandle(socket);
@@ -44,36 +44,36 @@ export function readInto<S extends Socket>(socket: S, memory: Buffer, receive: R
   return true;
 }
 
-/** A `Receive` that passes the bytes to those who read the socket as a stream. */
+/** A `Receive` that passes the bytes to code that reads the socket as a stream. */
 function pushAsStream(this: Socket, length: number, memory: Buffer): boolean {
   return this.push(Buffer.from(memory.subarray(0, length)));
 }
 
-/** From now on, reads as a stream a socket that was read by `readInto`. */
+/** Lets a socket that was read by `readInto` be read as a stream from now on. */
 export function readAsStream(socket: Socket): void {
   if (callbackKey !== undefined && memoryKey !== undefined && Reflect.get(socket, memoryKey) !== null)
     Object.assign(socket, { [callbackKey]: pushAsStream });
 }
 
 /**
- * Stops reading a socket. On TLS, the records that were already read are still emitted: less than 64 KiB. `pause` is not enough: Node would
- * go on reading, up to 64 KiB, and keep each piece as a Buffer of its own. TLS records of one byte would become 65,536 Buffers, which take
- * seven megabytes.
+ * Stops reading a socket. With TLS, records that were already read (less than 64 KiB) are still emitted. `pause` is not enough, because
+ * Node would continue to read, up to 64 KiB, and keep each piece as a separate Buffer. TLS records of one byte would become 65,536 Buffers,
+ * which take seven megabytes.
  */
 export function stopReading(socket: Socket): void {
   getHandle(socket)?.readStop();
 }
 
 /**
- * Reads a socket again after `stopReading`. If Node has stopped it too, because nobody takes what was read, only Node may start it again:
- * if a socket is already being read when Node starts to read it, Node destroys the socket.
+ * Reads a socket again after `stopReading`. If Node has stopped the socket too, because nobody takes its data, only Node may start it
+ * again. Node destroys a socket that is already being read when Node starts to read it.
  */
 export function startReading(socket: Socket): void {
   const handle = getHandle(socket);
   if (handle?.reading === true) handle.readStart();
 }
 
-/** Undefined once the socket has closed. */
+/** The socket's handle; undefined once the socket has closed. */
 function getHandle(socket: Socket): Handle | undefined {
   return (socket as { readonly _handle?: Handle | null })._handle ?? undefined;
 }

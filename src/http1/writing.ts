@@ -1,16 +1,18 @@
-/** Bodies up to this size go out in one write with their head, as one string, which costs less than a buffer. */
+/** Bodies up to this size are sent in one write with their head, as one string, which costs less than a buffer. */
 export const maxSingleWrite = 16_384;
 
-/** How many writes to a socket may wait to be sent. Each takes hundreds of bytes besides its content, and Node limits only the content. */
+/**
+ * How many writes to a socket may wait to be sent. Each takes hundreds of bytes in addition to its content. Node limits only the content.
+ */
 const maxWaiting = 200;
 
-/** Tells whether more should be written to a socket: counts the writes, while Node counts only their bytes. */
+/** Tells whether more should be written to a socket. It counts the writes, because Node counts only their bytes. */
 export class WriteRoom {
   readonly #onRoom: () => void;
   #waiting = 0;
   #isFull = false;
 
-  /** @param onRoom called when everything has been written, if there was no room */
+  /** @param onRoom called when everything has been written after there was no room */
   constructor(onRoom: () => void) {
     this.#onRoom = onRoom;
   }

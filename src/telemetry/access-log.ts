@@ -3,48 +3,48 @@ import type { RefusalCode } from '../errors.ts';
 import type { Logger } from './logger.ts';
 import type { EpochMs } from '../times.ts';
 
-/** The members of an access line: an allow-list without path, query, header, body and key. */
+/** The members of an access line. This allow-list excludes path, query, headers, body and key. */
 export interface AccessLine {
-  /** `[A-Za-z0-9._-]` only, as are `account` and `api_key`. */
+  /** Consists of `[A-Za-z0-9._-]` only, as do `account` and `api_key`. */
   readonly request_id: string;
   /** Hex digits only. */
   readonly trace_id?: string | undefined;
   /** The client's address or its network, as configured: digits, letters, `.`, `:` and `/`. */
   readonly client?: string | undefined;
   readonly environment?: EnvironmentName | undefined;
-  /** A configured pattern, `unlisted` or `none`: nothing in it needs an escape in JSON. */
+  /** A configured pattern, `unlisted` or `none`. Nothing in it needs an escape in JSON. */
   readonly route: string;
-  /** One of the methods that Node's parser knows. */
+  /** One of the methods that Node knows. */
   readonly method?: string | undefined;
   readonly status: number;
   readonly code?: RefusalCode | undefined;
-  /** Why the sidecar closed the connection before the end of the response: a word of letters and `_`. */
+  /** Why the sidecar closed the connection before the end of the response, as a word of letters and `_`. */
   readonly closed?: string | undefined;
-  /** Refusals that were only reported, separated by commas. */
+  /** The codes of refusals that were only reported, separated by commas. */
   readonly reported?: string | undefined;
   readonly account?: string | undefined;
   readonly api_key?: string | undefined;
-  /** During a grace: the credentials of the response. */
+  /** The credentials of the response; set only during a grace period. */
   readonly credentials?: 'current' | 'previous' | 'none' | undefined;
   readonly reason?: string | undefined;
   readonly upstream_error?: string | undefined;
   readonly bytes_in?: number | undefined;
   readonly bytes_out?: number | undefined;
-  /** In whole microseconds, at most 10^12. */
+  /** In milliseconds, to the microsecond; at most 10^12. */
   readonly duration_ms?: number | undefined;
   readonly upstream_ms?: number | undefined;
   readonly envelope_ms?: number | undefined;
 }
 
-/** The level numbers of pino. */
+/** pino's level numbers. */
 const levels = { info: 30, warn: 40, error: 50 } as const;
 
-/** The decimal places of a number of thousandths, as JSON writes them: `''`, `.001` … `.999`. */
+/** The decimal places for 0 to 999 thousandths, as JSON writes them: `''`, `.001` … `.999`. */
 const fractions = Array.from({ length: 1_000 }, (_, thousandths) => String(thousandths / 1_000).slice(1));
 
 /**
- * Writes access lines, byte for byte as pino would. pino walks and escapes the members of each line, which costs more than the
- * rest of a request's bookkeeping; here a line is one expression.
+ * Writes access lines, byte for byte as pino would. pino walks and escapes the members of each line, which costs more than the rest of a
+ * request's bookkeeping. Here, a line is one expression.
  */
 export class AccessLog {
   readonly #log: Logger;
@@ -55,7 +55,7 @@ export class AccessLog {
     this.#log = log;
   }
 
-  /** Writes the line of a completed request: at the level `error` for a status of 5xx, `warn` for other refusals, otherwise `info`. */
+  /** Writes the line of a completed request: at level `error` if the status is 5xx, at `warn` for other refusals, otherwise at `info`. */
   write(line: AccessLine, now: EpochMs): void {
     const level = line.status >= 500 ? 'error' : line.code === undefined ? 'info' : 'warn';
     if (levels[level] < this.#log.levelVal) return;
@@ -69,7 +69,7 @@ export class AccessLog {
 
 /** @param start the line up to the value of `request_id` */
 function format(line: AccessLine, start: string): string {
-  // These values need no escaping, as the sidecar, Node or a schema guarantees. Only an upstream's error may need it.
+  // These values need no escaping, as the sidecar, Node or a schema guarantees. Only the upstream's error may need it.
   return (
     start +
     line.request_id +
@@ -96,7 +96,7 @@ function format(line: AccessLine, start: string): string {
   );
 }
 
-/** A duration in whole microseconds as JSON writes it. Writing a fraction costs several times what two integers cost. */
+/** A duration, rounded to whole microseconds, as JSON writes it. Writing a fraction would cost several times as much as two integers do. */
 function milliseconds(duration: number): string {
   const microseconds = Math.round(duration * 1_000);
   const whole = Math.floor(microseconds / 1_000);

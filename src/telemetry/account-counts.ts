@@ -12,11 +12,11 @@ export interface AccountCount {
   readonly opened: number;
   /** Envelopes that did not open. */
   readonly unopened: number;
-  /** Bodies that were refused without being opened: no envelopes, or for other credentials. */
+  /** Bodies that were refused without being opened, because they are not envelopes or are for other credentials. */
   readonly unread: number;
   /** Envelopes that were sent although the account does not encrypt. */
   readonly unexpected: number;
-  /** Refusals by code, without zeros. */
+  /** Refusals by code. Codes without refusals are left out. */
   readonly codes: ReadonlyMap<RefusalCode, number>;
 }
 

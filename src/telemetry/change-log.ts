@@ -4,15 +4,15 @@ import { differences, type Difference } from '../accounts/differences.ts';
 import type { AppendedEvent } from '../accounts/store.ts';
 import type { Logger } from './logger.ts';
 
-/** Maximum number of lines for one reload, in addition to revocations: a new file may change everything. */
+/** Maximum number of lines for one reload, not counting revocations. There is a maximum because a new file may change everything. */
 const maxChanges = 100;
 
-/** The number of accounts that are compared in one turn of the event loop. */
+/** How many accounts are compared in one turn of the event loop. */
 const batch = 100;
 
 /**
- * Logs each event that this process adds to the trail, whatever the log's level. With `position` and `hash`, whoever keeps the log
- * can tell whether the trail is still what it was.
+ * Logs each event that this process adds to the trail, whatever the log level. With `position` and `hash`, anyone who keeps the log can
+ * tell whether the trail is unchanged.
  */
 export function auditTo(log: Logger): (event: AppendedEvent) => void {
   const trail = log.child({}, { level: 'info' });
@@ -21,8 +21,8 @@ export function auditTo(log: Logger): (event: AppendedEvent) => void {
 }
 
 /**
- * Logs one change of an account that this sidecar applies, from any source. A revocation is logged whatever the log's level: after a
- * restore of older accounts, the log is where revoked keys are found.
+ * Logs one change to an account that this sidecar applies, from any source. A revocation is logged whatever the log level, because after a
+ * restore of older accounts the log shows which keys were revoked.
  */
 export function logChange(log: Logger, difference: Difference): void {
   const to = difference.change === 'key_revoked' ? log.child({}, { level: 'info' }) : log;
@@ -30,8 +30,8 @@ export function logChange(log: Logger, difference: Difference): void {
 }
 
 /**
- * Logs how the accounts in force differ from the previous ones: the first changes, then how many more accounts changed.
- * Requests are served in between.
+ * Logs how the accounts in force differ from the previous accounts: the first changes, then how many more accounts have changed. Requests
+ * are served in between.
  */
 export async function logChanges(log: Logger, before: readonly Account[], after: readonly Account[]): Promise<void> {
   const earlier = new Map(before.map((account) => [account.id, account]));

@@ -2,20 +2,20 @@ import { Counter, type Registry } from 'prom-client';
 import type { Logger } from './logger.ts';
 import type { EpochMs, MonotonicMs } from '../times.ts';
 
-/** Milliseconds between two looks at the clock. */
+/** Milliseconds between two checks of the clock. */
 const interval = 1_000;
 
-/** By how many milliseconds the clock may fall back unnoticed: it is corrected in small steps all the time. */
+/** By how many milliseconds the clock may fall back unnoticed, because it is corrected in small steps all the time. */
 const tolerance = 1_000;
 
-/** Reports when the clock jumps back: expired keys and ended graces are then valid again. */
+/** Reports when the clock jumps back, because expired keys are then valid again and grace periods that have ended continue. */
 export class ClockWatch {
   readonly #clock: () => EpochMs;
   readonly #monotonic: () => MonotonicMs;
   readonly #log: Logger;
   readonly #jumps: Counter;
   readonly #timer: NodeJS.Timeout;
-  /** The most by which the clock has been ahead of the monotonic one since the last jump, in milliseconds. */
+  /** The most by which the clock has been ahead of the monotonic clock since the last jump, in milliseconds. */
   #lead: number;
 
   constructor(registry: Registry, log: Logger, clock: () => EpochMs, monotonic: () => MonotonicMs) {
@@ -31,7 +31,7 @@ export class ClockWatch {
     this.#timer = setInterval(() => this.look(), interval).unref();
   }
 
-  /** Compares the clock with the time that has passed. */
+  /** Compares the clock with the monotonic clock. */
   look(): void {
     const lead = this.#clock() - this.#monotonic();
     const back = this.#lead - lead;

@@ -1,14 +1,14 @@
 import type { Logger } from './logger.ts';
 import type { ClosingReason, Metrics } from './metrics.ts';
 
-/** How long closings are added up for one line of the log, because a flood must not fill it. Milliseconds. */
+/** For how many milliseconds closings are added up for one log line, because a flood must not fill the log. */
 const lineInterval = 1_000;
 
-/** Counts the connections that the sidecar closes, and logs them: at most one line a second for each reason. */
+/** Counts the connections that the sidecar closes and logs them, with at most one line per second for each reason. */
 export class Closings {
   readonly #metrics: Pick<Metrics, 'connectionClosed'>;
   readonly #log: Logger;
-  /** Connections closed since the last lines. */
+  /** The number of connections closed since the last log lines, by reason. */
   readonly #sums = new Map<ClosingReason, number>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -23,7 +23,7 @@ export class Closings {
     this.#timer ??= setTimeout(() => this.flush(), lineInterval).unref();
   }
 
-  /** Logs what has been counted since the last lines. */
+  /** Logs the closings that have been counted since the last log lines. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -6,9 +6,9 @@ import type { Logger } from './logger.ts';
 import type { MonotonicMs } from '../times.ts';
 
 /**
- * Metrics and log lines of accounts that are looked up in a database.
+ * Metrics and log lines for accounts that are looked up in a database.
  *
- * @param state called at each scrape; undefined while the accounts are not in a database
+ * @param state called at each scrape; returns undefined while the accounts are not in a database
  */
 export function directoryMonitor(
   registry: Registry,

@@ -1,13 +1,13 @@
-/** Buckets per octave: a percentile is at most a fifth too high. */
+/** Buckets per octave. With this number, a percentile is at most a fifth too high. */
 const inOctave = 4;
 
 /** The upper end of the first bucket, in milliseconds. */
 const first = 0.25;
 
-/** Up to 0.25 ms × 2^18, a little over a minute. Longer ones are in the last bucket. */
+/** The last bucket but one ends at 0.25 ms × 2^18, a little over a minute. The last bucket also counts longer durations. */
 const buckets = 18 * inOctave + 1;
 
-/** Durations, counted in buckets that grow by a fifth. */
+/** Counts durations in buckets whose upper ends grow by a fifth. */
 export class Durations {
   readonly #counts = new Uint32Array(buckets);
 
@@ -26,7 +26,7 @@ export class Durations {
   }
 
   /**
-   * The duration that this share of all durations does not exceed, in milliseconds; undefined if there are none.
+   * The duration in milliseconds that this share of all durations does not exceed; undefined if there are none.
    *
    * @param share from 0 to 1
    */

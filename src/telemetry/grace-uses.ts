@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EpochMs } from '../times.ts';
 
-/** An API key whose requests were accepted because of a grace. */
+/** An API key whose requests were accepted because of a grace period. */
 interface GraceUse {
   readonly account: string;
   readonly environment: EnvironmentName;
@@ -11,7 +11,7 @@ interface GraceUse {
   lastUsedAt: EpochMs;
 }
 
-/** The API keys that still depend on a grace, at most 1,000. Beyond that, the key with the oldest last use is dropped. */
+/** The API keys that still depend on a grace period, at most 1,000. If there are more, the key that was used longest ago is dropped. */
 export class GraceUses {
   readonly #uses = new LRUCache<string, GraceUse>({ max: 1_000 });
 
@@ -22,7 +22,7 @@ export class GraceUses {
     else known.lastUsedAt = now;
   }
 
-  /** Uses of one account or of all, latest first. */
+  /** The uses by one account or by all accounts, latest first. */
   latest(account?: string): readonly Readonly<GraceUse>[] {
     return [...this.#uses.values()].filter((use) => account === undefined || use.account === account);
   }

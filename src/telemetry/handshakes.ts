@@ -3,23 +3,25 @@ import { handshakeFaults, type HandshakeFault, type OnHandshakeFailure } from '.
 import type { Logger } from './logger.ts';
 import { SeriesCounter } from './series.ts';
 
-/** The listeners that may speak TLS. */
+/** The listeners that may use TLS. */
 type TlsListener = 'merchants' | 'operators';
 
-/** In this time, each reason of a listener gets one line of the log, because a flood must not fill the log. Milliseconds. */
+/** For how many milliseconds failures of one listener for one reason are added up for a log line, so that a flood does not fill the log. */
 const window = 60_000;
 
-/** Failures since the last line. */
+/** Failures since the last log line. */
 interface PendingFailures {
   failures: number;
   address: string | undefined;
 }
 
-/** Counts TLS handshakes that fail, and logs them: the first at once, then at most one line a minute for each reason. */
+/**
+ * Counts and logs TLS handshakes that fail. The first failure is logged at once, then there is at most one line per minute for each reason.
+ */
 export class HandshakeFailures {
   readonly #log: Logger;
   readonly #counter;
-  /** By listener and reason: those whose last line was written less than a minute ago. */
+  /** Failures by listener and reason, for all whose last line was written less than a minute ago. */
   readonly #open = new Map<string, PendingFailures>();
 
   constructor(registry: Registry, log: Logger) {
@@ -32,8 +34,8 @@ export class HandshakeFailures {
   }
 
   /**
-   * The callback of a listener that speaks TLS. Its series exist from then on, because `increase()` needs a value from before the first
-   * failure.
+   * The callback for a listener that uses TLS. The listener's series exist from this call on, because `increase()` needs a value from
+   * before the first failure.
    */
   of(listener: TlsListener): OnHandshakeFailure {
     for (const fault of handshakeFaults) this.#counter.at(listener, fault);

@@ -2,14 +2,14 @@ import { LRUCache } from 'lru-cache';
 import { MinuteRing } from './minute-ring.ts';
 import type { EpochMs } from '../times.ts';
 
-/** The requests with one API key, or with several, as this process saw them. Times are epoch milliseconds. */
+/** The requests with one or more API keys, as this process saw them. Times are epoch milliseconds. */
 export interface KeyUse {
   /** Requests by hour, oldest first. The last hour is incomplete. */
   readonly hours: readonly number[];
-  /** Requests of the last sixty minutes, to within five minutes. */
+  /** Requests in the last sixty minutes, accurate to five minutes. */
   readonly lastHour: number;
   readonly lastAt: number | undefined;
-  /** Requests that were refused because the key had been revoked or had expired. They are not counted as use. */
+  /** Requests that were refused because the key had been revoked or had expired. They do not count as use. */
   readonly attempts: number;
   readonly lastAttemptAt: number | undefined;
 }
@@ -17,7 +17,7 @@ export interface KeyUse {
 const hour = 3_600_000;
 const fiveMinutes = 300_000;
 
-/** Maximum number of keys counted; beyond it, the least recently used key is dropped. */
+/** Maximum number of keys counted. If there are more, the least recently used key is dropped. */
 const maxKeys = 20_000;
 
 interface Counts {
@@ -58,7 +58,7 @@ export class KeyUses {
     counts.lastAt = now;
   }
 
-  /** The requests with these keys, in total. */
+  /** The requests with all of these keys together. */
   of(keys: readonly string[], now: EpochMs): KeyUse {
     const current = this.#hours.at(now);
     this.#fives.at(now);

@@ -3,16 +3,17 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 import type { Keyring, KeyringStatus } from '../accounts/keyring.ts';
 import type { Logger } from './logger.ts';
 
-/** Milliseconds between two looks at the KMS. */
+/** Milliseconds between two checks of the KMS. */
 const interval = 60_000;
 
 /**
- * Watches the KMS for the metrics and the log. Otherwise a running sidecar asks it only if a reload needs other master keys.
+ * Watches the KMS for the metrics and the log. Otherwise, a running sidecar would contact the KMS only if a reload needed other master
+ * keys.
  *
- * @param keyring the keyring in force; undefined without a KMS
+ * @param keyring returns the keyring in force; undefined if there is no KMS
  */
 export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring | undefined) {
-  /** The result of the last look; undefined before the first one and without a KMS. */
+  /** The result of the last check; undefined before the first check or if there is no KMS. */
   let status: KeyringStatus | undefined;
   void new Gauge({
     name: 'envelope_sidecar_kms_healthy',
@@ -23,19 +24,19 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
       if (status !== undefined) this.set(status.healthy ? 1 : 0);
     },
   });
-  /** Asks the KMS for its status; a change is logged. Never rejects, because nothing waits for it. */
+  /** Asks the KMS for its status and logs a change. Never rejects, because nothing waits for the result. */
   const look = async (): Promise<void> => {
     const before = status;
     let problem: string | undefined;
     status = await keyring()
       ?.status()
       .catch((error: Error) => {
-        // Other messages may contain what must not be logged.
+        // The messages of other errors may contain data that must not be logged.
         problem = error instanceof AccountsError ? error.message : error.name;
         return { healthy: false, keyId: '' };
       });
     if (status === undefined) return;
-    // While the KMS does not work, the key that it last wrapped with is still the newest one known.
+    // While the KMS is unavailable, the key with which it last wrapped is still the newest known key.
     if (!status.healthy) status = { healthy: false, keyId: before?.keyId ?? '' };
     const { healthy, keyId } = status;
     const worked = before?.healthy ?? true;
@@ -49,7 +50,7 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
   return { status: () => status, stop: () => clearInterval(timer) };
 }
 
-/** Makes keyrings whose calls are counted. */
+/** Returns a function that wraps a keyring so that its calls are counted. */
 export function callCounter(registry: Registry): (keyring: Keyring) => Keyring {
   const calls = new Counter({
     name: 'envelope_sidecar_kms_requests_total',
@@ -57,7 +58,7 @@ export function callCounter(registry: Registry): (keyring: Keyring) => Keyring {
     labelNames: ['operation', 'outcome'],
     registers: [registry],
   });
-  // `kms_unavailable`, `kms_refused`, `master_key_wrong`
+  // The codes are `kms_unavailable`, `kms_refused` and `master_key_wrong`.
   const toOutcome = (error: unknown): string =>
     error instanceof AccountsError ? error.code.replace(/^.*_/, '') : 'unavailable';
   const count = async <T>(operation: string, call: Promise<T>): Promise<T> => {

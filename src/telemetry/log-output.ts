@@ -3,15 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createLogger } from './logger.ts';
 
-/** How long the process waits at its end for the last lines to be read. Milliseconds. */
+/** For how many milliseconds the process waits, when it exits, for the log's reader to read the last lines. */
 const lastLinesTime = 2_000;
 
 /** Milliseconds between two attempts to write while the reader is stalled. */
 const pause = 100;
 
 /**
- * How many characters are gathered before a write, and for how many milliseconds. A write for each line would cost a
- * tenth of a request.
+ * How many characters are gathered before a write, and for how many milliseconds. One write per line would add a tenth to a request's cost.
  */
 const gathered = 65_536;
 const gatheringTime = 100;
@@ -37,7 +36,7 @@ export class LogOutput {
     this.#destination = pino.destination({
       dest: fd,
       sync: false,
-      // A failed write is tried again after this time, which works only with a minimum length.
+      // Failed writes are tried again after this time. This works only with a minimum length.
       periodicFlush: pause,
       minLength: 1,
       maxWrite: 2 * gathered,
@@ -68,7 +67,7 @@ export class LogOutput {
     this.#length = 0;
   }
 
-  /** Resolves when all lines are written, or after a timeout. Later lines are dropped. */
+  /** Writes the remaining lines. Resolves when all lines are written, or after a timeout. Later lines are dropped. */
   async end(): Promise<void> {
     this.#reportLost();
     this.#passOn();
@@ -76,13 +75,13 @@ export class LogOutput {
     const written = new Promise((resolve) => void this.#destination.once('close', resolve));
     this.#destination.end();
     await Promise.race([written, sleep(lastLinesTime)]);
-    // Otherwise the last write of the stream would wait for the reader forever.
+    // Otherwise, the last write of the stream would wait for the reader forever.
     this.#destination.destroy();
   }
 
   /**
-   * Writes the line of a crash at once, ahead of the queue: a full queue would drop it, and on a full disk the queue would be tried
-   * forever. If the write succeeds, the queue follows.
+   * Writes the line about a crash at once, ahead of the queue. A full queue would drop the line, and on a full disk the queue would be
+   * tried forever. If the write succeeds, the queue is written after it.
    */
   crash(error: Error): void {
     this.#ended = true;

@@ -2,10 +2,10 @@ import type { AddressInfo } from 'node:net';
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 import type { EpochMs } from '../times.ts';
 
-/** The process's log, and the destination of its finished lines. */
+/** The log of the process, and the destination of its finished lines. */
 export type Logger = PinoLogger & { readonly destination: Pick<DestinationStream, 'write'> };
 
-/** The process's log: one JSON object a line, with RFC 3339 times and level names. */
+/** Creates the log of the process: one JSON object per line, with RFC 3339 times and level names. */
 export function createLogger(level: string, destination: DestinationStream): Logger {
   const log = pino(
     {
@@ -13,7 +13,7 @@ export function createLogger(level: string, destination: DestinationStream): Log
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      // Other members of an error may hold what a library put there, such as addresses or input.
+      // Other members of an error may contain data that a library has put there, such as addresses or input.
       serializers: {
         err: (error: unknown) =>
           error instanceof Error
@@ -26,7 +26,7 @@ export function createLogger(level: string, destination: DestinationStream): Log
   return Object.assign(log, { destination });
 }
 
-/** Logs the address that a listener was bound to, once it is. */
+/** Logs a listener's address once the listener is bound. */
 export async function logListening(log: Logger, listener: string, listening: Promise<AddressInfo>): Promise<void> {
   const { address, port } = await listening.catch((error: Error) => {
     error.message = `the ${listener} listener: ${error.message}`;
@@ -35,7 +35,7 @@ export async function logListening(log: Logger, listener: string, listening: Pro
   log.info({ listener, address, port }, 'listening');
 }
 
-/** Logs expired certificates. They are still used, because the previous ones may have expired, too. */
+/** Logs expired certificates. They are still used, because the previous certificates may have expired too. */
 export function logExpired(
   log: Logger,
   certificates: readonly { readonly certificate: string; readonly expiresAt: EpochMs }[],

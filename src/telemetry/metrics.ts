@@ -7,7 +7,7 @@ import { SeriesCounter, SeriesHistogram, type Count, type Distribution } from '.
 /** A request's environment; `none` until its host is known. */
 type EnvironmentLabel = EnvironmentName | 'none';
 
-/** The series of one route in one environment, looked up once. Undefined: no value yet. */
+/** The series of one route in one environment, looked up once. A series is undefined while it has no value. */
 interface RouteSeries {
   readonly requests: Map<string, Map<number, Count>>;
   readonly seconds: Distribution;
@@ -33,17 +33,17 @@ export type ClosingReason = (typeof closingReasons)[number];
 type Operation = 'open' | 'seal';
 type Outcome = 'ok' | 'failed';
 
-/** Seconds: from half a millisecond, the sidecar's own part, to the longest wait for an upstream. */
+/** In seconds: from half a millisecond (the sidecar's own part) to the longest wait for an upstream. */
 const requestBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-/** Seconds: tens of microseconds for most requests, milliseconds with a look-up in a database, up to a second in its queue. */
+/** In seconds: tens of microseconds for most requests, milliseconds with a database look-up, up to a second with a wait in its queue. */
 const overheadBuckets = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const envelopeBuckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05];
 
 const methodLabels = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /**
- * The metrics of the merchants' traffic. Every label has a closed set of values, so that no client can add series: the
- * route is the configured pattern, a method outside the usual ones is `other`.
+ * The metrics of the merchants' traffic. Every label has a closed set of values, so that no client can add series. The route is the
+ * configured pattern, and a method outside the usual ones is `other`.
  */
 export class Metrics {
   readonly #requests;
@@ -107,7 +107,7 @@ export class Metrics {
       help: 'Connections of clients that the sidecar closed for a reason of its own.',
       labelNames: ['reason'],
     });
-    // All are exposed from the start, because `increase()` needs a value from before the first closing.
+    // All reasons are exposed from startup on, because `increase()` needs a value from before the first closing.
     for (const reason of closingReasons) this.#closedConnections.at(reason);
     this.#unasked = new SeriesCounter(registry, {
       name: 'envelope_sidecar_upstream_unasked_total',
@@ -141,7 +141,7 @@ export class Metrics {
   /**
    * Records a completed request.
    *
-   * @param overhead the sidecar's own part of the time to the head of the response, in milliseconds; undefined without a response
+   * @param overhead the sidecar's own part of the time to the head of the response, in milliseconds; undefined if there is no response
    */
   request(line: AccessLine, overhead: number | undefined): void {
     const { environment = 'none', route, status, code, duration_ms = 0, upstream_ms } = line;
@@ -166,27 +166,27 @@ export class Metrics {
     else if (code === 'overloaded') this.#overloaded.count(environment, line.reason);
   }
 
-  /** A refusal that was not enforced. */
+  /** Counts a refusal that was only reported, not enforced. */
   reported(environment: EnvironmentName, code: RefusalCode): void {
     this.#reported.count(environment, code);
   }
 
-  /** A request that was served during a grace. @param credentials those of its response */
+  /** Counts a request that was served during a grace period. @param credentials the credentials of its response */
   graceRequest(environment: EnvironmentName, credentials: 'current' | 'previous' | 'none'): void {
     this.#grace.count(environment, credentials);
   }
 
-  /** An envelope of an account that does not encrypt. */
+  /** Counts an envelope from an account that does not encrypt. */
   unexpectedEnvelope(environment: EnvironmentLabel): void {
     this.#unexpectedEnvelopes.count(environment);
   }
 
-  /** Bytes of an upstream that nobody asked for. */
+  /** Counts one case of an upstream sending bytes that nobody asked for. */
   unasked(environment: EnvironmentName): void {
     this.#unasked.count(environment);
   }
 
-  /** A client's connection that the sidecar closed. */
+  /** Counts a client's connection that the sidecar has closed. */
   connectionClosed(reason: ClosingReason): void {
     this.#closedConnections.count(reason);
   }
@@ -218,7 +218,7 @@ export class Metrics {
   }
 }
 
-/** The counts of envelopes. All are exposed from the start, because `increase()` needs a value from before the first envelope. */
+/** The counts of envelopes. All are exposed from startup on, because `increase()` needs a value from before the first envelope. */
 function envelopeCounts(registry: Registry): Record<EnvironmentName, Record<Operation, Record<Outcome, Count>>> {
   const envelopes = new SeriesCounter(registry, {
     name: 'envelope_sidecar_envelopes_total',

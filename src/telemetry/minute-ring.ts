@@ -2,7 +2,9 @@ import type { EpochMs } from '../times.ts';
 
 const minuteLength = 60_000;
 
-/** A sliding window of minutes, or of other periods: each has a slot, which is emptied when another period begins to use it. */
+/**
+ * A sliding window of minutes, or of other periods. Each period has a slot, which is emptied when another period begins to use the slot.
+ */
 export class MinuteRing {
   readonly #size: number;
   readonly #empty: (slot: number) => void;
@@ -10,7 +12,7 @@ export class MinuteRing {
   #slot = Number.NaN;
 
   /**
-   * @param empty  called for each slot that a new period begins to use, or that was skipped
+   * @param empty  called for each slot that a new period begins to use, and for each slot that was skipped
    * @param length the length of a period, in milliseconds
    */
   constructor(size: number, empty: (slot: number) => void, length = minuteLength) {
@@ -20,8 +22,8 @@ export class MinuteRing {
   }
 
   /**
-   * The slot of the current time. If the clock is set back into the previous period, the slot stays the same; if it is set back further,
-   * the window is emptied.
+   * The slot of the current time. If the clock is set back into the previous period, the slot stays the same. If the clock is set back
+   * further, the window is emptied.
    */
   at(now: EpochMs): number {
     const slot = Math.floor(now / this.#length);

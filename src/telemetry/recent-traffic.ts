@@ -11,21 +11,21 @@ import { RefusalLog } from './refusal-log.ts';
 import { TrafficHistory } from './traffic-history.ts';
 import type { EpochMs } from '../times.ts';
 
-/** The counts of an account in an environment. */
+/** The counts of one account in one environment. */
 interface EnvironmentCount extends AccountCount {
   readonly environment: EnvironmentName;
 }
 
 /** An account with refusals. */
 interface Failing extends Omit<EnvironmentCount, 'unexpected' | 'codes'> {
-  /** The most frequent one. */
+  /** The most frequent code, or the code that was asked for. */
   readonly code: RefusalCode | undefined;
 }
 
 /** How many accounts `failures` names. */
 const maxNamed = 20;
 
-/** The refusals of bodies that are not an envelope or do not open. */
+/** The refusals of bodies that are not envelopes or that do not open. */
 const envelopeCodes: ReadonlySet<RefusalCode> = new Set([
   'envelope_required',
   'envelope_malformed',
@@ -43,7 +43,7 @@ function didNotOpen({ code, reason }: AccessLine): boolean {
 
 /** The recent traffic of this process by account, in bounded memory. Metrics cannot show it, because accounts are never labels. */
 export class RecentTraffic {
-  /** Which API keys still need a grace. */
+  /** The API keys that still need a grace period. */
   readonly graceUses = new GraceUses();
   readonly refusals = new RefusalLog();
   readonly keyUses = new KeyUses();
@@ -64,8 +64,8 @@ export class RecentTraffic {
   /**
    * Records a completed request.
    *
-   * @param opened     whether its envelope was opened
-   * @param unexpected whether its body begins like an envelope although the account does not encrypt
+   * @param opened     whether the request's envelope was opened
+   * @param unexpected whether the request's body begins like an envelope although the account does not encrypt
    */
   add(line: AccessLine, opened: boolean, unexpected: boolean, now: EpochMs): void {
     const { code, environment, account, api_key: apiKey } = line;
@@ -73,7 +73,7 @@ export class RecentTraffic {
     const unread = !unopened && code !== undefined && envelopeCodes.has(code);
     this.history.add(line, now);
     if (account === undefined || apiKey === undefined || environment === undefined) return;
-    // A key in the wrong environment is neither in use, nor was it refused because it had ended.
+    // A request with a key for the other environment counts neither as a use of the key nor as an attempt with an expired or revoked key.
     if (code !== 'environment_mismatch') this.keyUses.add(apiKey, code === 'invalid_api_key', now);
     const outcome = unopened ? 'unopened' : opened ? 'opened' : unexpected ? 'unexpected' : undefined;
     const envelope = unread ? 'unread' : outcome;
@@ -84,9 +84,10 @@ export class RecentTraffic {
   }
 
   /**
-   * The 20 accounts with the most refusals in the last ten minutes, by environment, most first.
+   * The 20 accounts with the most refusals in the last ten minutes, most refusals first. An account is counted separately in each
+   * environment.
    *
-   * @param wanted only accounts of one environment, or only refusals with one code
+   * @param wanted restricts the result to accounts of one environment, or to refusals with one code
    */
   failures(
     wanted: { readonly environment?: EnvironmentName | undefined; readonly code?: RefusalCode | undefined } = {},
@@ -111,8 +112,8 @@ export class RecentTraffic {
   }
 
   /**
-   * The fraction of the accounts with envelopes in the last ten minutes for which none opened, from 0 to 1; 0 without
-   * such accounts.
+   * The fraction of the accounts with envelopes in the last ten minutes for which no envelope opened, from 0 to 1. It is 0 if no account
+   * has sent envelopes.
    */
   failingRatio(environment: EnvironmentName): number {
     const counts = this.#accounts[environment].all(this.#clock());
@@ -120,15 +121,15 @@ export class RecentTraffic {
     return sending.length === 0 ? 0 : sending.filter(failsAlways).length / sending.length;
   }
 
-  /** The number of envelopes in the last ten minutes of an account that does not encrypt. */
+  /** The number of envelopes in the last ten minutes from an account that does not encrypt. */
   unexpectedEnvelopes(account: string, environment: EnvironmentName): number {
     const counts = this.#accounts[environment].all(this.#clock());
     return counts.find((each) => each.account === account)?.unexpected ?? 0;
   }
 
   /**
-   * Logs the accounts that sent envelopes although they do not encrypt, if there are any, and the accounts with the most refusals, at
-   * `warn` if all envelopes of one of them fail.
+   * Logs the accounts, if any, that sent envelopes although they do not encrypt. Also logs the accounts with the most refusals, at `warn`
+   * if all envelopes of one of them fail.
    */
   report(log: Logger): void {
     const accounts = this.#counts()
@@ -147,7 +148,7 @@ function failsAlways(count: Pick<AccountCount, 'opened' | 'unopened' | 'unread'>
   return count.opened === 0 && count.unopened + count.unread > 0;
 }
 
-/** For an alert on merchants whose requests always fail, even if they are few. */
+/** Registers a metric for an alert on merchants whose requests always fail, even if they send few requests. */
 export function recentTrafficMetrics(registry: Registry, recent: RecentTraffic): void {
   void new Gauge({
     name: 'envelope_sidecar_accounts_failing_ratio',

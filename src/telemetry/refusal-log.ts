@@ -2,7 +2,7 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { EpochMs } from '../times.ts';
 
-/** One refused request of a known account. */
+/** One refused request from a known account. */
 interface RefusedRequest {
   /** When the request was completed. */
   readonly time: EpochMs;
@@ -13,14 +13,14 @@ interface RefusedRequest {
   readonly requestId: string;
   readonly route: string;
   readonly code: RefusalCode;
-  /** Why an envelope did not open. */
+  /** The reason for the refusal, for example why an envelope did not open. */
   readonly reason: string | undefined;
 }
 
 const maxOfAccount = 50;
 const maxRefusals = 1_000;
 
-/** The most recent refusals of known accounts: 50 of each and 1,000 in all. One account cannot displace the refusals of all others. */
+/** The most recent refusals of known accounts: 50 per account and 1,000 in all. No account can displace the refusals of all others. */
 export class RefusalLog {
   /** Oldest first. */
   readonly #refused: RefusedRequest[] = [];
@@ -35,7 +35,7 @@ export class RefusalLog {
     this.#countOf.set(account, (this.#countOf.get(account) ?? 0) + 1);
   }
 
-  /** Refusals of one account or of all, newest first. */
+  /** The refusals of one account or of all accounts, newest first. */
   latest(account?: string): readonly RefusedRequest[] {
     const newestFirst = this.#refused.toReversed();
     return account === undefined ? newestFirst : newestFirst.filter((each) => each.account === account);

@@ -1,10 +1,10 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { EpochMs } from '../times.ts';
 
-/** The files of a configuration, as labels. */
+/** The files of a configuration, as label values. */
 type ConfigFile = 'sidecar' | 'accounts';
 
-/** Counts the reloads of the configuration's files. */
+/** Counts reloads of the configuration files. */
 export class ReloadMetrics {
   readonly #reloads: Counter<'file' | 'outcome'>;
   readonly #lastSuccess: Gauge<'file'>;
@@ -32,7 +32,7 @@ export class ReloadMetrics {
     });
   }
 
-  /** Records a file that was loaded at the start, which is not a reload. */
+  /** Records a file that was loaded at startup, which is not a reload. */
   loaded(file: ConfigFile, now: EpochMs): void {
     for (const outcome of ['ok', 'failed']) this.#reloads.inc({ file, outcome }, 0);
     this.#succeeded(file, now);
@@ -49,7 +49,7 @@ export class ReloadMetrics {
     this.#successful.set({ file }, 0);
   }
 
-  /** The accounts are no longer in a file. */
+  /** Called when the accounts are no longer in a file. */
   removed(file: ConfigFile): void {
     this.#lastSuccess.remove({ file });
     this.#successful.remove({ file });

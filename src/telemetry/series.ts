@@ -9,25 +9,25 @@ interface Description<Names extends readonly string[]> {
   readonly labelNames: Names;
 }
 
-/** A value as prom-client's registry takes it from a metric. */
+/** A value in the form in which prom-client's registry takes it from a metric. */
 interface Sample {
   readonly metricName?: string;
   readonly labels: Labels;
   readonly value: number;
 }
 
-/** The values of a metric's labels, one for each name. */
+/** The values of a metric's labels, one for each label name. */
 type ValuesOf<Names extends readonly string[]> = { readonly [I in keyof Names]: LabelValue };
 
-/** A tree of label values, with a series at the last value. */
+/** A node in a tree of label values, with a series at the last value. */
 interface Branch<Series> {
   readonly next: Map<LabelValue, Branch<Series>>;
   series: Series | undefined;
 }
 
 /**
- * A metric for prom-client's registry. prom-client's own metrics hash all labels at each recording. These metrics look a series up in
- * nested maps of label values and add to plain numbers; the text that they expose is the same. Code that runs for every request keeps the
+ * A metric for prom-client's registry. prom-client's own metrics hash all labels whenever a value is recorded. These metrics look up a
+ * series in nested maps of label values and add to plain numbers, but expose the same text. Code that runs for every request keeps the
  * series that it has found.
  */
 abstract class SeriesMetric<Names extends readonly string[], Series> {
@@ -36,7 +36,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
   readonly help: string;
   readonly labelNames: Names;
   readonly aggregator = 'sum';
-  /** In the order of their creation. */
+  /** All series, in the order of their creation. */
   protected readonly all: Series[] = [];
   readonly #root: Branch<Series> = { next: new Map(), series: undefined };
 
@@ -44,7 +44,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
     this.name = name;
     this.help = help;
     this.labelNames = labelNames;
-    // The parameter has the type of prom-client's own metrics, but only `get` is called.
+    // The parameter has the type of prom-client's own metrics, but the registry calls only `get`.
     registry.registerMetric(this as unknown as Metric);
   }
 
@@ -54,7 +54,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
     return Promise.resolve({ name, help, type, aggregator, values: this.samples() });
   }
 
-  /** The series with these label values, in the order of the label names; created, and exposed from then on, if it does not exist. */
+  /** The series with these label values, in the order of the label names. If it does not exist, it is created and exposed from then on. */
   at(...values: ValuesOf<Names>): Series {
     let branch = this.#root;
     for (const value of values) {
@@ -78,17 +78,17 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
   protected abstract samples(): readonly Sample[];
 }
 
-/** One series of a counter: adding one to `value` counts. */
+/** One series of a counter. To count, add one to `value`. */
 export interface Count {
   readonly labels: Labels;
   value: number;
 }
 
-/** Counts, by labels. */
+/** A counter with labels. */
 export class SeriesCounter<const Names extends readonly string[]> extends SeriesMetric<Names, Count> {
   readonly type = 'counter';
 
-  /** Adds one. */
+  /** Adds one to the series with these label values. */
   count(...values: ValuesOf<Names>): void {
     this.at(...values).value++;
   }
@@ -106,7 +106,7 @@ export class SeriesCounter<const Names extends readonly string[]> extends Series
 export class Distribution {
   readonly labels: Labels;
   readonly #bounds: readonly number[];
-  /** By bucket, not cumulative. */
+  /** The counts by bucket, not cumulative. */
   readonly counts: number[];
   sum = 0;
   count = 0;
@@ -117,7 +117,7 @@ export class Distribution {
     this.counts = bounds.map(() => 0);
   }
 
-  /** @param value finite */
+  /** @param value must be finite */
   observe(value: number): void {
     this.sum += value;
     this.count++;
@@ -130,12 +130,12 @@ export class Distribution {
   }
 }
 
-/** Observes values, by labels. */
+/** A histogram with labels. */
 export class SeriesHistogram<const Names extends readonly string[]> extends SeriesMetric<Names, Distribution> {
   readonly type = 'histogram';
   readonly #bounds: readonly number[];
 
-  /** @param description with the buckets' upper bounds, ascending */
+  /** @param description contains the upper bounds of the buckets, in ascending order */
   constructor(registry: Registry, description: Description<Names> & { readonly buckets: readonly number[] }) {
     super(registry, description);
     this.#bounds = description.buckets;

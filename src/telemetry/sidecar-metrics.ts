@@ -4,10 +4,10 @@ import { keysFor, type MasterKey } from '../accounts/master-key.ts';
 import type { AccountStats } from '../accounts/account-stats.ts';
 import type { EpochMs } from '../times.ts';
 
-/** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
+/** prom-client's gauges whose names end in `_total`, a suffix that is reserved for counters. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
 
-/** Metrics of Node itself and of the build. @param version the sidecar's version */
+/** Registers metrics of Node itself and of the build. @param version the sidecar's version */
 export function processMetrics(registry: Registry, version: string): void {
   collectDefaultMetrics({ register: registry });
   for (const name of misnamed) registry.removeSingleMetric(name);
@@ -20,13 +20,13 @@ export function processMetrics(registry: Registry, version: string): void {
   build.set({ version, node: process.version }, 1);
 }
 
-/** Limits of the configuration, and how much of each is used. */
+/** The limits in the configuration, and how much of each limit is used. */
 export interface LimitUse {
   readonly limits: { readonly connections: number; readonly inFlight: number; readonly buffered: number };
   readonly used: LimitUse['limits'];
 }
 
-/** The limits and their use. @param use called at each scrape, by either metric */
+/** Registers metrics for the limits and their use. @param use called by each of the two metrics at each scrape */
 export function limitMetrics(registry: Registry, use: () => LimitUse): void {
   const gauge = (name: string, help: string, which: keyof LimitUse): void => {
     void new Gauge({
@@ -62,7 +62,7 @@ export function inFlightMetric(registry: Registry, inFlight: () => number): void
   });
 }
 
-/** Gauges of accounts, keys and credentials. @param stats called at each scrape; undefined while nothing has been counted yet */
+/** Registers gauges of accounts, keys and credentials. @param stats called at each scrape; returns undefined before the first count */
 export function accountMetrics(registry: Registry, stats: () => AccountStats | undefined): void {
   const registers = [registry];
   void new Gauge({
@@ -70,7 +70,7 @@ export function accountMetrics(registry: Registry, stats: () => AccountStats | u
     help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
     labelNames: ['encryption'],
     registers,
-    // A scrape collects metrics in the order of their registration, so the first of these five sets all of them.
+    // A scrape collects metrics in the order of their registration, so the first of these five metrics sets the values of all of them.
     collect() {
       const counted = stats();
       if (counted === undefined) return;
@@ -110,10 +110,7 @@ export function accountMetrics(registry: Registry, stats: () => AccountStats | u
   });
 }
 
-/**
- * @param certificates called at each scrape: the certificates in use by member of the configuration; times in epoch
- *   milliseconds
- */
+/** @param certificates called at each scrape; returns the certificates in use by configuration member, with times in epoch milliseconds */
 export function certificateMetrics(
   registry: Registry,
   certificates: () => readonly { readonly certificate: string; readonly expiresAt: EpochMs }[],
@@ -124,7 +121,7 @@ export function certificateMetrics(
     labelNames: ['certificate'],
     registers: [registry],
     collect() {
-      // Drops those that were removed from the configuration.
+      // Drops certificates that were removed from the configuration.
       this.reset();
       for (const { certificate, expiresAt } of certificates()) this.set({ certificate }, expiresAt / 1_000);
     },
@@ -144,8 +141,8 @@ export function sealedCredentialsMetric(registry: Registry): SetFailingCredentia
 }
 
 /**
- * @param inForce the settings, called at each scrape
- * @param newestKeyId the KMS's name for the key that it wraps with now; undefined if it is not known
+ * @param inForce called at each scrape; returns the settings in force
+ * @param newestKeyId returns the KMS's name for the key with which the KMS wraps now; undefined if the name is not known
  */
 export function masterKeysMetric(
   registry: Registry,
@@ -174,14 +171,14 @@ export function masterKeysMetric(
   });
 }
 
-/** Why the operators' API refuses a request. `no_token`: neither a token nor an open session. */
+/** Why the operators' API refuses a request. `no_token`: the request has neither a token nor an open session. */
 const operatorRefusals = ['no_token', 'unknown_token', 'forbidden', 'unknown_host'] as const;
 
 export type OperatorRefusal = (typeof operatorRefusals)[number];
 
-/** Counts the requests of the operators' API. */
+/** Counts requests to the operators' API. */
 export interface OperatorsMetrics {
-  /** @param operation the API's name for it, or `none` */
+  /** @param operation the name of the operation in the API, or `none` */
   request(operation: string, status: number): void;
   refused(reason: OperatorRefusal): void;
 }
@@ -199,7 +196,7 @@ export function operatorsMetrics(registry: Registry): OperatorsMetrics {
     labelNames: ['reason'],
     registers: [registry],
   });
-  // All are exposed from the start, because `increase()` needs a value from before the first refusal.
+  // All reasons are exposed from startup on, because `increase()` needs a value from before the first refusal.
   for (const reason of operatorRefusals) refusals.inc({ reason }, 0);
   return {
     request: (operation, status) => requests.inc({ operation, status }),

@@ -32,7 +32,7 @@ import type { Logger } from './logger.ts';
 import { traceparentForm } from './traceparent.ts';
 import type { EpochMs, MonotonicMs } from '../times.ts';
 
-/** The collector, and the share of requests that is traced. */
+/** The collector, and the share of requests that are traced. */
 export interface TracingSettings {
   /** Base URL of an OTLP/HTTP receiver. */
   readonly otlp: string;
@@ -40,13 +40,13 @@ export interface TracingSettings {
   readonly sample: number;
 }
 
-/** How long the delivery of the last traces may take on shutdown. Milliseconds. */
+/** How many milliseconds the delivery of the last traces may take at shutdown. */
 const lastTracesTime = 3_000;
 
-/** How long one delivery may take, retries included. Milliseconds. */
+/** How many milliseconds one delivery may take, including retries. */
 const deliveryTime = 2_000;
 
-/** Traces of requests, by OpenTelemetry's SDK. Loaded only if traces are configured. */
+/** Traces requests with OpenTelemetry's SDK. Loaded only if traces are configured. */
 export class Tracing {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
@@ -66,11 +66,11 @@ export class Tracing {
   }
 
   /**
-   * Begins the trace of a request, or continues the client's. A trusted proxy may have decided whether it is sampled. Other clients can
-   * neither decide that nor influence it by the trace id that they choose, because they must not be able to switch tracing on.
+   * Begins the trace of a request, or continues the client's trace. A trusted proxy may have decided whether the trace is sampled. Other
+   * clients can neither decide that nor influence it by their choice of trace id, because they must not be able to switch tracing on.
    *
    * @param traceparent as received
-   * @param trusted     whether it comes from a trusted proxy
+   * @param trusted     whether the request comes from a trusted proxy
    * @param startedAt   when the request began
    */
   begin(traceparent: string | undefined, trusted: boolean, startedAt: MonotonicMs, now: EpochMs): RequestTrace {
@@ -83,7 +83,7 @@ export class Tracing {
     return new SampledTrace(this.#tracer, context, continues, startedAt, now);
   }
 
-  /** Delivers the remaining spans, for a short time. */
+  /** Delivers the remaining spans, or gives up after a short time. */
   async close(): Promise<void> {
     const timeout = new Promise<void>((resolve) => void setTimeout(resolve, lastTracesTime).unref());
     await Promise.race([this.#provider.shutdown().catch(() => {}), timeout]);
@@ -93,15 +93,15 @@ export class Tracing {
 /** The trace of one request. */
 export interface RequestTrace {
   readonly traceId: string;
-  /** Whether it continues a client's trace: then `tracestate` is forwarded, too. */
+  /** Whether this trace continues a client's trace. If it does, `tracestate` is forwarded too. */
   readonly continues: boolean;
-  /** Begins the request to the upstream. Returns its `traceparent`. @param now on the scale of `startedAt` */
+  /** Begins the request to the upstream and returns its `traceparent`. @param now on the scale of `startedAt` */
   forward(now: MonotonicMs): string;
-  /** Ends the trace, with the members of the access line: no path, query, header or body. */
+  /** Ends the trace and adds members of the access line to it. These contain no path, query, header or body. */
   end(line: AccessLine): void;
 }
 
-/** Only ids: OpenTelemetry's spans would cost as much as half a request, although they are not recorded. */
+/** Contains only ids, because OpenTelemetry's spans would cost as much as half a request even if they are not recorded. */
 class UnsampledTrace implements RequestTrace {
   readonly traceId: string;
   readonly continues: boolean;
@@ -120,7 +120,7 @@ class UnsampledTrace implements RequestTrace {
   end(): void {}
 }
 
-/** The spans of one request: one of the sidecar and, within it, one of the request to the upstream. */
+/** The spans of one request: one for the sidecar's work and, within it, one for the request to the upstream. */
 class SampledTrace implements RequestTrace {
   readonly continues: boolean;
   readonly #tracer: Tracer;
@@ -184,7 +184,7 @@ class SampledTrace implements RequestTrace {
   }
 }
 
-/** Logs when the delivery of traces begins to fail, and when it works again. Requests are served either way. */
+/** Logs when the delivery of traces begins to fail, and when it works again. Requests are served in either case. */
 function watched(exporter: SpanExporter, log: Logger): SpanExporter {
   let failing = false;
   return {

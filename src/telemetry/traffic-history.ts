@@ -12,36 +12,36 @@ export const spans = {
 } as const;
 export type Span = keyof typeof spans;
 
-/** Requests by their outcome. */
+/** Numbers of requests by outcome. */
 export interface Outcomes {
-  /** Answered by the upstream, with a status below 500. */
+  /** Requests to which the upstream responded with a status below 500. */
   readonly served: number;
-  /** Refused by the sidecar. */
+  /** Requests that the sidecar refused. */
   readonly refused: number;
-  /** Answered by the upstream, with a status of 5xx. */
+  /** Requests to which the upstream responded with a status of 5xx. */
   readonly failed: number;
-  /** Without a complete response, because the client left or the connection was closed. */
+  /** Requests without a complete response, because the client left or the connection was closed. */
   readonly left: number;
 }
 
 /** The requests of a period. */
 export interface Slot extends Outcomes {
-  /** Its start. */
+  /** The start of the period. */
   readonly time: EpochMs;
-  /** Durations of requests that the upstream answered, in milliseconds; undefined without any. */
+  /** Percentiles of the durations of requests to which the upstream responded, in milliseconds; undefined if there were none. */
   readonly p50: number | undefined;
   readonly p99: number | undefined;
 }
 
 /** The requests of a span. */
 export interface History {
-  /** Oldest first. The last one is incomplete. */
+  /** Oldest first. The last slot is incomplete. */
   readonly slots: readonly Slot[];
   /** Refusals by code, most first. */
   readonly refusals: readonly (readonly [code: RefusalCode, count: number])[];
 }
 
-/** A request whose host is not configured has no environment. */
+/** The environment of a request; `none` if the request's host is not configured. */
 type Place = EnvironmentName | 'none';
 const places: readonly Place[] = [...environmentNames, 'none'];
 
@@ -91,7 +91,7 @@ export class TrafficHistory {
     this.#series['24h'].add(outcome, line, now);
   }
 
-  /** @param environment undefined: all requests */
+  /** @param environment if undefined, all requests are included */
   of(span: Span, environment: EnvironmentName | undefined, now: EpochMs): History {
     return this.#series[span].of(environment === undefined ? places : [environment], now);
   }

@@ -11,13 +11,13 @@ import type { EpochMs, MonotonicMs } from '../times.ts';
 /** How often the log names the accounts with the most refusals. Milliseconds. */
 const reportInterval = 600_000;
 
-/** Facts of a request that its access line does not have. */
+/** Facts about a request that its access line does not contain. */
 interface ExtraFacts {
-  /** Whether its envelope was opened. */
+  /** Whether the request's envelope was opened. */
   readonly opened: boolean;
-  /** The sidecar's own part of the time to the head of the response, in milliseconds; undefined without a response. */
+  /** The sidecar's own part of the time to the head of the response, in milliseconds; undefined if there is no response. */
   readonly overhead: number | undefined;
-  /** Whether its body begins like an envelope although the account does not encrypt. */
+  /** Whether the request's body begins like an envelope although the account does not encrypt. */
   readonly unexpectedEnvelope: boolean;
   readonly trace: RequestTrace | undefined;
 }
@@ -59,7 +59,7 @@ export class TrafficRecorder {
   /**
    * Records that an upstream has sent bytes that nobody asked for.
    *
-   * @param isNew whether its connections were reused until now
+   * @param isNew whether the upstream's connections were reused until now
    */
   unasked(environment: EnvironmentName, isNew: boolean): void {
     this.metrics.unasked(environment);
@@ -74,7 +74,7 @@ export class TrafficRecorder {
   /**
    * Begins the trace of a request, if traces are configured.
    *
-   * @param isTrusted whether it comes from a trusted proxy
+   * @param isTrusted whether the request comes from a trusted proxy
    * @param startedAt when the request began
    */
   trace(
@@ -85,14 +85,14 @@ export class TrafficRecorder {
     return this.#tracing?.begin(traceparent, isTrusted(), startedAt, this.#clock());
   }
 
-  /** Applies the tracing of a new configuration. */
+  /** Applies the tracing settings of a new configuration. */
   async configure({ tracing: settings }: { readonly tracing?: TracingSettings | undefined }): Promise<void> {
     if (isDeepStrictEqual(settings, this.#tracingSettings)) return;
     const before = this.#tracing;
     this.#tracingSettings = settings;
     this.#tracing = undefined;
     if (settings !== undefined) {
-      // Loaded on demand, so that a sidecar without traces saves memory and time.
+      // Loaded on demand, to save memory and time in a sidecar without traces.
       const { Tracing } = await import('./tracing.ts');
       if (this.#tracingSettings === settings) this.#tracing = new Tracing(settings, this.#version, this.#log);
     }

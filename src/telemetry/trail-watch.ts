@@ -4,24 +4,24 @@ import type { AppendedEvent, TrailState } from '../accounts/store.ts';
 import { auditTo } from './change-log.ts';
 import type { Logger } from './logger.ts';
 
-/** Milliseconds between two looks at the trail. */
+/** Milliseconds between two checks of the trail. */
 const interval = 10_000;
 
-/** What a sidecar has seen of a store's trail. */
+/** The part of a store's trail that this sidecar has seen. */
 interface Seen {
   last: Link;
-  /** Whether the last event is signed; undefined: not known yet. */
+  /** Whether the last event is signed. Undefined while that is not known. */
   isSigned: boolean | undefined;
-  /** The first and the last of the sidecar's own events that follow events it has not seen yet. */
+  /** The first and the last of the sidecar's own events that come after events which the sidecar has not seen yet. */
   added: readonly Link[];
 }
 
 const unseen = (): Seen => ({ last: beginning, isSigned: undefined, added: [] });
 
 /**
- * Reports if the store no longer has an event that this sidecar has seen: an older store came back, or the trail was changed.
+ * Reports if the store no longer has an event that this sidecar has seen, because an older store came back or the trail was changed.
  *
- * @param look asks the store where its trail ends, and for the hash of the event at a position
+ * @param look asks the store for the end of its trail, and for the hash of the event at a position
  */
 export function watchTrail(registry: Registry, log: Logger, look: (seen: number) => Promise<TrailState>) {
   let seen = unseen();
@@ -51,34 +51,34 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
   const compare = async (before: Seen): Promise<void> => {
     const { last: expected, added } = before;
     const { last, seenHash, isSigned } = await look(expected.position);
-    // This look may be older than an event that the sidecar has added meanwhile.
+    // If the sidecar has added an event during this check, the result may be older than that event.
     if (expected.hash !== before.last.hash) return;
     expectHash(expected, seenHash, last.position);
     Object.assign(before, { last, isSigned });
     for (const link of added) {
       const again = await look(link.position);
-      // If the accounts have moved meanwhile, the answer is from another store.
+      // If the accounts have moved to another store during this check, the answer is from that store.
       if (before === seen) expectHash(link, again.seenHash, last.position);
     }
     before.added = before.added.filter((link) => !added.includes(link));
   };
-  /** Looks at the trail. If the store does not respond, the next look tries again. */
+  /** Checks the trail. If the store does not respond, the next check tries again. */
   const lookAgain = (): Promise<void> =>
-    // Other parts report that the store cannot be read.
+    // If the store cannot be read, other parts of the sidecar report it.
     (looking ??= compare(seen)
       .catch(() => {})
       .finally(() => (looking = undefined)));
   const timer = setInterval(() => void lookAgain(), interval).unref();
   return {
     /**
-     * Watches the trail of a store, and of no other from now on.
+     * Watches the trail of a store, and no other trail from now on.
      *
      * @returns a function that logs an event that this sidecar has added to the trail, and watches it. If the event does not follow the
-     *   last one seen, the next look checks it too: it may stand where another was removed.
+     *   last event seen, the next check covers it too, because it may be at the position of an event that was removed.
      */
     begin(): (event: AppendedEvent) => void {
       const audit = auditTo(log);
-      // A replaced store may still complete a change, or a look.
+      // A store that was replaced may still complete a change or a check, so each store has its own state.
       const own = (seen = unseen());
       return (event) => {
         audit(event);

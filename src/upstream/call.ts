@@ -5,29 +5,27 @@ export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, as received. */
   readonly target: string;
-  /**
-   * Flat list of names and values: only end-to-end headers, including any `Host` but no `Expect`, as the reader of requests accepts them.
-   */
+  /** Flat list of names and values as the request reader accepts them. Contains only end-to-end headers: any `Host`, but never `Expect`. */
   readonly headers: readonly string[];
   readonly body: Buffer | StreamedBody | undefined;
-  /** Whether no earlier request has the same `X-Request-Id`, because the id was made at random. Default: false. */
+  /** Whether the `X-Request-Id` was generated at random, so that no earlier request has the same one. Default: false. */
   readonly idIsNew?: boolean;
 }
 
 /** A request's body that is forwarded as it arrives. */
 export interface StreamedBody {
-  /** Writes all its bytes and then its end; pauses if `write` returns false. Called at most once. */
+  /** Writes all bytes of the body and then its end; pauses when `write` returns false. Called at most once. */
   start(writer: BodyWriter): void;
-  /** There is room again. */
+  /** Called when there is room again after `write` has returned false. */
   resume(): void;
-  /** The rest of the body is not needed. */
+  /** Called when the rest of the body is not needed. */
   stop(): void;
 }
 
 export interface BodyWriter {
   /**
    * @param whenWritten called once, when nothing reads the chunk any more
-   * @returns false if no more is to be written before `resume`
+   * @returns false if nothing more may be written before `resume` is called
    */
   write(chunk: Buffer, whenWritten?: () => void): boolean;
   end(): void;
@@ -40,38 +38,38 @@ export interface UpstreamFailure {
   readonly cause: string;
 }
 
-/** Receives the response of the upstream. After `onEnd`, `onFailure` or `onError` nothing more is called. */
+/** Receives the response from the upstream. After `onEnd`, `onFailure` or `onError`, none of its methods is called again. */
 export interface ResponseHandler extends ResponseEvents {
   /** The response is complete. */
   onEnd(): void;
   onFailure(failure: UpstreamFailure): void;
-  /** One of the other methods has thrown: the call is over. */
+  /** One of the other methods has thrown, so the call is over. */
   onError(error: unknown): void;
 }
 
-/** One request to the upstream in progress. */
+/** A request to the upstream that is in progress. */
 export interface UpstreamCall {
   pause(): void;
   resume(): void;
-  /** Ends the request; the handler is not called any more. */
+  /** Ends the request. The handler's methods are not called again. */
   abort(): void;
 }
 
-/** One request, the connection it is sent on, and the handler of its response. */
+/** One request, the connection on which it is sent, and the handler of its response. */
 export class Call implements UpstreamCall {
   readonly method: string;
   /** The request's `X-Request-Id`; empty if it has none. */
   readonly id: string;
   readonly idIsNew: boolean;
   /**
-   * The account whose secret key came with the request: all who have such a key may see the response. Empty: only the request's own client
-   * may see it, because strangers have public keys too.
+   * The account whose secret key came with the request; anyone who has such a key may see the response. Empty if no secret key came with
+   * the request. Then only the request's own client may see the response, because anyone may have a public key.
    */
   readonly owner: string;
   /** Request line, all headers and the empty line. */
   readonly head: string;
   readonly body: UpstreamRequest['body'];
-  /** Whether a streamed body goes out in chunks; otherwise the head states its length. */
+  /** Whether a streamed body is sent in chunks. Otherwise, the head states its length. */
   readonly chunked: boolean;
   readonly handler: ResponseHandler;
   /** The connection that the request was sent on. */
@@ -85,7 +83,7 @@ export class Call implements UpstreamCall {
     this.idIsNew = idIsNew;
     this.body = body;
     this.handler = handler;
-    // Names and values have come through the grammar of requests: there is no line break in them.
+    // Names and values have passed the grammar of requests, so they contain no line breaks.
     let head = `${method} ${target} HTTP/1.1\r\n`;
     let sized = false;
     let hosted = false;
@@ -110,8 +108,8 @@ export class Call implements UpstreamCall {
   }
 
   /**
-   * Whether it may be sent once more although it may have reached the upstream: only if its method is safe and it has no body
-   * (RFC 9110 §9.2.2). No request that could make a payment is retryable.
+   * Whether the request may be sent again although it may have reached the upstream. This is allowed only if its method is safe and it has
+   * no body (RFC 9110 §9.2.2). No request that could make a payment is retryable.
    */
   get isRetryable(): boolean {
     const { method } = this;
@@ -142,7 +140,7 @@ export class Call implements UpstreamCall {
     this.#end(() => this.handler.onError(error));
   }
 
-  /** Ends the call, once. */
+  /** Ends the call. Has no effect if it has already ended. */
   #end(report: () => void): void {
     if (this.closed) return;
     this.closed = true;

@@ -10,21 +10,21 @@ export interface UpstreamAddress extends UpstreamTarget {
   /** An IPv6 address has no brackets. */
   readonly host: string;
   readonly port: number;
-  /** Host, and the port if it is not the protocol's default: for `Host`. */
+  /** The value of `Host`: the host, and the port if it is not the protocol's default. */
   readonly authority: string;
-  /** The look-ups of `host`, for all connections. */
+  /** Looks up `host` for all connections. */
   readonly lookups: SharedLookup;
-  /** Undefined without TLS. */
+  /** Undefined if the upstream does not use TLS. */
   readonly tls: SharedTls | undefined;
 }
 
-/** How long a session may be resumed, in milliseconds: after that, the certificate is verified again. */
+/** How many milliseconds a TLS session may be resumed. After that, the certificate is verified again. */
 const sessionTime = 60_000;
 
-/** How long no session is resumed after resuming one has failed, in milliseconds: some servers refuse it, and some do not respond. */
+/** For how many milliseconds no session is resumed after a failed attempt. Some servers refuse to resume one, some do not respond. */
 const resumptionPause = 600_000;
 
-/** What all TLS connections to an upstream share. */
+/** The context and the session that all TLS connections to an upstream share. */
 export class SharedTls {
   readonly #target: UpstreamTarget;
   readonly #servername: string;
@@ -40,21 +40,21 @@ export class SharedTls {
     this.#servername = isIP(host) === 0 ? host : '';
   }
 
-  /** The session that the next connection may resume. That halves the time of a handshake, and clients may cause many handshakes. */
+  /** The session that the next connection may resume, if there is one. Resuming halves the time of a handshake. Clients may cause many. */
   get session(): Buffer | undefined {
     const now = performance.now();
     return this.#pausedUntil <= now && now < this.#sessionUntil ? this.#session : undefined;
   }
 
-  /** Options for a connection. The server name comes from the configuration, not from a client's Host. */
+  /** Options for a connection. The server name comes from the configuration, not from the `Host` that a client sent. */
   options(session?: Buffer): Pick<ConnectionOptions, 'servername' | 'secureContext' | 'session'> {
     const { ca, cert, key } = this.#target;
-    // Made once: reading a bundle of CAs takes milliseconds.
+    // Created once, because reading a bundle of CAs takes milliseconds.
     this.#context ??= tls().createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' });
     return { servername: this.#servername, secureContext: this.#context, session };
   }
 
-  /** Keeps the session of a connection, unless the connection has resumed one: then the certificate was not verified. */
+  /** Keeps the session of a connection, unless the connection itself resumed a session. In that case the certificate was not verified. */
   follow(socket: TLSSocket): void {
     socket.on('session', (session: Buffer) => {
       if (socket.isSessionReused()) return;
@@ -63,7 +63,7 @@ export class SharedTls {
     });
   }
 
-  /** A connection that was to resume a session has failed. */
+  /** Called when a connection that was to resume a session has failed. */
   pauseResumption(): void {
     this.#pausedUntil = performance.now() + resumptionPause;
   }
@@ -84,13 +84,13 @@ export function parseAddress(target: UpstreamTarget): UpstreamAddress {
   };
 }
 
-/** Receives the outcome of an attempt to connect. One of the two is called, once. */
+/** Receives the outcome of an attempt to connect. Exactly one of the two methods is called, once. */
 interface ConnectHandler {
-  /** @returns a function that is called with the bytes that arrive; they may be overwritten after the call */
+  /** @returns a function that receives the bytes that arrive, which may be overwritten after the call */
   onConnected(socket: Socket): (bytes: Buffer) => void;
   /**
    * @param cause an error's code, for the log; `ETIMEDOUT` on a timeout
-   * @param resumed whether a TLS session was to be resumed, which the next attempt will not do
+   * @param resumed whether the attempt was to resume a TLS session, which the next attempt will not do
    */
   onConnectFailed(cause: string, resumed: boolean): void;
 }
@@ -100,7 +100,7 @@ interface ConnectHandler {
  *
  * @param timeout milliseconds for TCP and TLS together
  * @param buffer memory to read into; may be shared by all connections
- * @returns a function that ends the attempt, for use before it has succeeded or failed
+ * @returns a function that ends the attempt, to be called only before the attempt has succeeded or failed
  */
 export function connect(
   address: UpstreamAddress,
@@ -125,7 +125,7 @@ export function connect(
     cause = 'ETIMEDOUT';
     socket.destroy();
   };
-  // The process may have been held up: a connection that was established meanwhile is noticed first.
+  // If the process was held up, a connection may have been established before the timeout. `setImmediate` lets Node report it first.
   const timer = setTimeout(() => void setImmediate(expire), timeout);
   const onError = (error: Error & { code?: string }): void => {
     cause = error.code ?? error.name;
@@ -167,13 +167,13 @@ function open(
 
 /** The outcome of an attempt to connect to an upstream. */
 type Probe =
-  /** `certificateEnds`: epoch milliseconds, undefined without TLS. */
+  /** `certificateEnds`: in epoch milliseconds; undefined if TLS is off. */
   | { readonly ok: true; readonly certificateEnds: number | undefined }
   /** `reason`: an error's code. */
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Connects to an upstream, with TLS if it is configured, sends nothing and disconnects.
+ * Connects to an upstream, with TLS if it is configured, and disconnects without sending anything.
  *
  * @param timeout milliseconds for TCP and TLS together
  */

@@ -7,31 +7,31 @@ import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
-  /** Where a connection on which much has arrived waits before it is read again. */
+  /** The queue in which a connection on which a lot of data has arrived waits before it is read again. */
   readonly reading: Queue;
   /**
-   * The connection may carry another request once all of the last one has been sent.
+   * The response is complete, and the connection may carry another request once its last request has been sent completely.
    *
-   * @param keepAlive how many seconds the upstream keeps an idle connection, if it says so
+   * @param keepAlive how many seconds the upstream keeps an idle connection, if the upstream says so
    */
   onIdle(connection: Connection, keepAlive: number | undefined): void;
   onClosed(connection: Connection): void;
-  /** A reused connection has closed before the first byte of the response to a retryable request. */
+  /** A reused connection has closed before the first byte of the response to a retryable request has arrived. */
   onRetryable(call: Call): void;
   /** The upstream has sent bytes that nobody asked for. */
   onUnasked(): void;
 }
 
-/** How many bytes take as long to read as one chunk line. */
+/** Reading one chunk line takes as long as reading this many bytes. */
 const bytesOfLine = 128;
 
-/** How many earlier requests of a connection are remembered: a response that is out of step answers one of the latest. */
+/** How many earlier requests of a connection are remembered. A response that is out of step belongs to one of the latest requests. */
 const remembered = 32;
 
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   readonly socket: Socket;
-  /** When it last became idle, and when it will be closed if it is still idle; on `performance.now()`'s scale. */
+  /** When the connection last became idle, and when it will be closed if it is still idle; on `performance.now()`'s scale. */
   idleSince = Infinity;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
@@ -45,7 +45,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   readonly #room = new WriteRoom(() => this.#onRoom());
   #paused = false;
   readonly #pace = new ReadPace(this);
-  /** What has arrived since it began to rest. */
+  /** The bytes that have arrived since the socket was suspended. */
   #held = nothing;
   #endRest: (() => void) | undefined;
   #cause = 'ECONNCLOSED';
@@ -62,8 +62,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   /**
-   * Whether an earlier request of another owner had the same id. Clients choose ids: a late response to the earlier request would pass for
-   * the response to this one.
+   * Whether an earlier request of another owner had the same id. Clients choose ids, so a late response to the earlier request could be
+   * taken for the response to this request.
    */
   isAmbiguousFor({ id, idIsNew, owner }: Call): boolean {
     const isOthers = (i: number): boolean => owner === '' || this.#owners[i] !== owner;
@@ -72,7 +72,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
 
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
-    // On TLS, the records that were already read are still received. After many small ones, the rest are joined into one.
+    // With TLS, records that were already read still arrive while the socket is suspended. They are joined, because there may be many.
     if (this.#pace.isSuspended) this.#held = appended(this.#held, bytes);
     else this.#process(bytes);
   }
@@ -80,8 +80,8 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   #process(bytes: Buffer): void {
     const outcome = this.#attempt(() => this.#reader.push(bytes));
     if (outcome === undefined) return;
-    // A client may choose two ids that the upstream's echo makes equal: only an echo that cannot come from this request's id proves a
-    // fault.
+    // A client may choose two ids that become equal when the upstream echoes them. An earlier id in the response therefore proves a fault
+    // only if the id of this request was generated at random.
     const isEarlier = outcome === 'EARLIER_RESPONSE' && this.#call?.idIsNew === true;
     if (outcome === 'UNEXPECTED_DATA' || isEarlier || this.#reader.excess) this.#owner.onUnasked();
     if (outcome === 'end') {
@@ -100,7 +100,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     if (held.length > 0) this.#process(held);
   }
 
-  /** Sends a request; the connection must be idle. Never throws: in a socket's event, an error would end the process. */
+  /** Sends a request; the connection must be idle. Never throws, because an error in a socket's event would end the process. */
   send(call: Call): void {
     this.#call = call;
     call.connection = this;
@@ -152,7 +152,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     return this.#paused || this.#pace.isSuspended;
   }
 
-  /** Closes the connection; the handler is not called any more. */
+  /** Closes the connection. The handler's methods are not called again. */
   abort(): void {
     this.#call = undefined;
     this.#held = nothing;
@@ -187,7 +187,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     if (!this.#bodySent && isStreamed(body)) this.#attempt(() => body.resume());
   }
 
-  /** If an error of a handler or of a body reached the socket's event, it would end the process. */
+  /** Catches errors from handlers and bodies, because an error that reached the socket's event would end the process. */
   #attempt<T>(work: () => T): T | undefined {
     const call = this.#call;
     try {
@@ -224,7 +224,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     // The connection may be paused, because the client reads slowly.
     this.resume();
     const { reusable, keepAlive } = this.#reader;
-    // Whether everything has been sent is known only after the connection has rested.
+    // Whether the whole request has been sent is checked by the owner, after a later turn of the event loop.
     if (reusable && this.#bodySent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
     else this.socket.destroy();
     call.onEnd();

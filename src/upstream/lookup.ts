@@ -1,14 +1,16 @@
 import { lookup as lookUp } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
-/** After this many milliseconds, a look-up is late: a resolver's answer may be lost, and is asked for again only after seconds. */
+/**
+ * After this many milliseconds, a look-up is late. The resolver's answer may have been lost, and the system asks again only after seconds.
+ */
 const patience = 100;
 /** Maximum number of look-ups in progress. */
 const most = 2;
 
 /**
- * For one connection: how it looks up its host, and what to call when it closes, so that the connection is not kept until there is a
- * result.
+ * The look-up of one connection: how the connection looks up its host, and what to call when the connection closes, so that the connection
+ * is not kept in memory until there is a result.
  */
 interface OwnLookup {
   readonly lookup: LookupFunction;
@@ -16,14 +18,14 @@ interface OwnLookup {
 }
 
 /**
- * Looks up one host, always with the same options: connections that ask while a look-up is in progress share its result. A look-up cannot
- * be cancelled, and takes one of the process's four threads: with a look-up for each connection, those of requests that were given up would
- * keep others waiting. If a look-up is late, the next connection that asks begins another one.
+ * Looks up one host, always with the same options. Connections that ask while a look-up is in progress share its result. A look-up cannot
+ * be cancelled and takes one of the process's four threads. If each connection had a look-up of its own, the look-ups of abandoned requests
+ * would keep other requests waiting. If a look-up is late, the next connection that asks begins another look-up.
  */
 export class SharedLookup {
   #waiting = new Set<Parameters<LookupFunction>[2]>();
   #running = 0;
-  /** The look-up that is not late, if there is one: another begins only if all in progress are late. */
+  /** The look-up in progress that is not late, if there is one. Another look-up begins only if all look-ups in progress are late. */
   #inTime: symbol | undefined;
 
   forOne(): OwnLookup {

@@ -5,12 +5,12 @@ import { startReading, stopReading } from '../http1/reading.ts';
 import { WriteRoom } from '../http1/writing.ts';
 
 /**
- * Paces two sockets that were piped to each other in this turn: neither fills the turns of the event loop, and neither is read while the
- * other takes nothing.
+ * Limits how fast two sockets that were piped together in this turn are read. Neither may fill the turns of the event loop, and neither is
+ * read while the other cannot be written to.
  *
- * @param onSuspend calls back when it is this client's turn among those that send much
- * @param reading where the upstream waits for its turn
- * @returns a function that stops reading the client until its turn
+ * @param onSuspend calls back when it is this client's turn among clients that send a lot of data
+ * @param reading the queue in which the upstream waits for its turn
+ * @returns a function that suspends the client until its turn comes
  */
 export function paceCoupling(
   client: Socket,
@@ -22,7 +22,9 @@ export function paceCoupling(
   return paceOneWay(client, upstream, onSuspend);
 }
 
-/** The pipe alone would keep each TLS record of one byte as a Buffer of its own, thousands in a turn. */
+/**
+ * Paces one direction and joins small pieces. The pipe alone would keep each one-byte TLS record as a separate Buffer, thousands per turn.
+ */
 function paceOneWay(from: Socket, to: Socket, onSuspend: PaceOwner['onSuspend']): () => void {
   const [write, end] = [to.write.bind(to), to.end.bind(to)];
   let small: Buffer[] = [];
@@ -44,7 +46,7 @@ function paceOneWay(from: Socket, to: Socket, onSuspend: PaceOwner['onSuspend'])
     read();
   });
   Object.assign(to, {
-    // The pipe is never asked to wait: it would pause its source, and Node's own pausing knows nothing of ours.
+    // Always returns true. Otherwise the pipe would pause its source, and Node's pausing would conflict with the pausing done here.
     write: (piece: Buffer): boolean => {
       pace.count(piece.length);
       if (piece.length < smallPiece) {

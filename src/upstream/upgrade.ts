@@ -13,7 +13,7 @@ import { paceCoupling } from './pace-coupling.ts';
  * Called if the upstream switches to WebSocket, just before the two sockets are coupled.
  *
  * @param headers the headers of the upstream's 101, a flat list as sent
- * @returns the headers for the client, without those of the upgrade itself
+ * @returns the headers for the client, except those of the upgrade itself
  */
 export type SwitchHandler = (headers: readonly string[]) => readonly string[];
 
@@ -22,11 +22,11 @@ export interface UpgradeRequest {
   /** The client's connection. */
   readonly socket: Socket;
   readonly target: string;
-  /** Flat list of end-to-end headers, without those of the upgrade itself. */
+  /** Flat list of end-to-end headers, except those of the upgrade itself. */
   readonly headers: readonly string[];
-  /** Calls back when it is this client's turn among those that send much. */
+  /** Calls back when it is this client's turn among clients that send a lot of data. */
   readonly onSuspend: PaceOwner['onSuspend'];
-  /** Called when the connections are coupled. @param suspend stops reading the client until its turn */
+  /** Called when the connections are coupled. @param suspend stops reading the client until its turn comes */
   readonly onCoupled: (suspend: () => void) => void;
 }
 
@@ -36,8 +36,8 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 
 /**
  * Sends a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy gets only values prepared here,
- * and its faults are corrected: it rewrites paths, it writes a response other than 101 to the client with headers that do not fit its body,
- * it couples the connections for any protocol, and it leaves one side open when the other disappears.
+ * and four of its faults are corrected: it rewrites paths; it writes a response other than 101 to the client with headers that do not fit
+ * the response's body; it couples the connections for any protocol; and it leaves one side open when the other disappears.
  *
  * @param connectTimeout  milliseconds for TCP and TLS together
  * @param responseHandler gets a response other than 101, or a failure
@@ -51,11 +51,11 @@ export function upgrade(
 ): UpstreamCall {
   const call = new UpgradeCall(responseHandler, onSwitch);
   const { lookup, withdraw } = address.lookups.forOne();
-  // Loaded at the first handshake, because it loads TLS and a client of its own.
+  // http-proxy is loaded at the first handshake, because it loads TLS and an HTTP client of its own.
   const httpProxy = require('http-proxy') as typeof import('http-proxy');
   const proxy = httpProxy.createProxyServer();
   proxy.on('proxyReqWs', (proxyRequest) => {
-    // http-proxy rewrites paths: the upstream gets the path that was checked.
+    // http-proxy rewrites paths, but the upstream must get the path that was checked.
     proxyRequest.path = path;
     proxyRequest.once('close', withdraw);
     call.outgoing = proxyRequest;
@@ -75,9 +75,9 @@ class UpgradeCall implements UpstreamCall {
   readonly #onSwitch: SwitchHandler;
   readonly #reader = new ResponseReader();
   #closed = false;
-  /** The request of http-proxy. */
+  /** The request that http-proxy sends to the upstream. */
   outgoing: ClientRequest | undefined;
-  /** A response other than 101 as Node reads it; its content is ignored. */
+  /** A response other than 101 as Node's client reads it. Its content is ignored. */
   #response: IncomingMessage | undefined;
   #paused = false;
 
@@ -97,12 +97,12 @@ class UpgradeCall implements UpstreamCall {
       upstreamSocket.prependListener('data', this.#receive);
       upstreamSocket.once('close', () => this.fail({ code: 'ECONNCLOSED' }));
     });
-    // http-proxy would write a response to the client.
+    // Otherwise http-proxy would write the response to the client.
     outgoing?.removeAllListeners('response').once('response', (response: IncomingMessage) => {
       this.#response = response;
       if (!this.#paused) response.resume();
     });
-    // http-proxy couples the connections only if the parser accepts the switch.
+    // http-proxy may couple the connections only if the strict parser accepts the switch.
     const couplings = outgoing?.listeners('upgrade') ?? [];
     outgoing?.removeAllListeners('upgrade');
     this.#reader.begin('GET', {
@@ -119,10 +119,10 @@ class UpgradeCall implements UpstreamCall {
           upstreamSocket.off('data', this.#receive);
           client.once('close', () => upstreamSocket.destroy());
           upstreamSocket.once('close', () => client.destroySoon());
-          // http-proxy writes these to the client.
+          // http-proxy writes these headers to the client.
           response.headers = { ...grouped(passed), ...upgradeHeaders };
         });
-        // Node's parser may still refuse the response: then nobody would close the client's connection.
+        // Node's parser may still refuse the response. In that case nothing else would close the client's connection.
         outgoing?.once('close', () => {
           if (!isCoupled) client.destroy();
         });
@@ -169,7 +169,7 @@ class UpgradeCall implements UpstreamCall {
     });
   };
 
-  /** An error thrown in an event of a socket would end the process. */
+  /** Catches errors, because an error thrown in a socket's event would end the process. */
   #run(handle: () => void): void {
     try {
       handle();
@@ -191,15 +191,15 @@ function proxyOptions(address: UpstreamAddress, lookup: LookupFunction): ServerO
   const { protocol, host, port, tls, socketPath } = address;
   const { Agent } = require(tls === undefined ? 'node:http' : 'node:https') as typeof import('node:https');
   return {
-    // The only way to pass the look-up. The agent has only this connection.
+    // An agent is the only way to pass the look-up. It is used for this connection only.
     agent: new Agent({ lookup }),
     target: { protocol, hostname: host, port: String(port), socketPath },
-    // The strict parser limits the size of heads. Node's client must not be stricter: its own limit is 16 KiB.
+    // The strict parser limits the size of heads. Node's client must not be stricter, so its own limit of 16 KiB is raised.
     ssl: { ...tls?.options(), maxHeaderSize: 2 * maxHeadSize },
   };
 }
 
-/** Headers as Node takes them: several of one name as a list. */
+/** Headers in the form that Node takes: the values of headers with the same name form a list. */
 function grouped(headers: readonly string[]): Record<string, string | string[]> {
   const groups = new Map<string, string | string[]>();
   for (let i = 0; i + 1 < headers.length; i += 2) {

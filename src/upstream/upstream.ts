@@ -9,51 +9,53 @@ import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
 import type { MonotonicMs } from '../times.ts';
 
 /**
- * How long an idle connection is kept, in milliseconds. An upstream that does not announce a time may close it after 5 s, as Node
- * does. If it announces one (`Keep-Alive: timeout`), the connection is kept for a second less, up to the maximum.
+ * How long an idle connection is kept, in milliseconds. An upstream that does not announce a time may close the connection after 5 s, as
+ * Node does. If the upstream announces a time (`Keep-Alive: timeout`), the connection is kept for one second less, up to the maximum.
  */
 const defaultIdleTime = 4_000;
 const maxIdleTime = 60_000;
 
-/** After a longer idle time, the upstream may have closed a connection unnoticed. Milliseconds. */
+/** If a connection has been idle for more milliseconds than this, the upstream may have closed it unnoticed. */
 const maxTrustedIdleTime = 500;
 
-/** A request whose id all idle connections have carried gets a new connection. If this many are idle, one of them is closed for it. */
+/**
+ * A request whose id all idle connections have carried gets a new connection. If this many are idle, one of them is closed for the new one.
+ */
 const maxPassedOver = 32;
 
-/** How many such requests of strangers may cause a TLS handshake in a second: more would take time from others. */
+/** How many such requests without a secret key may cause a TLS handshake per second. More would take time from other requests. */
 const maxHandshakes = 100;
 
-/** How long connections are not reused after the upstream has sent bytes that nobody asked for. Milliseconds. */
+/** For how many milliseconds connections are not reused after the upstream has sent bytes that nobody asked for. */
 const distrustTime = 60_000;
 
 /** Called when an upstream has sent bytes that nobody asked for. @param isNew whether the upstream was trusted until then */
 type OnUnasked = (isNew: boolean) => void;
 
-/** The payment core of one environment, over HTTP/1.1 on keep-alive connections, one request at a time on each. */
+/** The payment core of one environment, reached over HTTP/1.1 keep-alive connections with one request at a time on each. */
 export class Upstream implements ConnectionOwner {
   readonly reading: Queue;
   readonly #address: UpstreamAddress;
   readonly #connectTimeout: number;
   readonly #onUnasked: OnUnasked;
   readonly #idle: Connection[] = [];
-  /** How many connections are about to be idle; those of them whose response ended in this turn; and the requests that wait for one. */
+  /** The number of connections that are about to be idle, those whose response ended in this turn, and the requests that wait for one. */
   #resting = 0;
   #batch: Connection[] = [];
   #waiting: Call[] = [];
   /** On `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
-  /** How many handshakes strangers who repeat an id have caused, and since when. */
+  /** How many handshakes were caused by requests that repeat an id and come without a secret key, and since when they are counted. */
   #handshakes = 0;
   #countedSince = -Infinity;
-  /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
+  /** Shared by all connections, because bytes are parsed, and copied if they must be kept, before the next read. */
   readonly #readBuffer = Buffer.allocUnsafeSlow(readLength);
   readonly #sweep: NodeJS.Timeout;
   #closed = false;
 
   /**
    * @param connectTimeout milliseconds for TCP and TLS together
-   * @param reading where connections on which much has arrived wait before they are read again
+   * @param reading the queue in which connections on which a lot of data has arrived wait before they are read again
    */
   constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked, reading: Queue = nextTurn) {
     this.reading = reading;
@@ -63,7 +65,7 @@ export class Upstream implements ConnectionOwner {
     this.#sweep = setInterval(() => this.#closeIdle(performance.now()), 1_000).unref();
   }
 
-  /** Sends a request. After `abort` the handler is not called any more. */
+  /** Sends a request. After `abort`, the handler's methods are not called again. */
   send(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const call = new Call(request, this.#address.authority, handler);
     this.#send(call);
@@ -75,7 +77,7 @@ export class Upstream implements ConnectionOwner {
     return upgrade(this.#address, this.#connectTimeout, { ...request, reading: this.reading }, handler, onSwitch);
   }
 
-  /** Ends idle connections at once and busy ones after their response. */
+  /** Closes idle connections at once and busy connections after their response. */
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweep);
@@ -92,8 +94,8 @@ export class Upstream implements ConnectionOwner {
   }
 
   /**
-   * A connection is reused only after one poll for events, which would bring the bytes of a response that nobody asked for. The first
-   * `setImmediate` may come before that poll, the second does not.
+   * A connection is reused only after a poll for events, because that poll would deliver the bytes of a response that nobody asked for. The
+   * first `setImmediate` may run before the poll; the second runs after it.
    */
   readonly #restBatch = (): void => {
     const batch = this.#batch;
@@ -121,7 +123,7 @@ export class Upstream implements ConnectionOwner {
     if (index !== -1) this.#idle.splice(index, 1);
   }
 
-  /** On a new connection: another idle one may be dead too, and a request that fails on a new one is not sent again. */
+  /** Uses a new connection, because another idle connection may be dead too. A request that fails on a new connection is not sent again. */
   onRetryable(call: Call): void {
     this.#connect(call, true);
   }
@@ -136,7 +138,7 @@ export class Upstream implements ConnectionOwner {
     } else if (now - connection.idleSince < maxTrustedIdleTime) {
       connection.send(call);
     } else {
-      // The upstream may have closed the connection: after one turn of the event loop, the socket shows that before anything is sent.
+      // The upstream may have closed the connection. After one turn of the event loop, the socket shows this before anything is sent.
       setImmediate(() => {
         if (call.closed) this.#keep(connection);
         else if (connection.socket.destroyed) this.#send(call);
@@ -145,7 +147,7 @@ export class Upstream implements ConnectionOwner {
     }
   }
 
-  /** Connects for a request whose id all idle connections have carried. */
+  /** Opens a connection for a request whose id all idle connections have carried. */
   #connectApart(call: Call, now: MonotonicMs): void {
     if (now - this.#countedSince >= 1_000) {
       this.#countedSince = now;
@@ -155,7 +157,7 @@ export class Upstream implements ConnectionOwner {
       queueMicrotask(() => call.onFailure({ code: 'overloaded', cause: 'REPEATED_ID' }));
       return;
     }
-    // Otherwise, whoever repeats an id would have more and more connections opened.
+    // Otherwise, a client that repeats an id could cause more and more connections to be opened.
     if (this.#idle.length >= maxPassedOver) this.#idle.shift()?.socket.destroy();
     this.#connect(call, true);
   }
@@ -170,25 +172,25 @@ export class Upstream implements ConnectionOwner {
       onConnectFailed: (cause, resumed) => {
         if (call.closed) return;
         const timedOut = cause === 'ETIMEDOUT';
-        // Nothing was sent: one more attempt is safe.
+        // Nothing was sent, so one more attempt is safe.
         if ((!timedOut || resumed) && mayConnectAgain) this.#connect(call, false);
         else call.onFailure({ code: timedOut ? 'upstream_timeout' : 'upstream_unavailable', cause });
       },
     });
-    // A request that is aborted ends its attempt to connect: otherwise clients that leave could have more connections opened
+    // If the request is aborted, the attempt to connect ends too. Otherwise, clients that leave could cause more connections to be opened
     // than there are slots.
     call.connection = { pause: () => {}, resume: () => {}, abort };
   }
 
   #keep(connection: Connection): void {
     const { socket, idleSince } = connection;
-    // If the connection's request has not been sent completely, the upstream would read the next request as the rest of it. TLS may report
-    // the end of the request only after the response.
+    // If the connection's request has not been sent completely, the upstream would read the next request as the rest of that request. With
+    // TLS, the end of the request may be reported only after the response.
     if (this.#closed || idleSince < this.#distrustedUntil || socket.writableLength > 0) socket.destroy();
     else if (!socket.destroyed) this.#idle.push(connection);
   }
 
-  /** The usable connection that became idle last: others may be closed for lack of use. */
+  /** Takes the usable connection that became idle last, so that other connections stay idle and can be closed. */
   #takeIdle(call: Call, now: MonotonicMs): Connection | undefined {
     for (let i = this.#idle.length - 1; i >= 0; i -= 1) {
       const connection = this.#idle[i] as Connection;
@@ -202,7 +204,7 @@ export class Upstream implements ConnectionOwner {
     return undefined;
   }
 
-  /** Closes connections that have been idle for long enough. */
+  /** Closes connections whose idle time is over. */
   #closeIdle(now: MonotonicMs): void {
     for (const connection of this.#idle) if (connection.idleUntil <= now) connection.socket.destroy();
   }
@@ -211,7 +213,10 @@ export class Upstream implements ConnectionOwner {
 /** The upstreams in use. An upstream with unchanged settings keeps its connections. */
 export class Upstreams {
   readonly #onUnasked: (environment: EnvironmentName, isNew: boolean) => void;
-  /** As in `Upstream`: the connections of one environment keep each other waiting, but not those of the other environment. */
+  /**
+   * Creates a `reading` queue for `Upstream`. Each environment has its own, so that the connections of one environment do not keep those of
+   * the other environment waiting.
+   */
   readonly #createQueue: () => Queue;
   readonly #reading = new Map<EnvironmentName, Queue>();
   #inUse: ReadonlyMap<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }> = new Map();
@@ -224,7 +229,7 @@ export class Upstreams {
     this.#createQueue = createQueue;
   }
 
-  /** Uses the upstreams of a configuration. The previous ones are not closed, because requests in flight may still use them. */
+  /** Uses the upstreams of a configuration. The previous upstreams are not closed, because requests in flight may still use them. */
   configure({ environments, timeouts }: Settings): ReadonlyMap<EnvironmentName, Upstream> {
     this.#inUse = new Map(
       environments.map(({ name, upstream: target }) => {

@@ -6,13 +6,13 @@ import { MemberReader, memberAt, skipWhiteSpace, stringAt } from '../json/member
 import { findPadding } from './paddings.ts';
 
 /**
- * White space of JSON that may also be padding: tabs, line feeds and carriage returns as PKCS#7 padding of 9, 10 or 13 bytes; spaces as
- * padding with spaces, or of 32 bytes to a larger block.
+ * White space of JSON that may also be padding. Tabs, line feeds and carriage returns may be PKCS#7 padding of 9, 10 or 13 bytes. Spaces
+ * may be padding with spaces, or PKCS#7 padding of 32 bytes to a larger block.
  */
 const paddings = new Set(Buffer.from('\t\n\r '));
 
 /**
- * The likely slip in a plaintext that is JSON and therefore accepted; for merchants in the test environment. The hint has at most 200
+ * The likely mistake in a plaintext that is JSON and therefore accepted, for merchants in the test environment. The hint has at most 200
  * characters, all ASCII, and quotes nothing from the plaintext.
  */
 export function hintForPlaintext(plaintext: Buffer): string | undefined {
@@ -59,7 +59,7 @@ function hintForPadding(plaintext: Buffer): string | undefined {
     : undefined;
 }
 
-/** The likely slip in a document for aes-encrypt. */
+/** The likely mistake in a document that was sent to aes-encrypt. */
 export function hintForDocument(document: Buffer): string | undefined {
   if (document.length > longestExamined) return undefined;
   const at = memberAt(document, 'encrypted_data');

@@ -8,14 +8,14 @@ export interface Candidate {
   readonly bytes: Buffer;
 }
 
-/** A mistake and the bytes that it yields; undefined if the mistake is impossible with this text. */
+/** A mistake and the bytes that it yields. The bytes are undefined if the mistake is impossible with this text. */
 type Mistake = readonly [name: string, bytes: Buffer | undefined];
 
 const keyLength = 32;
 const asText = 'pass its 32 characters as bytes';
 const ivAsText = 'pass its first 16 characters as bytes';
 
-/** The right key, then what programs make of it by mistake, the most frequent mistakes first. All are 16, 24 or 32 bytes. */
+/** The right key, then the keys that programs use by mistake, most frequent mistakes first. Each has 16, 24 or 32 bytes. */
 export function keysFor(key: string, iv: string): readonly Candidate[] {
   const bytes = Buffer.from(key);
   const decoded = decodeBase64(key);
@@ -29,7 +29,7 @@ export function keysFor(key: string, iv: string): readonly Candidate[] {
     ['the key was decoded from hex, so that AES-128 was used: pass its 32 characters as bytes', fromHex],
     [`the key was decoded from base64 and padded with NULs, as PHP does: ${asText}`, filled(fromBase64)],
     [`the key was decoded from hex and padded with NULs, as PHP does: ${asText}`, filled(fromHex)],
-    // hex2bin() returns false for a string that is not hex, and openssl_encrypt() takes false for an empty string.
+    // hex2bin() returns false for a string that is not hex, and openssl_encrypt() treats false as an empty string.
     ['the key was 32 NULs: in PHP, hex2bin() returns false for text that is not hex', Buffer.alloc(keyLength)],
     ['AES-128 was used with the first 16 characters of the key: use AES-256', bytes.subarray(0, 16)],
     ...digests('key', bytes, [32, 16]),
@@ -44,7 +44,7 @@ export function keysFor(key: string, iv: string): readonly Candidate[] {
   return distinct(mistakes, (used) => (used.length > keyLength ? used.subarray(0, keyLength) : used), [16, 24, 32]);
 }
 
-/** The right IV, then what programs make of it by mistake. All are 16 bytes. */
+/** The right IV, then the IVs that programs use by mistake. Each has 16 bytes. */
 export function ivsFor(iv: string, key: string): readonly Candidate[] {
   const bytes = Buffer.from(iv);
   const decoded = leniently(iv);
@@ -76,7 +76,7 @@ function digests(of: 'key' | 'IV', text: Buffer, lengths: readonly number[]): re
   });
 }
 
-/** What environment files, editors and functions do to the text. @param length how many bytes are used */
+/** Changes that environment files, editors and functions make to a text. @param length how many bytes of the text are used */
 function spellings(of: 'key' | 'IV', text: string, length: number): readonly Mistake[] {
   const used = Buffer.from(text.slice(0, length));
   const short = `the ${of} was one character short`;
@@ -102,7 +102,7 @@ function spellings(of: 'key' | 'IV', text: string, length: number): readonly Mis
   ];
 }
 
-/** Each value once, under its first name, if it has a length that a cipher takes. */
+/** Each value once, with the name of the first mistake that yields it. Values whose length no cipher takes are left out. */
 function distinct(
   mistakes: readonly Mistake[],
   cut: (bytes: Buffer) => Buffer,
@@ -118,13 +118,13 @@ function distinct(
   return [...guesses.values()];
 }
 
-/** Filled up with NULs to `length`, as PHP and OpenSSL's command line do; undefined if there is nothing to fill up. */
+/** Fills bytes up with NULs to `length`, as PHP and OpenSSL's command line do. Undefined if there are no bytes, or too many. */
 function filled(bytes: Buffer | undefined, length = keyLength): Buffer | undefined {
   if (bytes === undefined || bytes.length === 0 || bytes.length > length) return undefined;
   return Buffer.concat([bytes, Buffer.alloc(length - bytes.length)]);
 }
 
-/** Base64 as PHP decodes it: other characters are skipped, padding is not required. */
+/** Decodes base64 as PHP does: skips other characters and does not require padding. */
 function leniently(text: string): Buffer | undefined {
   return Buffer.from(text.replace(/[^A-Za-z0-9+/]/g, ''), 'base64');
 }
@@ -133,7 +133,7 @@ function decodeHex(text: string): Buffer | undefined {
   return /^[0-9A-Fa-f]{32}$/.test(text) ? Buffer.from(text, 'hex') : undefined;
 }
 
-/** MySQL's AES_ENCRYPT folds a long key by XOR. */
+/** Folds a long key by XOR, as MySQL's AES_ENCRYPT does. */
 function folded(bytes: Buffer): Buffer {
   const key = Buffer.alloc(blockLength);
   bytes.forEach((byte, at) => {

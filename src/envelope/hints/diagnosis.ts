@@ -8,8 +8,8 @@ import { decrypt, findMisuse, findOtherIv } from './misuse.ts';
 import { isPaddedText, findPlaintextMistake, whatComesOut } from './plaintext-hints.ts';
 
 /**
- * Why the string of an envelope does not decrypt to JSON, for a caller that has the key and may therefore learn about the padding and the
- * plaintext; undefined if it does.
+ * Why the string of an envelope does not decrypt to JSON; undefined if the string does. For a caller that has the key and may therefore
+ * learn about the padding and the plaintext.
  *
  * @param key the key of `credentials`, 32 bytes of UTF-8
  * @param iv the IV of `credentials`, 16 characters or more
@@ -25,9 +25,9 @@ export function findCause(data: string, credentials: Credentials, key: string, i
 }
 
 /**
- * Explains why a ciphertext does not open with the sender's key and IV. Tries the usual mistakes, and names one only if it accounts for the
- * whole ciphertext; otherwise says what comes out. Only for callers that sent the key themselves, because the result quotes the beginning
- * of the plaintext. The result has at most 200 characters.
+ * Explains why a ciphertext does not open with the sender's key and IV. Tries the usual mistakes, and names a mistake only if it accounts
+ * for the whole ciphertext. Otherwise, describes the result of decryption. Only for callers that sent the key themselves, because the
+ * explanation quotes the beginning of the plaintext. It has at most 200 characters.
  *
  * @param ciphertext one or more whole blocks that did not decrypt to JSON under `key` and `iv`
  * @param key        32 bytes of UTF-8

@@ -8,14 +8,14 @@ import { MemberReader, memberAt, skipWhiteSpace, stringAt } from '../json/member
 import { faultInJson } from './plaintext-hints.ts';
 import { readDataMember } from '../json/sole-member.ts';
 
-/** Maximum length of a body, ciphertext or plaintext that is examined, in bytes: hints are for people who are trying things out. */
+/** Maximum length in bytes of a body, ciphertext or plaintext that is examined. This is enough for people who are trying things out. */
 export const longestExamined = 65_536;
 
 export const noHint = 'no hint for a body above 64 KiB: try a shorter one';
 
 /**
- * The likely mistake in a body that did not open, for merchants in the test environment. It depends only on the body as sent: the result of
- * decryption is not known here, so no hint can leak it.
+ * The likely mistake in a body that did not open, for merchants in the test environment. The hint depends only on the body as sent. The
+ * result of decryption is not known here, so no hint can leak it.
  *
  * @param opener the opener with the current credentials
  */
@@ -58,7 +58,7 @@ function isCiphertext(text: string): boolean {
 
 const asEncrypted = 'send {"encrypted_data":"<ciphertext>"}';
 
-/** The likely mistake in a body that is not JSON, sent to a test endpoint. */
+/** The likely mistake in a body that was sent to a test endpoint and is not JSON. */
 export function hintForTestBody(body: Buffer, test: 'encrypt' | 'decrypt'): string {
   if (body.length > longestExamined) return noHint;
   if (!/[^ \t\r\n]/.test(body.toString('latin1'))) {
@@ -67,7 +67,7 @@ export function hintForTestBody(body: Buffer, test: 'encrypt' | 'decrypt'): stri
   return notJsonHint(body, test === 'encrypt' ? 'send a JSON document' : asEncrypted);
 }
 
-/** The likely mistake in JSON without a string in `encrypted_data`. */
+/** The likely mistake in a JSON body that has no string in `encrypted_data`. */
 export function hintForMissing(body: Buffer): string {
   if (body.length > longestExamined) return noHint;
   const from = skipWhiteSpace(body, 0);
@@ -111,10 +111,10 @@ function requiredHint(body: Buffer): string {
   return `encryption is on for this account: ${asEnvelope}`;
 }
 
-/** Maximum length of empty JSON with some white space, in bytes. */
+/** Maximum length of an empty JSON value with some white space, in bytes. */
 const longestEmpty = 64;
 
-/** @param body a JSON object with a member `data` that is not its only member, or not a string */
+/** @param body a JSON object with a member `data` that is not its only member, or that is not a string */
 function shapeHint(body: Buffer): string {
   const value = body.toString('latin1', memberAt(body, 'data'));
   if (/^(?:null|false|"")/.test(value)) return '"data" is empty: your encryption failed';

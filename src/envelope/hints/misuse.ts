@@ -4,13 +4,13 @@ import { ivsFor, keysFor, type Candidate } from './candidates.ts';
 import { isJson } from '../json/json.ts';
 import { findPadding } from './paddings.ts';
 
-/** The other IV under which a ciphertext decrypts to JSON, if its key is known to be right. */
+/** The other IV under which a ciphertext decrypts to JSON. The key must be known to be right. */
 export function findOtherIv(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const blocks = decrypt('cbc', Buffer.from(key), Buffer.alloc(blockLength), ciphertext);
   return ivUnder(blocks, ivsFor(iv, key).slice(1))?.name;
 }
 
-/** The other key, IV or mode under which a ciphertext decrypts to JSON; undefined if none of the usual ones opens it. */
+/** The other key, IV or mode under which a ciphertext decrypts to JSON; undefined if no usual mistake accounts for the ciphertext. */
 export function findMisuse(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const ivs = ivsFor(iv, key);
   const all = keysFor(key, iv);
@@ -28,13 +28,13 @@ export function findMisuse(ciphertext: Buffer, key: string, iv: string): string 
   return undefined;
 }
 
-/** Stream modes and long ciphertexts are tried only with this many of the first guesses of keys: all this happens in one turn. */
+/** Stream modes and long ciphertexts are tried with only this many of the likeliest keys, because all attempts happen in one turn. */
 const frequent = 8;
 
 /** A ciphertext of more bytes than this is tried with only the `frequent` keys. */
 const long = 8_192;
 
-/** Other data around the ciphertext: how many blocks before and after it, and which block is its IV. */
+/** Layouts with other data around the ciphertext: how many blocks precede and follow the ciphertext, and which block is its IV. */
 const layouts: readonly { name: string; before: number; behind: number; ivAt: number }[] = [
   {
     name: '16 bytes too many at the beginning, perhaps an IV: encrypt only the JSON, with the IV you were given',
@@ -58,8 +58,7 @@ const layouts: readonly { name: string; before: number; behind: number; ivAt: nu
 ];
 
 /**
- * The IV under which the blocks are JSON, and the name of their padding. If a short document is JSON under several IVs, none of them is
- * named.
+ * The IV under which the blocks are JSON, and the name of their padding. If a short document is JSON under several IVs, no IV is named.
  *
  * @param blocks decrypted with an IV of zeros
  */
@@ -80,7 +79,7 @@ function ivUnder(blocks: Buffer, ivs: readonly Candidate[]): { name: string; pad
 
 function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buffer): string | undefined {
   const { bytes: key } = usedKey;
-  // With an IV of zeros the first block is the one that the real IV is XORed into.
+  // With an IV of zeros, the first block is the first block of plaintext XORed with the real IV.
   const blocks = decrypt('cbc', key, Buffer.alloc(blockLength), ciphertext);
   const ivOf = ivUnder(blocks, usedKey.name === '' ? ivs.filter(({ name }) => name !== '') : ivs);
   if (ivOf !== undefined) return named(usedKey.name, ivOf.name, ivOf.padding);
@@ -90,10 +89,10 @@ function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
     if (from >= to) continue;
     const at = ivAt < 0 ? to : 0;
     const iv = ciphertext.subarray(at, at + blockLength);
-    // After the first block, the cipher has chained to the previous block; that is undone here.
+    // In blocks after the first block, decryption has XORed in the previous block of ciphertext. The mask undoes that.
     const mask = from === 0 ? iv : xor(ciphertext.subarray(from - blockLength, from), iv);
     const padding = paddingOfJson(blocks.subarray(from, to), mask);
-    // What is cut off is not a MAC if there is no padding before it, and a first block that is text is not an IV.
+    // Bytes that are cut off are not a MAC if no padding precedes them, and a first block that is text is not an IV.
     const isLayout = padding === '' || (padding !== undefined && behind === 0);
     if (isLayout && (before === 0 || !ivs.some((each) => mayBeginJson(xor(first, each.bytes)))))
       return named(usedKey.name, name, padding);
@@ -108,10 +107,10 @@ function inBlocks(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
   return padding === undefined ? undefined : named(usedKey.name, 'the mode is ECB: use CBC', padding);
 }
 
-/** Bytes of an HMAC with SHA-256. */
+/** The length of an HMAC with SHA-256 in bytes. */
 const macLength = 32;
 
-/** The modes that do not need whole blocks, with the lengths in bytes of their IV and of the tag after the ciphertext. */
+/** The modes that do not need whole blocks, with the lengths in bytes of the IV and of the tag after the ciphertext. */
 const streams: readonly { name: string; mode: string; ivBytes: number; tagBytes: number }[] = [
   { name: 'GCM', mode: 'gcm', ivBytes: 12, tagBytes: 16 },
   { name: 'GCM', mode: 'gcm', ivBytes: 16, tagBytes: 16 },
@@ -134,7 +133,7 @@ function inStream(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
   return undefined;
 }
 
-/** In bytes; a shorter ciphertext may decrypt to JSON by accident. */
+/** Minimum length in bytes, because a shorter ciphertext may decrypt to JSON by accident. */
 const shortestStream = 8;
 
 function isStream(mode: string, key: Buffer, iv: Buffer, ciphertext: Buffer): boolean {
@@ -143,7 +142,7 @@ function isStream(mode: string, key: Buffer, iv: Buffer, ciphertext: Buffer): bo
   return mayBeginJson(beginning) && isJson(decrypt(mode, key, iv, ciphertext));
 }
 
-/** At most two causes, so that the hint stays short. */
+/** Joins at most two causes, so that the hint stays short. */
 function named(...causes: readonly string[]): string {
   return causes
     .filter((cause) => cause !== '')
@@ -152,7 +151,7 @@ function named(...causes: readonly string[]): string {
 }
 
 /**
- * The name of the padding after JSON, empty for PKCS#7; undefined if the blocks are not JSON.
+ * The name of the padding after JSON, which is empty for PKCS#7; undefined if the blocks are not JSON.
  *
  * @param blocks decrypted with an IV of zeros
  */
@@ -164,13 +163,13 @@ function paddingOfJson(blocks: Buffer, iv: Buffer): string | undefined {
   return findPadding(Buffer.concat([first, blocks.subarray(blockLength)]), isJson)?.name;
 }
 
-/** The bytes that JSON may begin with. */
+/** The bytes with which JSON may begin. */
 const beginnings = new Set(Buffer.from(' \t\r\n[{"-0123456789tfn'));
 
-/** A check of the last block, which rules out most wrong guesses before the other checks: it must end in padding or in JSON. */
+/** Whether the last block may end in padding or in JSON. This rules out most wrong guesses before the other checks. */
 function mayEndJson(blocks: Buffer): boolean {
   const last = blocks.at(-1) ?? 0;
-  // The IV changes the last block too if it is the only one.
+  // If there is only one block, the IV changes the last block too.
   return (
     blocks.length === blockLength ||
     last <= 2 * blockLength ||
@@ -180,8 +179,8 @@ function mayEndJson(blocks: Buffer): boolean {
 }
 
 /**
- * Whether JSON may begin with this block. Stricter than JSON, whose strings may also contain the odd characters that a wrong IV makes; and
- * most wrong guesses fail here, before the whole document is checked.
+ * Whether JSON may begin with this block. The check is stricter than JSON, whose strings may also contain the odd characters that a wrong
+ * IV produces. Most wrong guesses fail here, before the whole document is checked.
  */
 function mayBeginJson(block: Buffer): boolean {
   return /^[ \t\r\n]*[[{"\-0-9tfn][\w\s"{}[\]:,.+/@\\\u00a0-\ufffc-]*[\ufffd\0-\x20]*$/.test(block.toString());

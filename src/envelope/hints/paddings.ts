@@ -1,6 +1,6 @@
 import { blockLength, paddingLength } from '../aes-cbc.ts';
 
-/** A padding: what is wrong with it (empty for PKCS#7), and the content that it follows. */
+/** A padding: what is wrong with it (empty for PKCS#7), and the content before it. */
 interface Padding {
   readonly name: string;
   readonly content: Buffer;
@@ -9,7 +9,7 @@ interface Padding {
 const iso10126 = 'the padding is ISO 10126: use PKCS#7';
 
 /**
- * The padding that libraries may have added to a plaintext.
+ * Finds the padding that a library may have added to a plaintext.
  *
  * @param padded whole blocks
  * @param isContent whether the bytes before a padding may be the plaintext
@@ -36,7 +36,7 @@ function* lengths(padded: Buffer): Generator<readonly [name: string, length: num
     const filler = padded.subarray(-last, -1);
     const isZero = filler.every((byte) => byte === 0);
     if (isZero) yield ['the padding is X9.23: use PKCS#7', last];
-    // Another IV may change single bytes of PKCS#7 in the first block.
+    // Another IV may change single bytes of PKCS#7 padding in the first block.
     else if (new Set(filler).size > filler.length / 2 && padded.length > blockLength) yield [iso10126, last];
   }
   if (last > blockLength && last <= 2 * blockLength && padded.subarray(-last).every((byte) => byte === last)) {

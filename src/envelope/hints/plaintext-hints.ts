@@ -8,7 +8,7 @@ import { findPadding } from './paddings.ts';
 /** How many characters of a plaintext a hint quotes. */
 const quoted = 24;
 
-/** The usual mistake that, once corrected, makes the decrypted blocks JSON; undefined if there is none. */
+/** A usual mistake whose correction turns the decrypted blocks into JSON; undefined if there is none. */
 export function findPlaintextMistake(padded: Buffer): string | undefined {
   const padding = findPadding(padded, isJson);
   if (padding !== undefined) return padding.name;
@@ -32,14 +32,14 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
   return undefined;
 }
 
-/** Maximum number of beginnings tried: each costs a check of the whole plaintext, and a stranger may send nothing but brackets. */
+/** Maximum number of beginnings tried, because each costs a check of the whole plaintext and anyone may send nothing but brackets. */
 const maxBeginnings = 4;
 
 /** Where JSON begins after a prefix, such as a length, a nonce or the name of a type. */
 function jsonStartsAt(plaintext: Buffer): number | undefined {
   let tried = 0;
   for (let from = 1; from <= 2 * blockLength && tried < maxBeginnings; from += 1) {
-    // A whole block is more likely an IV: see `layouts` in misuse.ts.
+    // A prefix of one whole block is more likely an IV (see `layouts` in misuse.ts).
     if (from === blockLength) continue;
     const byte = plaintext[from];
     if (byte !== 0x7b && byte !== 0x5b) continue;
@@ -62,14 +62,14 @@ export function isPaddedText(padded: Buffer): boolean {
   return plaintext.length < padded.length && textEndsAt(plaintext) === plaintext.length;
 }
 
-/** The generic answer: it claims nothing about the key, the IV or the plaintext, because there is no evidence for a claim. */
+/** The generic answer. It claims nothing about the key, the IV or the plaintext, because there is no evidence for a claim. */
 const noJson =
   'neither this key and IV nor the usual mistakes with them produce JSON: are they the pair for this environment? ' +
   'Encrypt JSON with AES-256-CBC and PKCS#7';
 
 /**
- * What decrypted blocks show if no usual mistake accounts for them. The hint asks about the IV only if the first block alone is not text
- * (NIST SP 800-38A §6.2: the IV changes only that block). Other bytes before the text would look the same.
+ * Describes decrypted blocks if no usual mistake accounts for them. The hint asks about the IV only if the first block alone is not text,
+ * because the IV changes only that block (NIST SP 800-38A §6.2). Other bytes before the text would look the same.
  *
  * @param padded neither JSON nor corrected to JSON by `findPlaintextMistake`
  */
@@ -105,7 +105,7 @@ export function whatComesOut(padded: Buffer): string {
 /** With a wrong IV, hardly ever more than this many of the first 16 bytes are printable ASCII. */
 const readableByChance = 10;
 
-/** Whether the blocks after the first are text, whatever their padding. */
+/** Whether the blocks after the first block are text, whatever their padding. */
 function isEndOfText(rest: Buffer, padding: number): boolean {
   // The first character may have begun in the previous block.
   const skipped = /^[\x80-\xbf]{0,3}/.exec(rest.toString('latin1', 0, 3))?.[0].length ?? 0;
@@ -116,17 +116,17 @@ function isEndOfText(rest: Buffer, padding: number): boolean {
   return end >= blockLength && text.length - end <= 2 * blockLength;
 }
 
-/** Only about a third of random bytes are readable. */
+/** Whether most of the bytes are readable. Only about a third of random bytes are. */
 function isMostlyReadable(bytes: Buffer): boolean {
   return bytes.length >= 2 * blockLength && readableIn(bytes) > bytes.length * 0.75;
 }
 
-/** How many bytes are printable ASCII, or NUL as in UTF-16. */
+/** How many bytes are printable ASCII, or NUL (as in UTF-16). */
 function readableIn(bytes: Buffer): number {
   return bytes.filter((byte) => byte === 0 || (byte >= 0x20 && byte < 0x7f)).length;
 }
 
-/** The offset of the first byte that does not belong to UTF-8 text; the length if all do. */
+/** The offset of the first byte that does not belong to UTF-8 text; the length if all bytes do. */
 function textEndsAt(bytes: Buffer): number {
   let end = 0;
   for (const character of bytes.toString()) {
@@ -141,7 +141,7 @@ function isControl(code: number): boolean {
   return (code < 0x20 && code !== 9 && code !== 10 && code !== 13) || (code >= 0x7f && code < 0xa0);
 }
 
-/** What other formats look like, each with its name or the remedy. In the order in which they are tried. */
+/** The forms of other formats, each with its name or its remedy, in the order in which they are tried. */
 const formats: readonly (readonly [RegExp, string])[] = [
   [/^(?:a:\d+:\{|O:\d+:"|s:\d+:")/, "PHP's serialize(): use json_encode()"],
   [/^[[({]+'|: (?:True|False|None)\b/, "Python's str(): use json.dumps()"],
@@ -164,12 +164,12 @@ function notJson(plaintext: Buffer): string {
   const what =
     guessEncoding(text.trim()) ?? (format === undefined ? faultInJson(plaintext, at) : `it looks like ${format}`);
   const hint = `what comes out is not JSON at byte ${at}${what === undefined ? '' : `, ${what}`}: ${quote(plaintext)}`;
-  // Another IV may differ in only one character, so that other text comes out.
+  // Another IV may differ in only one character, so the result may be different text.
   const mayBeIv = what === undefined && at < blockLength && plaintext.length > blockLength;
   return mayBeIv ? `${hint}; if you encrypted something else, compare the IV` : hint;
 }
 
-/** What the text encodes. */
+/** Guesses what the text encodes. */
 function guessEncoding(text: string): string | undefined {
   const inner = decodeCiphertext(text);
   if (inner === undefined || inner.length === 0) return undefined;
@@ -178,7 +178,7 @@ function guessEncoding(text: string): string | undefined {
   return isWholeBlocks(inner) ? `it looks like a ciphertext in ${encoding}: encrypt once` : undefined;
 }
 
-/** What is wrong at the place of the fault. Nothing is quoted. */
+/** The fault at `at`, if it is a usual one. Quotes nothing from the document. */
 export function faultInJson(document: Buffer, at: number): string | undefined {
   const before = document.toString('latin1', 0, at).trimEnd();
   const from = document.toString('latin1', at, at + 16);
@@ -197,7 +197,7 @@ export function faultInJson(document: Buffer, at: number): string | undefined {
   return undefined;
 }
 
-/** The beginning of a plaintext as a JSON string, with dots for what is not printable. */
+/** The beginning of a plaintext as a JSON string, with dots for characters that are not printable. */
 function quote(plaintext: Buffer): string {
   // A block other than the first may begin within a character.
   const text = plaintext.toString('utf8', 0, 4 * quoted).replace(/^\ufffd{1,3}/, '');

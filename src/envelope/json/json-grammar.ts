@@ -1,14 +1,14 @@
 /**
- * The grammar of JSON (RFC 8259) in UTF-8, as a table: for a state and the next byte, the next state and what the byte means for the
- * nesting. A state does not say which container it is in. If the grammar depends on the container, the byte asserts its kind: a `]` asserts
- * an array; a colon after a string that follows a comma asserts an object.
+ * The grammar of JSON (RFC 8259) in UTF-8, as a table. For a state and the next byte, the table contains the next state and the byte's
+ * effect on the nesting. A state does not say which container it is in. Where the grammar depends on the container, the byte asserts the
+ * kind of container. For example, `]` asserts an array, and a colon after a string that follows a comma asserts an object.
  */
 
-/** What a byte means for the nesting: bits of `JsonTable.effects`. The reader does arithmetic with them. */
+/** The effects of a byte on the nesting, as bits of `JsonTable.effects`. The reader does arithmetic with these bits. */
 const effect = {
-  /** With `assertsKind`: the innermost container must be an array. `assertsKind` without this bit: an object. */
+  /** With `assertsKind`, this bit means that the innermost container must be an array; without this bit, it must be an object. */
   array: 1,
-  /** There must be a container. */
+  /** The byte must be inside a container. */
   inContainer: 2,
   assertsKind: 4,
   closes: 16,
@@ -20,15 +20,15 @@ const inArray = effect.assertsKind | effect.array;
 const inObject = effect.assertsKind;
 
 export interface JsonTable {
-  /** The next state by state + byte. A state is the index of its row of 256. */
+  /** The next state, at the index state + byte. A state is the index of its row of 256 entries. */
   readonly next: Uint16Array;
   readonly effects: Uint8Array;
-  /** By state: 1 if a document may end in it, outside of containers. */
+  /** At the index of a state: 1 if a document may end in the state while no container is open. */
   readonly mayEnd: Uint8Array;
   readonly start: number;
 }
 
-/** A state in which every byte is a fault, and leads to itself. */
+/** A state in which every byte is a fault and leads to the same state again. */
 const fault = 'fault';
 
 const space = ' \t\n\r';
@@ -46,7 +46,7 @@ function bytes(...ranges: readonly (readonly [number, number])[]): string {
 
 class Grammar {
   readonly #states = new Map<string, number>([[fault, 0]]);
-  /** By byte and state: the next state in the upper byte, the effects in the lower one. */
+  /** By byte and state: the next state in the upper byte, the effects in the lower byte. */
   readonly #cells = Array.from({ length: 256 }, (): number[] => []);
   readonly #ends: number[] = [];
 
@@ -84,11 +84,11 @@ export function jsonTable(): JsonTable {
   const grammar = new Grammar();
   for (const state of ['value', 'item', 'name', 'next', 'colon', 'next colon', 'end']) grammar.on(state, space, state);
 
-  // Where a value begins: at the start of the document or after a colon; after `[`; after a comma.
+  // A value begins in one of three states: `value` at the start of the document or after a colon, `item` after `[`, `next` after a comma.
   valueIn('value', 0, 'string');
   valueIn('item', 0, 'string');
   grammar.on('item', ']', 'end', inArray | effect.closes);
-  // A string after a comma is an item of an array or a name: what follows the string tells which.
+  // A string after a comma is either an array item or a name. What follows the string tells which.
   valueIn('next', inArray, 'next string');
   grammar.on('name', '"', 'name string');
   grammar.on('name', '}', 'end', inObject | effect.closes);

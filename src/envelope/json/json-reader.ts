@@ -4,24 +4,24 @@ import { LevelStack } from './level-stack.ts';
 const { next, effects, mayEnd, start } = jsonTable();
 
 /**
- * If `#levels` is at least `full`, its bits have no room for the levels of two more bytes. If it is below `nearlyEmpty` and levels were put
- * aside, two more bytes may close more levels than it holds.
+ * If `#levels` is at least `full`, its bits have no room for the levels of two more bytes. If `#levels` is below `nearlyEmpty` and levels
+ * were put aside, two more bytes may close more levels than `#levels` holds.
  */
 const full = 2 ** 29;
 const nearlyEmpty = 4;
 
 /**
- * Checks a JSON document (RFC 8259) in UTF-8 without a byte order mark, in pieces of any length, and builds nothing: it holds one bit for
- * each level of nesting.
+ * Checks a JSON document (RFC 8259) in UTF-8 without a byte order mark, in pieces of any length. It builds nothing, and holds only one bit
+ * for each level of nesting.
  *
  * Every byte takes the same steps without a branch, in a string or between tokens, before a fault or after it. Otherwise, the response time
  * would tell how much of a decrypted text is JSON.
  */
 export class JsonReader {
   #state = start;
-  /** A 1, then a bit for each level of nesting, the innermost last: 1 for an array. */
+  /** A 1, then a bit for each level of nesting (1 for an array), the innermost level last. */
   #levels = 1;
-  /** The outer levels, if there are too many for `#levels`. */
+  /** The outer levels, if there are more levels than fit into `#levels`. */
   #outer: LevelStack | undefined;
   /** Not 0 if an assertion about the innermost container failed. */
   #mismatch = 0;
@@ -69,14 +69,14 @@ export class JsonReader {
     this.#missing = missing;
   }
 
-  /** 1 if the bytes so far are a whole document, otherwise 0; without a branch. */
+  /** 1 if the bytes so far are a whole document, otherwise 0. Computed without a branch. */
   get accepts(): number {
     const faults = (this.#levels ^ 1) | (this.#mismatch & 1) | (this.#missing >>> 31);
-    // `faults` is not negative, so `faults - 1` is negative only if it is 0.
+    // `faults` is not negative, so `faults - 1` is negative only if `faults` is 0.
     return (mayEnd[this.#state] as number) & ((faults - 1) >>> 31);
   }
 
-  /** Whether no document begins with the bytes so far. */
+  /** Whether no JSON document can begin with the bytes so far. */
   get failed(): boolean {
     return this.#state === 0 || (this.#mismatch & 1) === 1 || this.#missing < 0;
   }
@@ -88,7 +88,7 @@ export class JsonReader {
   }
 }
 
-/** The lowest bit is 1 if a byte asserts a kind of container other than that of the innermost one. */
+/** The lowest bit is 1 if a byte asserts another kind of container than the innermost one. */
 function detectMismatch(levels: number, effect: number): number {
   return (levels ^ effect) & (effect >>> 2);
 }

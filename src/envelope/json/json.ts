@@ -2,14 +2,14 @@ import { continueWith } from '../../promises.ts';
 import { JsonReader } from './json-reader.ts';
 import { inSlices } from '../../slices.ts';
 
-/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. Reads them in one go, however many there are. */
+/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. Reads all of them in one turn, however many. */
 export function isJson(bytes: Buffer): boolean {
   const reader = new JsonReader();
   reader.read(bytes, 0, bytes.length);
   return reader.accepts === 1;
 }
 
-/** The offset of the first byte that no JSON document can have there; the length if `bytes` end too early, or are a document. */
+/** The offset of the first byte that no JSON document can have at its position; the length if `bytes` end too early, or are a document. */
 export function jsonFaultAt(bytes: Buffer): number {
   const reader = new JsonReader();
   for (let at = 0; at < bytes.length; at += 1) {
@@ -74,7 +74,7 @@ class Minifier {
 export const quote = 0x22;
 export const backslash = 0x5c;
 
-/** Whether a character is white space in JSON, which has fewer kinds of it than JavaScript. */
+/** Whether a character is white space in JSON. JSON has fewer kinds of white space than JavaScript. */
 export function isWhiteSpace(code: number): boolean {
   return code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;
 }

@@ -1,20 +1,20 @@
 /** How many levels are put aside at a time. */
 const group = 16;
 
-/** Groups in a block of 4 KiB. */
+/** How many groups a block of 4 KiB holds. */
 const blockLength = 2_048;
 
-/** The outer levels of a deeply nested document, one bit each. It grows in blocks, so nothing is copied. */
+/** The outer levels of a deeply nested document, one bit each. Grows in blocks, so that nothing is copied. */
 export class LevelStack {
   readonly #blocks: Uint16Array[] = [];
   #groups = 0;
 
-  /** @param levels a 1, then at least 16 bits @returns the same without the 16 bits that follow the 1 */
+  /** @param levels a 1, then at least 16 bits @returns the same levels without the 16 bits that follow the 1 */
   putAside(levels: number): number {
     const kept = 31 - Math.clz32(levels) - group;
     if (this.#groups === this.#blocks.length * blockLength) this.#blocks.push(new Uint16Array(blockLength));
     const block = this.#blocks.at(Math.floor(this.#groups / blockLength));
-    // The leading 1 is cut off.
+    // Without the leading 1, which is cut off by the array's 16-bit type.
     if (block !== undefined) block[this.#groups % blockLength] = levels >>> kept;
     this.#groups += 1;
     return (1 << kept) | (levels & ((1 << kept) - 1));
@@ -22,7 +22,7 @@ export class LevelStack {
 
   /**
    * @param levels a 1, then at most 2 bits
-   * @returns the same with the last group that was put aside inserted after the 1, if there is one
+   * @returns the same levels with the group that was put aside last, if there is one, inserted after the 1
    */
   takeBack(levels: number): number {
     if (this.#groups === 0) return levels;

@@ -3,7 +3,7 @@ import { backslash, isWhiteSpace, quote } from './json.ts';
 import { inSlices } from '../../slices.ts';
 import { unescapedName } from './unescape.ts';
 
-/** A member of the outermost object. `name` is undefined if it is longer than any name of interest. */
+/** Called for each member of the outermost object. `name` is undefined if it is longer than any name of interest. */
 type Visit = (name: string | undefined, valueAt: number) => void;
 
 /** Visits each member of a JSON document that is an object. Reads the document in pieces of any length and does not build it. */
@@ -12,7 +12,7 @@ export class MemberReader {
   #depth = 0;
   #inString = false;
   #escaped = false;
-  /** The last string, without its quotes. */
+  /** The position of the last string, without its quotes. */
   #from = 0;
   #to = 0;
 
@@ -44,14 +44,14 @@ export class MemberReader {
   }
 }
 
-/** Where the value of the last member `name` begins in a JSON document; undefined if the document is not an object with such a member. */
+/** Where the value of the last member `name` begins in a JSON document. Undefined if the document is not an object with such a member. */
 export function memberAt(json: Buffer, name: string): number | undefined {
   const finder = new MemberFinder(name);
   finder.read(json, 0, json.length);
   return finder.valueIn(json);
 }
 
-/** The value of the last member `name` if it is a string; undefined otherwise. Builds only that string. Works in slices. */
+/** The value of the last member `name` if the value is a string, otherwise undefined. Builds only that string. Works in slices. */
 export function stringMember(json: Buffer, name: string): string | undefined | Promise<string | undefined> {
   const finder = new MemberFinder(name);
   const read = inSlices(json.length, (from, to) => finder.read(json, from, to));

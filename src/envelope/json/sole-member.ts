@@ -4,11 +4,11 @@ import { inSlices } from '../../slices.ts';
 import { unescaped, unescapedName } from './unescape.ts';
 
 /**
- * The content of `data` if `body` is a JSON object whose only member is `data`, a string; otherwise undefined. A duplicate member cannot
- * hide, as it can with JSON.parse. The escapes that a ciphertext may have are resolved.
+ * The content of `data` if `body` is a JSON object whose only member is `data`, a string; otherwise undefined. A duplicate member is not
+ * overlooked, as it would be with JSON.parse. The escapes that a ciphertext may have are resolved.
  *
- * Only the shape is checked: there may be a result even if the string's content (a raw control character, bytes that are not UTF-8) means
- * that the body is not JSON.
+ * Only the shape is checked. There may be a result even if the string contains a raw control character or bytes that are not UTF-8, so that
+ * the body is not JSON.
  */
 export function readDataMember(body: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const reader = new SoleMemberReader();
@@ -21,7 +21,7 @@ export function readDataMember(body: Buffer): Buffer | undefined | Promise<Buffe
   });
 }
 
-/** A string between its quotes. */
+/** The position of a string, without its quotes. */
 interface QuotedString {
   from: number;
   to: number;
@@ -44,7 +44,7 @@ class SoleMemberReader {
     return order[this.#tokens] === 'end';
   }
 
-  /** Reads the next bytes. @returns false if they cannot be such an object */
+  /** Reads the next bytes. @returns false if the bytes cannot belong to such an object */
   read(bytes: Buffer, from: number, to: number): boolean {
     let at = from;
     while (at < to) {

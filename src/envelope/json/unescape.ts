@@ -11,7 +11,7 @@ const escapes = new Map(
 
 /**
  * The content of a JSON string without its escapes; undefined if an escape is wrong. A character above U+007F that is written as an escape
- * becomes a NUL: no ciphertext contains either of them.
+ * becomes a NUL, because no ciphertext contains either of them.
  */
 export function unescaped(content: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const bytes = Buffer.allocUnsafe(content.length);
@@ -50,15 +50,15 @@ function unicodeEscape(content: Buffer, at: number): number | undefined {
 
 function hexValue(byte: number): number | undefined {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30;
-  // In lower case.
+  // Converts a letter to lower case.
   const letter = byte | 0x20;
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x61 + 10 : undefined;
 }
 
-/** The longest name that is of interest, `encrypted_data`, written entirely in escapes. */
+/** The length of the longest name of interest, `encrypted_data`, if it is written entirely in escapes. */
 const longestName = 84;
 
-/** A member's name without its escapes; undefined if it is longer than any name of interest, or an escape is wrong. */
+/** A member's name without its escapes. Undefined if it is longer than any name of interest, or if an escape is wrong. */
 export function unescapedName(content: Buffer): string | undefined {
   if (content.length > longestName) return undefined;
   const text = content.toString('latin1');

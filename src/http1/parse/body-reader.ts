@@ -1,23 +1,23 @@
 import { chunkHeadForm, trailerForm, type BodyFraming } from './grammar.ts';
 import type { HeldText } from './held-text.ts';
 
-/** Why bytes are not the rest of a body. */
+/** Why bytes are not a valid body. */
 export type BodyFault = 'BAD_CHUNK' | 'BAD_TRAILER' | 'HEAD_TOO_LARGE';
 
 const maxChunkHeadSize = 256;
 
-/** A chunk of up to this many bytes is copied byte by byte: a built-in copy would cost more. */
+/** A chunk of up to this many bytes is copied byte by byte, because a built-in copy would cost more. */
 const shortChunk = 64;
 
-/** A line that is not short counts as this many lines, because it takes as long. */
+/** A line that is not short counts as this many lines, because reading it takes as long. */
 const longLine = 20;
 
 const [cr, lf] = [0x0d, 0x0a];
 
-/** What comes next: data of the body or of a chunk, or a line between chunks or after them. */
+/** What comes next: data of the body or of a chunk, or a line between or after chunks. */
 type State = 'data' | 'chunk_end' | 'chunk_head' | 'trailer' | 'end';
 
-/** Reads one body after the other, of a stated length or in chunks. */
+/** Reads bodies one after the other. Each has a stated length or comes in chunks. */
 export class BodyReader {
   readonly #text: HeldText;
   #state: State = 'end';
@@ -28,19 +28,19 @@ export class BodyReader {
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
-  /** The body's bytes in the last read: a view of what was read, unless they came in several chunks. */
+  /** The body's bytes from the last read. A view of the bytes that were read, unless the body's bytes came in several chunks. */
   piece: Buffer | undefined;
   /** The position after the bytes that the last read has taken. */
   next = 0;
   /** How many chunk lines the last read has taken; a long line counts as several. */
   lines = 0;
 
-  /** @param text holds nothing whenever a body begins */
+  /** @param text must be empty whenever a body begins */
   constructor(text: HeldText) {
     this.#text = text;
   }
 
-  /** Expects a body. @param trailerRoom how many bytes its trailers may have */
+  /** Expects a body. @param trailerRoom how many bytes its trailers may take */
   begin({ type, length = 0 }: BodyFraming, trailerRoom: number): void {
     this.#text.clear();
     this.#isChunked = type === 'chunked';
@@ -51,10 +51,10 @@ export class BodyReader {
   }
 
   /**
-   * Reads bytes of the body; `piece` and `next` then say which. Even with a fault, `piece` has the bytes before it.
+   * Reads bytes of the body and sets `piece` and `next`. If there is a fault, `piece` contains the bytes before it.
    *
-   * @param lines maximum number of lines to read: this number, not that of the bytes, decides how long reading takes
-   * @returns `end` at the end of the body, or a fault, after which there is no end
+   * @param lines maximum number of lines to read, because the number of lines, not of bytes, decides how long reading takes
+   * @returns `end` at the end of the body, `more` before it, or a fault, after which the body has no end
    */
   read(bytes: Buffer, at: number, lines = Infinity): 'more' | 'end' | BodyFault {
     this.piece = undefined;
@@ -88,7 +88,7 @@ export class BodyReader {
     else this.#gather(this.piece, bytes, from);
   }
 
-  /** Joins the chunks of one read: 64 KiB can be 10,900 of them, each of which would be an event. */
+  /** Joins the chunks of one read. A read of 64 KiB can contain 10,900 chunks, and each would otherwise be a separate event. */
   #gather(first: Buffer, bytes: Buffer, from: number): void {
     if (this.#gathered === undefined) {
       this.#gathered = Buffer.allocUnsafe(first.length + bytes.length - from);
@@ -104,7 +104,7 @@ export class BodyReader {
     }
   }
 
-  /** Reads the end of a chunk, or the head of one if it is only a size of one or two digits, provided that all of it has arrived. */
+  /** Reads the end of a chunk, or a chunk head that is only a size of one or two digits. @returns false if no complete such line is next */
   #readShortLine(bytes: Buffer): boolean {
     if (this.#text.length > 0) return false;
     let at = this.next;
@@ -151,7 +151,7 @@ export class BodyReader {
     return undefined;
   }
 
-  /** Trailers are dropped: they describe a body that the recipient may not get unchanged. */
+  /** Trailers are dropped, because they describe a body that the recipient may not get unchanged. */
   #onTrailer(trailer: string): BodyFault | undefined {
     this.#trailerRoom = Math.max(0, this.#trailerRoom - trailer.length - 2);
     if (trailer === '') this.#state = 'end';

@@ -1,8 +1,8 @@
 import { http } from '../../http.ts';
 
 /**
- * The forms of HTTP/1.1 (RFC 9112), for both directions. Each takes linear time: no two alternatives at one place begin with the same
- * character. Only CRLF ends a line, nothing is folded, and no space may precede a colon. Characters are bytes (latin1).
+ * Regular expressions for HTTP/1.1 (RFC 9112), in both directions. Each takes linear time, because no two alternatives in one place begin
+ * with the same character. Only CRLF ends a line, lines are not folded, and no space may precede a colon. Characters are bytes (latin1).
  */
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -13,16 +13,16 @@ const field = `${token}:${text}*`;
 /** The head of a response, without the empty line at its end. */
 export const responseHeadForm = new RegExp(`^HTTP/1\\.[01] \\d{3}(?: ${text}*)?(?:\\r\\n${field})*$`);
 
-// Origin form, the asterisk, or absolute form with a plain host (RFC 9112 §3.2). Authority form belongs to CONNECT.
+// Origin form, the asterisk, or absolute form with a plain host (RFC 9112 §3.2). Only CONNECT uses authority form.
 const target = '(?:/[!-~]*|\\*|[A-Za-z]+://[A-Za-z0-9.:-]+(?:[/?][!-~]*)?)';
 
 /** The head of a request, or its first line alone, without the empty line at its end. */
 export const requestHeadForm = new RegExp(`^[A-Z-]+ ${target} HTTP/1\\.[01](?:\\r\\n${field})*$`);
 
-/** A first line that other recipients may take for a request's: other targets, other versions, or no version as in HTTP/0.9. */
+/** A first line that other recipients may take for a request line: with another target, another version, or no version as in HTTP/0.9. */
 export const looseRequestLineForm = new RegExp(`^${token} [!-~\\x80-\\xff]+(?: HTTP/\\d\\.\\d)?$`);
 
-/** What no head contains: a line end other than CRLF, or another control character. */
+/** Matches anything that no head may contain: a line end other than CRLF, or another control character. */
 export const brokenForm = new RegExp('[^\\r]\\n|\\r[^\\n]|[^\\r\\n\\t\\x20-\\x7e\\x80-\\xff]');
 
 /** The head of a chunk; the first group is its size. */
@@ -30,14 +30,14 @@ export const chunkHeadForm = new RegExp(`^([0-9A-Fa-f]{1,12})(?:;${token}(?:=(?:
 
 const framingNames = 'content-length|transfer-encoding|connection|proxy-connection|upgrade|host';
 
-/** One field of a trailer section: not one that other recipients could take for framing (RFC 9110 §6.5.1). */
+/** One field of a trailer section, unless other recipients could take it for framing (RFC 9110 §6.5.1). */
 export const trailerForm = new RegExp(`^(?!(?:${framingNames}):)${field}$`, 'i');
 
 /** A length in digits that is a safe integer. */
 const lengthForm = /^\d{1,15}$/;
 
 /**
- * The fields of a head that has the right form, as a flat list of names and values as sent.
+ * Reads the fields of a head that has the right form. Returns a flat list of names and values as sent.
  *
  * @param line the position of the first line end; -1 if there are no fields
  */
@@ -75,7 +75,7 @@ export function mayHaveBody(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304;
 }
 
-/** Names for which shared strings are used: otherwise each request would allocate substrings of its head, and hash them at look-ups. */
+/** Names for which shared strings are used. Otherwise each request would allocate substrings of its head and hash them in look-ups. */
 const usualNames =
   `Host User-Agent Accept Accept-Encoding Accept-Language Authorization Connection Content-Type Content-Length
   Content-Encoding Transfer-Encoding Expect Upgrade Origin Referer Cookie Cache-Control Pragma Date Server Vary ETag Via
@@ -118,24 +118,24 @@ export function methodAt(head: string, to: number): string | undefined {
   return methods.at(head, 0, to);
 }
 
-/** By status. */
+/** The status line for each status. */
 const statusLines = Array.from(
   { length: 600 },
   (_, status) => `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'Other'}`,
 );
 
 /**
- * The head of a response, its last empty line included. It is checked against the grammar that responses are read with, so that no value
- * can add a field or a response.
+ * The head of a response, including the empty line at its end. It is checked against the grammar with which responses are read, so that no
+ * value can add a field or a response.
  *
  * @param fields flat list of names and values; characters are bytes
- * @param more   further lines, each with CRLF before it
+ * @param more   further lines, each preceded by CRLF
  * @throws if a name or value is not valid
  */
 export function responseHead(status: number, fields: readonly string[], more: string): string {
   let head = statusLines[status] ?? '';
   for (let i = 0; i + 1 < fields.length; i += 2) head += `\r\n${fields[i] as string}: ${fields[i + 1] as string}`;
-  // With a line end in a value, the head may still have the right form, but it then has one line more.
+  // If a value contains a line end, the head may still have the right form, but it has one line too many.
   if (!responseHeadForm.test(head) || countLines(head) !== 1 + fields.length / 2) {
     throw new Error(`the head of a response with status ${status} is not valid`);
   }
@@ -161,7 +161,7 @@ const chunked: BodyFraming = { type: 'chunked', length: undefined };
 /**
  * The framing that a head states.
  *
- * @returns `malformed` if the length is faulty, or stated in addition to another framing; `ambiguous` if readers differ on the coding
+ * @returns `malformed` if the length is not valid or another framing is stated too; `ambiguous` if recipients may disagree on the coding
  */
 export function readFraming(fields: readonly string[], minor: 0 | 1): BodyFraming | 'malformed' | 'ambiguous' {
   let framing = unstated;
@@ -185,13 +185,13 @@ export function readFraming(fields: readonly string[], minor: 0 | 1): BodyFramin
 
 const keepAliveForm = /(?:^|,)[ \t]*keep-alive[ \t]*(?:,|$)/i;
 
-/** Whether the sender lets the connection carry another message. */
+/** Whether the sender lets the connection carry another message after this one. */
 export function keepsAlive(fields: readonly string[], minor: 0 | 1): boolean {
   let keepAlive = minor === 1;
   for (let i = 0; i + 1 < fields.length; i += 2) {
     if (!isNamed(fields[i] as string, 'connection')) continue;
     const value = fields[i + 1] as string;
-    // If in doubt, the connection ends: whatever another reader might take for `close` counts as `close`.
+    // If in doubt, the connection ends: any value that another recipient might take for `close` counts as `close`.
     if (/\bclose\b/i.test(value)) return false;
     if (keepAliveForm.test(value)) keepAlive = true;
   }

@@ -1,6 +1,6 @@
 const nothing = Buffer.alloc(0);
 
-/** The beginning of text whose end has not arrived. Each byte is copied and searched once, however the text is split. */
+/** Holds the beginning of text whose end has not arrived. Each byte is copied and searched once, however the text is split. */
 export class HeldText {
   #held = nothing;
   #length = 0;
@@ -36,17 +36,17 @@ export class HeldText {
     const held = this.bytes;
     const found = held.indexOf(end, Math.max(0, before - end.length + 1), 'latin1');
     if (found === -1) {
-      // Beyond the limit only the beginning of `end` is allowed.
+      // Beyond the limit, there may only be the beginning of `end`.
       if (this.#length > limit && !end.startsWith(held.toString('latin1', limit))) return false;
       return undefined;
     }
-    // The bytes after `end` were copied too, but are not taken.
+    // The bytes after `end` were copied too, but they do not count as taken.
     this.next -= this.#length - found - end.length;
     this.clear();
     return held.toString('latin1', 0, found);
   }
 
-  /** Releases what is held, so that idle connections take no memory. */
+  /** Releases the held bytes, so that idle connections take no memory. */
   clear(): void {
     this.#held = nothing;
     this.#length = 0;
@@ -56,7 +56,7 @@ export class HeldText {
   #hold(bytes: Buffer, at: number, maxLength: number): void {
     const length = Math.min(maxLength, this.#length + bytes.length - at);
     if (length > this.#held.length) {
-      // Not from Node's pool: a few bytes of it would keep 64 KiB alive.
+      // Node's pool is not used, because a few bytes of it would keep 64 KiB alive.
       const larger = Buffer.allocUnsafeSlow(Math.min(maxLength, Math.max(256, 2 * length)));
       this.#held.copy(larger, 0, 0, this.#length);
       this.#held = larger;

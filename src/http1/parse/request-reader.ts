@@ -12,12 +12,12 @@ import {
 import type { HeldText } from './held-text.ts';
 
 /**
- * Why bytes are not a request that is served. `ambiguous`: other recipients could read the bytes in another way, or as a request of a kind
- * that is not supported. After a fault, no byte of the connection is read as a request.
+ * Why bytes are not a request that can be served. `ambiguous`: other recipients could read the bytes in another way, or as a kind of
+ * request that is not supported. After a fault, no byte of the connection is read as a request.
  */
 export type RequestFault = 'malformed' | 'ambiguous' | 'too_large' | 'timeout';
 
-/** The fault in what was read of a body, if there is one. */
+/** The request fault that corresponds to the outcome of reading a body, if the outcome is a fault. */
 export function toRequestFault(outcome: 'more' | 'end' | BodyFault): RequestFault | undefined {
   if (outcome === 'more' || outcome === 'end') return undefined;
   return outcome === 'HEAD_TOO_LARGE' ? 'too_large' : 'malformed';
@@ -27,28 +27,28 @@ export function toRequestFault(outcome: 'more' | 'end' | BodyFault): RequestFaul
 export interface RequestHead {
   readonly method: string;
   readonly target: string;
-  /** The minor version: HTTP/1.0 or HTTP/1.1. */
+  /** The minor version: 0 for HTTP/1.0, 1 for HTTP/1.1. */
   readonly minor: 0 | 1;
   /** Flat list of names and values; characters are bytes. */
   readonly fields: readonly string[];
   readonly framing: BodyFraming;
   /** Whether the client lets the connection carry another request. */
   readonly keepAlive: boolean;
-  /** In bytes, including the empty line at the end. */
+  /** Size in bytes, including the empty line at the end. */
   readonly size: number;
 }
 
-/** Receives the body of a request. After `onEnd` or `onFault` nothing more is called, nor after the end of the response. */
+/** Receives the body of a request. No method is called after `onEnd` or `onFault`, or after the end of the response. */
 export interface BodySink {
-  /** @param piece a view that is valid only during the call: copy what must outlive it. At most one for each read */
+  /** Called at most once for each read. @param piece a view that is valid only during the call, so copy what must outlive it */
   onData(piece: Buffer): void;
   /** The body is complete. Called even while the body is paused, if its last piece had already arrived. */
   onEnd(): void;
-  /** The bytes are not a body. The response, if it has not ended, ends the connection. */
+  /** The bytes are not a body. If the response has not ended, the connection is closed after the response. */
   onFault(fault: RequestFault): void;
 }
 
-/** The limits of a request's head, its trailers included. */
+/** Limits for a request's head, including its trailers. */
 export interface HeadLimits {
   /** In bytes. */
   readonly maxHeadSize: number;
@@ -57,33 +57,33 @@ export interface HeadLimits {
 
 const endOfHead = '\r\n\r\n';
 
-/** One is allowed before a head (RFC 9112 §2.2). */
+/** One empty line is allowed before a head (RFC 9112 §2.2). */
 const emptyLine = '\r\n';
 
-/** The first three bytes of a head, or fewer. */
+/** Matches the first three bytes of a head, or fewer if fewer have arrived. */
 const startForm = /^(?:\r\n)?[A-Z]|^(?:\r\n?)?$/;
 
-/** A tab next to these values: readers differ on whether it belongs to them. */
+/** Matches a tab next to one of these values. Recipients differ on whether the tab belongs to the value. */
 const tabbedFramingForm = /^(?:content-length|transfer-encoding):[^\r]*\t/im;
 
-/** Reads the heads of the requests of one connection. What it accepts has one meaning (RFC 9112 §11). */
+/** Reads the heads of the requests on one connection. Every head that it accepts has only one meaning (RFC 9112 §11). */
 export class RequestReader {
   readonly #text: HeldText;
   #lineIsChecked = false;
-  /** Whether a byte of an incomplete head has arrived, besides the empty line that may precede it. */
+  /** Whether a byte of an incomplete head has arrived, not counting the empty line that may precede the head. */
   hasStarted = false;
   /** The position after the bytes that the last read has taken. */
   next = 0;
-  /** What was read of an ambiguous head; characters are bytes. */
+  /** The part of an ambiguous head that was read; characters are bytes. */
   faulty = '';
 
-  /** @param text holds nothing whenever a head begins */
+  /** @param text must be empty whenever a head begins */
   constructor(text: HeldText) {
     this.#text = text;
   }
 
   /**
-   * Reads bytes of a head; whatever is kept is copied. `next` then says how much was taken.
+   * Reads bytes of a head, copies those that are kept, and sets `next`.
    *
    * @returns undefined while the head is incomplete
    */
@@ -107,7 +107,9 @@ export class RequestReader {
     return parsed;
   }
 
-  /** The fault in an incomplete head, so that a client need not wait for a timeout. @param checked how many bytes were checked before */
+  /**
+   * Finds a fault in an incomplete head, so that a client need not wait for a timeout. @param checked how many bytes were checked before
+   */
   #faultIn(held: Buffer, checked: number): RequestFault | undefined {
     if (!startForm.test(held.toString('latin1', 0, 3))) return 'malformed';
     // A line end may have been split between two reads.
@@ -144,11 +146,11 @@ function parseHead(head: string, maxFields: number): RequestHead | RequestFault 
   return { method, target, minor, fields, framing, keepAlive, size: head.length + endOfHead.length };
 }
 
-/** Undefined if the first line of a request has the right form. */
+/** The fault in the first line of a request; undefined if the line has the right form. */
 function faultInLine(line: string): RequestFault | undefined {
   if (!looseRequestLineForm.test(line)) return 'malformed';
   const method = methodAt(line, line.indexOf(' '));
-  // PRI, in the preface of HTTP/2, is not a method of any other request.
+  // PRI is not a method, but the preface of HTTP/2 begins with it.
   if (method === undefined && !line.startsWith('PRI * HTTP/2')) return 'malformed';
   return method === 'CONNECT' || !requestHeadForm.test(line) ? 'ambiguous' : undefined;
 }

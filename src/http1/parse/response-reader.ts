@@ -3,9 +3,9 @@ import { isNamed, keepsAlive, mayHaveBody, readFields, readFraming, responseHead
 import { HeldText } from './held-text.ts';
 
 /**
- * A strict reader of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused: a response that ends
- * with its connection cannot be told from a broken one, and if a length can be read in two ways, the bytes after it could be taken for the
- * response to another request.
+ * A strict reader of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused. A response that ends
+ * with its connection cannot be told from a broken one. If a length can be read in two ways, the bytes after the response could be taken
+ * for the response to another request.
  */
 
 /** Why bytes are not a response; for the log. */
@@ -18,9 +18,9 @@ export interface ResponseEvents {
   onInformation(status: number, headers: readonly string[]): void;
   /** The response's head: status 200–599, flat list of names and values as sent. */
   onHead(status: number, headers: readonly string[]): void;
-  /** @param chunk a view that is valid only during the call: copy what must outlive it */
+  /** @param chunk a view that is valid only during the call, so copy what must outlive it */
   onData(chunk: Buffer): void;
-  /** Called on a 101; true hands the connection over. If absent, a 101 is a fault. */
+  /** Called for a 101; returning true hands the connection over. If this method is absent, a 101 is a fault. */
   acceptsSwitch?(headers: readonly string[]): boolean;
 }
 
@@ -36,24 +36,26 @@ export class ResponseReader {
   #state: State = 'idle';
   readonly #text = new HeldText();
   readonly #body = new BodyReader(this.#text);
-  /** How many more bytes the heads and trailers of the response may have. */
+  /** How many more bytes the heads and trailers of the response may take. */
   #headRoom = maxHeadSize;
 
   /** Whether a byte of the response has arrived. */
   hasStarted = false;
   /** Whether the connection may carry another request once the response is complete. */
   reusable = true;
-  /** The time in seconds for which the upstream keeps an idle connection (`Keep-Alive: timeout=N`). */
+  /** How many seconds the upstream keeps an idle connection (`Keep-Alive: timeout=N`). */
   keepAlive: number | undefined;
-  /** Whether the piece in which the response ended has more bytes, which nobody has asked for. */
+  /** Whether the piece in which the response ended contains further bytes, which nobody asked for. */
   excess = false;
 
-  /** @param isEarlier whether a request id belongs to an earlier request of the connection: a response with such an id is a fault */
+  /** @param isEarlier whether a request id belongs to an earlier request on the connection; a response with such an id is a fault */
   constructor(isEarlier: (requestId: string) => boolean = () => false) {
     this.#isEarlier = isEarlier;
   }
 
-  /** Expects the response to a request. @param method the request's method: a response to HEAD has no body, whatever its head says */
+  /**
+   * Expects the response to a request. @param method the request's method, because a response to HEAD has no body, whatever its head says
+   */
   begin(method: string, events: ResponseEvents): void {
     this.#events = events;
     this.#method = method;
@@ -77,7 +79,7 @@ export class ResponseReader {
   /**
    * Reads the bytes that have arrived.
    *
-   * @param chunk may be overwritten after the call: whatever is kept is copied
+   * @param chunk may be overwritten after the call, because all bytes that are kept are copied
    * @returns `end` at the end of the response, `more` before it, or the fault, after which the connection is unusable
    */
   push(chunk: Buffer): 'more' | 'end' | ResponseFault {
@@ -133,14 +135,14 @@ export class ResponseReader {
       return minor === 1 && events.acceptsSwitch?.(fields) === true ? undefined : 'BAD_STATUS';
     }
     if (status < 200) {
-      // A bare 100 has no meaning here: the request's body is sent without waiting for it.
+      // A 100 is ignored, because the request's body is sent without waiting for it.
       if (status !== 100) events.onInformation(status, fields);
       return undefined;
     }
     const framing = readFraming(fields, minor);
     if (typeof framing === 'string') return 'BAD_LENGTH';
     if (!mayHaveBody(this.#method, status)) {
-      // If the upstream sent a body after all, the body would be taken for the next response on the connection.
+      // The connection is not reused. If the upstream sent a body after all, the body would be taken for the next response.
       this.reusable = false;
       this.#state = 'idle';
     } else if (framing === unstated) {
@@ -169,7 +171,7 @@ export class ResponseReader {
   }
 }
 
-/** Whether an incomplete head may become valid: not if it is not HTTP, or if its first line ends in a bare line feed. */
+/** Whether an incomplete head may become valid. It cannot if it is not HTTP, or if its first line ends with a bare line feed. */
 function mayBecomeHead(held: Buffer): boolean {
   if (!'HTTP/1.'.startsWith(held.toString('latin1', 0, Math.min(7, held.length)))) return false;
   const firstLineFeed = held.indexOf(0x0a);
