@@ -26,7 +26,7 @@ export interface ExpiringKeys {
   readonly next: EpochMs;
 }
 
-/** Counts of accounts, valid API keys and credentials in use, by the labels of the metrics. */
+/** Counts of accounts, valid API keys and credentials in use, grouped by the labels of the metrics. */
 export interface AccountStats {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
   readonly apiKeys: readonly { environment: EnvironmentName; kind: KeyKind; rotation: Rotation; count: number }[];
@@ -34,7 +34,7 @@ export interface AccountStats {
   readonly credentials: readonly { environment: EnvironmentName; rotation: Rotation; count: number }[];
 }
 
-/** Counts by their labels; a missing count is 0. */
+/** Counts, each under its labels. A missing count is 0. */
 export interface Counts {
   readonly accounts: Map<EncryptionLabel, number>;
   readonly apiKeys: Map<`${KeyPrefix} ${Rotation}`, number>;
@@ -44,7 +44,7 @@ export interface Counts {
 
 const noKeys: ExpiringKeys = { count: 0, next: Infinity };
 
-/** The counts with all labels. */
+/** Returns a count for every combination of labels, with 0 for those that are missing. */
 export function addLabels({ accounts, apiKeys, expiring, credentials }: Counts): AccountStats {
   const prefixes = environmentNames.flatMap((name) => keyPrefixes.filter((prefix) => getEnvironment(prefix) === name));
   const toLabels = (prefix: KeyPrefix) => ({ environment: getEnvironment(prefix), kind: getKind(prefix) });
@@ -65,8 +65,8 @@ export function addLabels({ accounts, apiKeys, expiring, credentials }: Counts):
 }
 
 /**
- * Counts accounts, keys and credentials. Expired and revoked keys do not count, and old ones are due for rotation. Credentials of unknown
- * age count as current.
+ * Counts accounts, keys and credentials. Expired and revoked keys are not counted. Credentials of unknown age count as current, not as due
+ * for rotation.
  */
 export function countAccounts(accounts: Iterable<Account>, now: EpochMs): AccountStats {
   const counts: Counts = { accounts: new Map(), apiKeys: new Map(), expiring: new Map(), credentials: new Map() };

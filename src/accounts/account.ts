@@ -2,7 +2,7 @@ import type { EnvelopeCodec } from '../envelope/codec.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 import type { EpochMs } from '../times.ts';
 
-/** How one account encrypts in one environment. Undefined if it does not encrypt and no grace is running. */
+/** How one account encrypts in one environment, or which envelopes it may still send during a grace period after it has stopped. */
 export type Encryption<Codec = EnvelopeCodec> = EncryptionOn<Codec> | EncryptionEnding<Codec>;
 
 /** Encryption is enabled. */
@@ -10,24 +10,25 @@ export interface EncryptionOn<Codec = EnvelopeCodec> {
   readonly type: 'on';
   /** Seals and opens with the current credentials. */
   readonly current: Codec;
-  /** When the credentials were made; undefined if the file does not say. */
+  /** When the credentials were made; undefined if the accounts file does not say. */
   readonly createdAt: EpochMs | undefined;
-  /** The grace: what is also accepted, for a limited time after a change. */
+  /** The grace period after a change; undefined if there is none. */
   readonly grace: Grace<Codec> | undefined;
 }
 
-/** Encryption was disabled with a grace: plaintext is accepted, and so are envelopes sealed with the previous credentials. */
+/** Encryption was disabled with a grace period: both plaintext and envelopes sealed with the previous credentials are accepted. */
 interface EncryptionEnding<Codec> {
   readonly type: 'ending';
   readonly previous: Codec;
-  /** From then on the account is like one without encryption. */
+  /** End of the grace period. From then on, the account is treated as one without encryption. */
   readonly until: EpochMs;
 }
 
-/** The previous credentials, or plaintext (`undefined`) from an account that is just moving to encryption. */
+/** A grace period, in which the previous credentials or plaintext are also accepted. */
 export interface Grace<Codec = EnvelopeCodec> {
+  /** Undefined if plaintext is accepted, because the account did not encrypt before the change. */
   readonly previous: Codec | undefined;
-  /** End of the grace; from then on only the current credentials count. */
+  /** End of the grace period. From then on, only the current credentials are accepted. */
   readonly until: EpochMs;
 }
 
@@ -38,6 +39,6 @@ export interface Account<Codec = EnvelopeCodec> {
   readonly active: boolean;
   readonly keys: readonly ApiKey[];
   readonly encryption: Readonly<Partial<Record<EnvironmentName, Encryption<Codec>>>>;
-  /** Why the credentials cannot be unwrapped. Requests are then refused: the account must not be treated as one that does not encrypt. */
+  /** Why the credentials cannot be unwrapped. Requests are then refused, because the account must not be treated as unencrypted. */
   readonly unwrapError?: string;
 }

@@ -1,4 +1,4 @@
-/** Why a query or a change of accounts was refused or failed. A closed set that programs may rely on. */
+/** Why a query for accounts or a change to accounts was refused or failed. The set is closed, so programs may rely on it. */
 export type AccountsErrorCode =
   // The request conflicts with the stored state.
   | 'account_unknown'
@@ -25,10 +25,10 @@ export type AccountsErrorCode =
   | 'master_key_wrong'
   | 'master_key_not_configured'
   | 'audit_key_missing'
-  // The KMS that wraps the master key does not answer, or refuses.
+  // The KMS that wraps the master key does not respond, or refuses the request.
   | 'kms_unavailable'
   | 'kms_refused'
-  // The store cannot do it, temporarily or permanently. Nothing was changed.
+  // The store cannot carry out the operation, temporarily or permanently. Nothing was changed.
   | 'store_changed'
   | 'store_invalid'
   | 'store_locked'

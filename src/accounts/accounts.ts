@@ -10,21 +10,21 @@ import type { EpochMs } from '../times.ts';
 export interface Accounts {
   /** Looks keys up for requests. */
   readonly directory: KeyDirectory;
-  /** For changes by operators. */
+  /** Carries out the queries and changes of operators. */
   readonly operations: RemoteOperations;
   /** Unwraps the credentials of accounts in the store. */
   readonly vault: Vault;
   /** Undefined if the accounts are in a file. */
   readonly database: AccountsDatabase | undefined;
-  /** The account as this sidecar serves it, without its keys; undefined if there is none. @throws AccountsError */
+  /** The account as this sidecar serves it, without its keys; undefined if no account has this id. @throws AccountsError */
   find(id: string): Promise<AccountWithoutKeys | undefined>;
-  /** Puts the accounts of a reloaded file in force. Not used with a database. */
+  /** Starts serving the accounts of a reloaded accounts file. Does nothing with a database. */
   take(accounts: readonly Account[]): void;
-  /** Where the audit trail ends. @param seen a position whose hash is wanted; 0: none */
+  /** Where the audit trail ends. @param seen the position whose hash is returned as `seenHash`; 0 for none */
   trailState(seen: number): Promise<TrailState>;
-  /** The latest counts of accounts, keys and credentials; undefined before the first. */
+  /** The latest counts of accounts, keys and credentials; undefined before the first count. */
   stats(): AccountStats | undefined;
-  /** Whether an operation is in progress that `close` would cut short. */
+  /** Whether an operation is in progress that `close` would interrupt. */
   readonly isBusy: boolean;
   close(): Promise<void>;
 }
@@ -40,9 +40,9 @@ export interface AccountsDatabase {
   /** Unwraps the credentials of some accounts, chosen at random. @throws AccountsError if the database cannot be queried */
   sampleCredentials(): Promise<CredentialsSample>;
   /**
-   * The requests with these keys in the last 30 days.
+   * Counts the requests made with these keys in the last 30 days.
    *
-   * @param owner its queries take turns with those of other owners
+   * @param owner the account whose token asks for the counts, or empty for an operator. The queries of different owners take turns
    * @throws AccountsError
    */
   dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses>;
@@ -51,20 +51,23 @@ export interface AccountsDatabase {
 /** The number of days for which a database keeps counts of requests. */
 export const daysOfUse = 30;
 
-/** Numbers of requests by key and day, oldest day first, through all sidecars. Keys without requests are missing. */
+/** For each key, the number of requests per day, oldest day first, summed over all sidecars. Keys without requests are missing. */
 export type DailyUses = ReadonlyMap<string, readonly number[]>;
 
 /** The result of unwrapping the credentials of some accounts. */
 export interface CredentialsSample {
-  /** The number of accounts. */
+  /** The number of accounts in the sample. */
   readonly tried: number;
   /** One message for each account whose credentials could not be unwrapped. */
   readonly failures: readonly string[];
-  /** Whether the master key unwrapped none of the credentials. Rows that cannot be read do not count. */
+  /** Whether the master key could unwrap none of the credentials. Rows that cannot be read are ignored. */
   readonly noneUnwraps: boolean;
 }
 
-/** The sample of a file. All its credentials were tried when it was read: if none could be unwrapped, the file is invalid. */
+/**
+ * The sample of an accounts file: all of its accounts with credentials, which were unwrapped when the file was read. `noneUnwraps` is
+ * false, because a file is invalid if none of its credentials can be unwrapped.
+ */
 export function takeSample(accounts: readonly Account[]): CredentialsSample {
   const tried = accounts.filter(
     ({ encryption, unwrapError }) => unwrapError !== undefined || Object.keys(encryption).length > 0,

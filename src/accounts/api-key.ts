@@ -19,13 +19,13 @@ export interface ApiKey {
   /** Lower-case hex SHA-256 of the whole key, prefix included. */
   readonly hash: string;
   readonly createdAt: EpochMs;
-  /** From this time on the key is refused. */
+  /** From this time on, the key is refused. Undefined if it does not expire. */
   readonly expiresAt: EpochMs | undefined;
-  /** A revoked key is refused at any time, so that a slow clock does not delay the revocation. */
+  /** When the key was revoked. A revoked key is refused even if this time is in the future, so that a slow clock delays no revocation. */
   readonly revokedAt: EpochMs | undefined;
 }
 
-/** What remains of an API key after it has been read: the key itself is not kept. */
+/** What is kept of an API key that a client has sent. The key itself is not kept. */
 export interface PresentedKey {
   readonly prefix: KeyPrefix;
   /** Lower-case hex SHA-256 of the whole key. */

@@ -10,10 +10,10 @@ import type { IdempotencyKey, StoredAccount, StoredCredentials, StoredEncryption
 import type { Vault } from './vault.ts';
 import type { EpochMs } from '../times.ts';
 
-// The rules of every change, for all stores, as functions from the current account to the new one. The rules for API keys are in
-// key-changes.ts. All times are epoch milliseconds. A refused change throws an AccountsError.
+// The rules for changes to accounts, which are the same for all stores. Each rule is a function that turns the current account into the new
+// one. The rules for API keys are in key-changes.ts. All times are epoch milliseconds. A refused change throws an AccountsError.
 
-/** The account, if one was found by this id. @throws `account_unknown` */
+/** Returns the account that was found by this id. @throws `account_unknown` if there is none */
 export function requireAccount(account: StoredAccount | undefined, id: string): StoredAccount {
   if (account === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
   return account;
@@ -45,7 +45,7 @@ export function refuseInUse({ id, active, keys }: StoredAccount, now: EpochMs): 
 }
 
 export interface EnableOptions {
-  /** Undefined: unchanged, or hex if none was set. */
+  /** The new encoding. Undefined: the encoding is not changed, or is hex if none was set. */
   readonly encoding: Encoding | undefined;
   /** How long the previous credentials, or plaintext, are also accepted, in milliseconds; undefined: not at all. */
   readonly grace: number | undefined;
@@ -54,11 +54,11 @@ export interface EnableOptions {
 }
 
 /**
- * Switches encryption on with new credentials. They are not compared with those of the other environment: two generated keys are never
- * equal, and existing ones may be wrapped with a master key that was lost.
+ * Switches encryption on with new credentials. They are not compared with those of the other environment, because a generated key never
+ * equals another key, and because the existing credentials may be wrapped with a master key that was lost.
  *
- * @throws `encryption_enabled` if encryption is on and `replace` is false, `grace_running` if a grace is requested during another one
- *   (there is room for one set of previous credentials), `master_key_wrong` if a grace is requested for credentials that do not open
+ * @throws `encryption_enabled` if encryption is on and `replace` is false, `grace_running` if a grace period is requested during another
+ *   one, `master_key_wrong` if a grace period is requested for credentials that cannot be unwrapped
  */
 export function enableEncryption(
   account: StoredAccount,
@@ -80,7 +80,7 @@ export function enableEncryption(
   }
   if (grace !== undefined) {
     refuseSecondGrace(before, now);
-    // A grace for credentials that do not open would promise merchants what sidecars refuse.
+    // A grace period for credentials that cannot be unwrapped would be an empty promise, because sidecars could not use them.
     if (before?.enabled) unwrapCredentials(before.credentials, account.id, environment, vault);
   }
   const { key, iv, format, fingerprint } = generateCredentials();
@@ -100,9 +100,9 @@ export function enableEncryption(
 }
 
 /**
- * Moves the end of a running grace, or ends the grace.
+ * Changes the end of a running grace period, or ends it at once.
  *
- * @param until undefined: the grace ends at once
+ * @param until the new end; undefined: the grace period ends at once
  * @throws `grace_not_running`, `until_not_allowed`
  */
 export function changeGrace(
@@ -126,10 +126,10 @@ export function changeGrace(
 }
 
 /**
- * Switches encryption off. The credentials are deleted, after the grace if there is one.
+ * Switches encryption off. The credentials are deleted or, with a grace period, kept as the previous credentials.
  *
  * @param grace how long envelopes are still accepted, in milliseconds; undefined: they are refused at once
- * @throws `encryption_disabled` if encryption is off, `grace_running` if a grace is requested during another one
+ * @throws `encryption_disabled` if encryption is off, `grace_running` if a grace period is requested during another one
  */
 export function disableEncryption(
   account: StoredAccount,
@@ -154,7 +154,7 @@ export function disableEncryption(
 }
 
 /**
- * Refuses a change that lets an account send plaintext in live, or do so for longer, although its encryption is enabled.
+ * Refuses a change that allows an account with encryption enabled in live to send plaintext there, or to do so for longer than before.
  *
  * @throws `forbidden`
  */
@@ -167,7 +167,7 @@ export function refusePlaintextInLive(before: StoredAccount | undefined, after: 
   throw new AccountsError('forbidden', 'a grace for plaintext in live needs the role admin: enable without a grace');
 }
 
-/** There is room for one set of previous credentials. */
+/** Refuses a grace period during another one, because only one set of previous credentials can be stored. */
 function refuseSecondGrace(before: StoredEncryption | undefined, now: EpochMs): void {
   if (before?.previous === undefined || !isInGrace(before, now)) return;
   throw new AccountsError(
@@ -177,7 +177,8 @@ function refuseSecondGrace(before: StoredEncryption | undefined, now: EpochMs): 
 }
 
 /**
- * Refuses an AES key that test and live share: a leaked test key could otherwise be used to read live traffic through the test environment.
+ * Refuses an account that has the same AES key in test and live, because a leaked test key could then be used to read live traffic through
+ * the test environment.
  *
  * @throws `credentials_equal`
  */
@@ -195,7 +196,11 @@ export function refuseEqual(account: StoredAccount, vault: Vault): void {
   }
 }
 
-/** An account with its credentials unwrapped by one vault and wrapped by another. @param environments the others stay unchanged */
+/**
+ * Returns the account with its credentials unwrapped by `from` and wrapped by `to`.
+ *
+ * @param environments the environments in which credentials are rewrapped
+ */
 export function rewrap(
   account: StoredAccount,
   from: Vault,
@@ -224,7 +229,7 @@ export function rewrap(
   return { ...account, encryption };
 }
 
-/** The grace for the credentials that were in use, or for plaintext if there were none. */
+/** A grace period for the credentials that were in use, or for plaintext if encryption was off. */
 function toPrevious(before: StoredEncryption | undefined, until: EpochMs): StoredPrevious {
   const credentials = before?.enabled ? before.credentials : undefined;
   return { credentials: credentials && { ...credentials, createdAt: undefined }, until, lastUsedAt: undefined };

@@ -13,7 +13,7 @@ export const expiryNotice = 30 * day;
 /** How long a key may be idle before it counts as unused, in milliseconds. */
 export const idleTime = 30 * day;
 
-/** The filters of a list of accounts. */
+/** The conditions by which a list of accounts can be filtered. */
 export const accountFilters = [
   'inactive',
   'encrypting',
@@ -23,12 +23,12 @@ export const accountFilters = [
 ] as const satisfies readonly Condition[];
 export type AccountFilter = (typeof accountFilters)[number];
 
-/** Whether credentials or a key of this age are due for rotation. Times in epoch milliseconds. */
+/** Whether a key, or credentials, made at this time are due for rotation. Times are epoch milliseconds. */
 export function isDue(createdAt: EpochMs, now: EpochMs): boolean {
   return now - createdAt >= rotationAge;
 }
 
-/** Whether a key expires soon. */
+/** Whether a key expires within `expiryNotice`, or has expired. */
 export function isExpiring({ expiresAt = Infinity }: ApiKey, now: EpochMs): boolean {
   return expiresAt <= now + expiryNotice;
 }
@@ -44,12 +44,12 @@ export function listWarnings(key: ApiKey, now: EpochMs): KeyWarning[] {
   return keyWarnings.filter((warning) => holds[warning]);
 }
 
-/** Whether a grace is running. */
+/** Whether a grace period is running. */
 export function isInGrace({ previous }: StoredEncryption, now: EpochMs): boolean {
   return previous !== undefined && now < previous.until;
 }
 
-/** Whether a condition applies to an account at a time; the SQL in postgres/conditions.ts says the same. */
+/** For each condition, whether it applies to an account at a given time. The SQL in postgres/conditions.ts states the same rules. */
 const applies: Readonly<Record<Condition, (account: StoredAccount, now: EpochMs) => boolean>> = {
   inactive: ({ active }) => !active,
   encrypting: (account) => listEncryptions(account).some(({ enabled }) => enabled),
@@ -66,7 +66,7 @@ function listEncryptions({ encryption }: StoredAccount): readonly StoredEncrypti
   return environmentNames.map((name) => encryption[name]).filter((each) => each !== undefined);
 }
 
-/** Whether an account is part of a selection. Undefined: the selection has all accounts. */
+/** Whether a selection includes an account. An undefined selection includes all accounts. */
 export function isSelected(account: StoredAccount, selection: Selection | undefined): boolean {
   if (selection === undefined) return true;
   const { search = '', anyOf, now } = selection;

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Account, Encryption } from './account.ts';
 import { environmentNames, type ApiKey, type EnvironmentName } from './api-key.ts';
 
-/** One difference between two versions of an account. It has no secrets, because it is logged. */
+/** One difference between two versions of an account. It contains no secrets, because it is logged. */
 export interface Difference {
   readonly account: string;
   readonly change:
@@ -27,7 +27,7 @@ export interface Difference {
   readonly environment?: EnvironmentName;
 }
 
-/** The differences between two versions of an account that affect requests. The last use of a key does not count. */
+/** The differences between two versions of an account that affect requests. When keys were last used is ignored. */
 export function differences(before: Account | undefined, after: Account | undefined): readonly Difference[] {
   if (after === undefined) return before === undefined ? [] : [{ account: before.id, change: 'account_removed' }];
   if (before === undefined) return [{ account: after.id, change: 'account_added' }];
@@ -43,7 +43,7 @@ export function differences(before: Account | undefined, after: Account | undefi
 
 type WithoutKeys = Omit<Account, 'keys'>;
 
-/** As `differences`, without the account's keys. */
+/** The same as `differences`, but ignores the account's keys. */
 export function differencesButKeys(before: WithoutKeys, after: WithoutKeys): readonly Difference[] {
   const found: Difference[] = [];
   const account = after.id;
@@ -63,7 +63,7 @@ export function differencesButKeys(before: WithoutKeys, after: WithoutKeys): rea
   return found;
 }
 
-/** How a key of an account differs. */
+/** The differences between two versions of a key. A version is undefined if the key does not exist in it. */
 export function keyDifferences(
   account: string,
   before: ApiKey | undefined,
@@ -96,7 +96,10 @@ function encryptionChange(
   return isDeepStrictEqual(one.grace, other.grace) ? 'encryption_changed' : 'grace_changed';
 }
 
-/** The comparable parts of an account. A codec keeps its credentials in private fields, which a deep comparison ignores. */
+/**
+ * Splits encryption into parts that can be compared deeply. Codecs cannot be compared in this way, because they keep their credentials in
+ * private fields, which a deep comparison ignores.
+ */
 function splitEncryption(encryption: Encryption | undefined): Readonly<Record<'current' | 'grace' | 'rest', unknown>> {
   if (encryption === undefined) return { current: undefined, grace: undefined, rest: undefined };
   if (encryption.type === 'ending') {

@@ -5,7 +5,7 @@ import { isDue, keyWarnings, listWarnings } from './conditions.ts';
 import type { StoredAccount } from './store.ts';
 import { viewEncryption, viewKey, type Viewing } from './views.ts';
 
-/** What can be due: the kinds of API keys, and the credentials of an account in one environment. */
+/** What can be due: API keys of each kind, and the credentials of an account in one environment. */
 export const dueKinds = [...keyKinds, 'credentials'] as const;
 export type DueKind = (typeof dueKinds)[number];
 
@@ -32,13 +32,13 @@ export const dueView = z
   .describe('An API key or credentials that should be replaced.');
 export type DueView = z.output<typeof dueView>;
 
-/** Which keys and credentials are wanted. */
+/** Restricts a list of due keys and credentials. */
 export interface DueFilter {
   readonly environment?: EnvironmentName | undefined;
   readonly kind?: DueKind | undefined;
 }
 
-/** The keys and credentials of an account that are due. */
+/** The keys and credentials of an account that are due for rotation or expire soon. */
 export function listDue(account: StoredAccount, viewing: Viewing, { environment, kind }: DueFilter): DueView[] {
   const keys = account.keys
     .filter((key) => listWarnings(key, viewing.now).length > 0)
@@ -68,12 +68,12 @@ export function listDue(account: StoredAccount, viewing: Viewing, { environment,
   );
 }
 
-/** A place in the order of urgency. */
+/** The place of a key, or of credentials, in the order of urgency. */
 export type DuePlace = readonly (string | number)[];
 
 /**
- * Keys that expire soon come first, the earliest first, because their requests are then refused. Keys and credentials that are only old
- * follow, the oldest first. The other parts make every place unique.
+ * The place of a view in the order of urgency. Keys that expire soon come first, in the order of expiry, because requests with an expired
+ * key are refused. Keys and credentials that are merely old follow, oldest first. The other parts of a place make it unique.
  */
 export function locate({ account, environment, kind, id, warnings, created_at, expires_at }: DueView): DuePlace {
   const expires = warnings.includes('expiring');
@@ -81,7 +81,7 @@ export function locate({ account, environment, kind, id, warnings, created_at, e
   return [expires ? 0 : 1, time, account, environment, kind, id ?? ''];
 }
 
-/** A comparator for `sort`. */
+/** Compares two places, for sorting by urgency. */
 export function compareUrgency(a: DuePlace, b: DuePlace): number {
   const at = a.findIndex((part, i) => part !== b[i]);
   const [one, other] = [a[at], b[at]];
@@ -89,13 +89,13 @@ export function compareUrgency(a: DuePlace, b: DuePlace): number {
   return one < other ? -1 : 1;
 }
 
-/** Keeps the most urgent of any number of views, in bounded memory. */
+/** Collects the most urgent of any number of views in bounded memory. */
 export class MostUrgent {
   readonly #most: number;
   readonly #after: DuePlace | undefined;
   readonly #kept: { readonly place: DuePlace; readonly view: DueView }[] = [];
 
-  /** @param after keeps only what comes after this place */
+  /** @param most maximum number of views to keep @param after if set, only views after this place are kept */
   constructor(most: number, after: DuePlace | undefined) {
     this.#most = most;
     this.#after = after;
@@ -117,18 +117,18 @@ export class MostUrgent {
     if (this.#kept.length > this.#most) this.#kept.pop();
   }
 
-  /** Most urgent first. */
+  /** The views that were kept, most urgent first. */
   get list(): readonly DueView[] {
     return this.#kept.map(({ view }) => view);
   }
 }
 
-/** Writes a place as the `next` of a page. */
+/** Encodes a place as the `next` of a page. */
 export function writePlace(place: DuePlace): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }
 
-/** @returns undefined if `written` is not a place */
+/** Decodes a place that `writePlace` has encoded. @returns undefined if `written` is not a place */
 export function readPlace(written: string): DuePlace | undefined {
   try {
     const place = JSON.parse(Buffer.from(written, 'base64url').toString()) as unknown;

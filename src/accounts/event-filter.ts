@@ -4,10 +4,10 @@ import { AccountsError } from './accounts-error.ts';
 import { auditActions, endList, type EventFilter, type RecordedEvent } from './store.ts';
 
 /**
- * The wanted events of a trail, as in `Store.events`.
+ * Selects the events of a trail that match a filter, as `Store.events` does.
  *
- * @param lines in the order of the events; lines of unwanted events may be missing
- * @param unreadable gets an error for each line that is not an event
+ * @param lines in the order of the events; lines of events that do not match may be missing
+ * @param unreadable called with an error for each line that is not an event
  */
 export async function* selectEvents(
   lines: AsyncIterable<Line>,
@@ -23,7 +23,7 @@ export async function* selectEvents(
   }
 }
 
-/** Strings that the line of every wanted event contains, as JSON writes them: lines without them need not be parsed. */
+/** Strings, escaped as in JSON, that the line of every matching event contains. A line that lacks one of them need not be parsed. */
 export function wantedTexts({ account, actor, action, environment }: EventFilter): readonly string[] {
   const texts = [account, actor, action, environment].filter((text) => text !== undefined);
   return texts.map((text) => JSON.stringify(text).slice(1, -1));
@@ -41,7 +41,7 @@ function isWanted(event: RecordedEvent, filter: EventFilter): boolean {
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 const members = 'at actor action account details position older origin request_id prev sig'.split(' ');
 
-/** Undefined if the line is not an event. Does not use zod, which a running sidecar does not load. */
+/** Parses a line; undefined if it is not an event. Zod is not used here, because a running sidecar does not load it. */
 function parseEvent(line: Buffer, position: number): RecordedEvent | undefined {
   const event = readMembers(line.toString());
   const { at, actor, account, details, origin, request_id: requestId } = event;

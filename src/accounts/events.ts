@@ -6,23 +6,23 @@ import { sha256Hex } from '../cryptography.ts';
 
 /** How a store writes its trail. */
 export interface TrailOptions {
-  /** The origin of events that do not name their own; undefined: not known. */
+  /** The origin of events that have none of their own; undefined if it is not known. */
   readonly origin?: string | undefined;
-  /** Ed25519 private keys: the first signs, the others signed before it. Empty: events are not signed. */
+  /** Ed25519 private keys. The first one signs; the others have signed earlier events. If there are none, events are not signed. */
   readonly auditKeys?: readonly KeyObject[] | undefined;
 }
 
-/** The end of a trail, which the next line is chained to. */
+/** The end of a trail, to which the next line is chained. */
 export interface TrailEnd extends Link {
-  /** The last line that is chained; undefined if there is none. */
+  /** The last line that is part of the chain; undefined if there is none. */
   readonly chained: Buffer | undefined;
 }
 
 /**
- * Chains events to the end of a trail. If another key signs from here on, an event that says so precedes them.
+ * Chains events to the end of a trail. If a different key signs from here on, an event that announces this key is added before them.
  *
- * @returns lines to be appended, without newline, and their events
- * @throws AccountsError `audit_key_missing` if the trail is signed and none of the keys signed its last event
+ * @returns the lines to append, without newlines, each with its event
+ * @throws AccountsError `audit_key_missing` if the last event is signed, but by none of the keys
  */
 export function chainEvents(
   end: TrailEnd,
@@ -47,12 +47,12 @@ export function chainEvents(
   });
 }
 
-/** An event about the trail itself, with the time, the actor and the origin of another event. */
+/** An event about the trail itself. It has the time, the actor and the origin of the event that causes it. */
 export function trailEvent(cause: AuditEvent, action: AuditAction, details: AuditEvent['details']): AuditEvent {
   return { ...cause, action, account: undefined, details, older: undefined };
 }
 
-/** The key that signed the last event; undefined: it is not signed. */
+/** The key that signed the last event; undefined if that event is not signed. */
 function findSigner(chained: Buffer | undefined, keys: readonly KeyObject[]): KeyObject | undefined {
   const sig = chained && readTies(chained)?.sig;
   if (chained === undefined || sig === undefined) return undefined;

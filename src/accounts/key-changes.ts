@@ -7,9 +7,9 @@ import type { StoredAccount, StoredKey } from './store.ts';
 import type { EpochMs } from '../times.ts';
 import { sha256Hex } from '../cryptography.ts';
 
-// The rules for changes of API keys, in the same form as in changes.ts.
+// The rules for changes to API keys, in the same form as in changes.ts.
 
-/** One key of an account. @throws `key_unknown` */
+/** Returns the key of an account with this id. @throws `key_unknown` if there is none */
 export function requireKey(account: StoredAccount, keyId: string): StoredKey {
   const key = account.keys.find(({ id }) => id === keyId);
   if (key === undefined) throw new AccountsError('key_unknown', `account ${account.id} has no key with this id`);
@@ -40,8 +40,9 @@ interface WantedKey {
 /**
  * When a new key expires.
  *
- * @param lifetime undefined: the longest allowed
- * @param maxAge the longest lifetime; undefined: there is no limit
+ * @param lifetime the requested lifetime; undefined: the longest allowed
+ * @param maxAge the longest lifetime allowed; undefined: there is no limit
+ * @returns undefined if the key does not expire
  * @throws `lifetime_not_allowed`
  */
 export function computeExpiry(
@@ -56,7 +57,7 @@ export function computeExpiry(
   return allowed === undefined ? undefined : now + allowed;
 }
 
-/** Issues a key. @param expiresAt undefined: it does not expire @throws `too_many_keys` */
+/** Issues a key. @throws `too_many_keys` */
 export function issueKey(
   account: StoredAccount,
   wanted: WantedKey,
@@ -89,8 +90,8 @@ export function issueKey(
 }
 
 /**
- * Issues a successor with the same name, kind and lifetime, or with the longest allowed lifetime if that is shorter. The old key stays
- * valid for `overlap` more milliseconds, but not longer than before. A key has only one successor.
+ * Issues a successor to a key, with the same name, environment, kind and lifetime, or with the longest allowed lifetime if that is shorter.
+ * The old key stays valid for `overlap` more milliseconds, but never beyond its own expiry. A key has only one successor.
  *
  * @throws `key_unknown`, `key_revoked`, `key_expired`, `key_rotated`, `too_many_keys`
  */

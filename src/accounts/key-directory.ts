@@ -4,30 +4,32 @@ import type { EpochMs, MonotonicMs } from '../times.ts';
 
 /** An API key together with the account it belongs to. */
 export interface Principal {
-  /** The account's other keys do not matter to a request. */
+  /** The account without its keys, because a request depends only on the key that it was sent with. */
   readonly account: Omit<Account, 'keys'>;
   readonly key: ApiKey;
 }
 
-/** `unavailable`: the store does not respond. A spurious 401 would stop merchants from retrying. */
+/**
+ * Undefined if there is no such key. `unavailable` if the store does not respond, so that merchants retry: a spurious 401 would stop them
+ * from retrying.
+ */
 export type LookupResult = Principal | undefined | 'unavailable';
 
 /** Looks up accounts by their API keys. */
 export interface KeyDirectory {
   /**
-   * Finds the principal of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for
-   * known and unknown keys, and compares no key byte by byte, so that its duration reveals nothing. Returns a promise
-   * only for a query to the database.
+   * Finds the principal of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for known and unknown
+   * keys, and compares no key byte by byte, so its duration reveals nothing. Returns a promise only if the database must be queried.
    */
   find(hash: string): LookupResult | Promise<LookupResult>;
 
-  /** Whether `find` returns at once. Does not query the database, and does not count as a use. */
+  /** Whether `find` would return at once, without a promise. This check does not query the database or count as a use of the key. */
   holds(hash: string): boolean;
 
-  /** Whether requests with keys of this account are decided by this version of the account, not by an earlier one. */
+  /** Whether requests with keys of this account are decided by this version of the account rather than an earlier one. */
   serves(account: Account): boolean;
 
-  /** Records every admitted request. */
+  /** Records which keys admitted requests use. Undefined if the store does not record this. */
   readonly uses?: Uses;
 }
 
@@ -36,17 +38,21 @@ export interface DirectoryState {
   readonly connected: boolean;
   /** When the database last responded; undefined: never. */
   readonly heardAt: MonotonicMs | undefined;
-  /** How much longer cached keys work, in milliseconds. Undefined while the database can be reached, or if it never could be. */
+  /** How much longer cached keys can be used, in milliseconds. Undefined while the database is reachable, or if it never was. */
   readonly usableFor: number | undefined;
-  /** Cached keys that exist. */
+  /** The number of cached keys that exist. */
   readonly known: number;
-  /** Cached keys that do not exist. */
+  /** The number of keys that are cached as not existing. */
   readonly unknown: number;
 }
 
-/** Records uses in memory, and periodically stores those that the store keeps. Times are epoch milliseconds. */
+/** Records uses in memory and writes them to the store periodically. Times are epoch milliseconds. */
 export interface Uses {
   key(id: string, at: number): void;
-  /** Records the use of what a grace accepts. @param until the end of the grace */
+  /**
+   * Records that a request used the previous credentials, or plaintext, as a grace period allows.
+   *
+   * @param until the end of the grace period
+   */
   previous(account: string, environment: EnvironmentName, until: EpochMs, at: number): void;
 }

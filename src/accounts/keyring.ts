@@ -3,40 +3,40 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { AccountsError } from './accounts-error.ts';
 import type { MasterKey } from './master-key.ts';
 
-/** Whether the holder of the wrapping key works, and which key it wraps with now. */
+/** Whether a keyring is working, and which key it currently wraps with. */
 export interface KeyringStatus {
   readonly healthy: boolean;
   readonly keyId: string;
 }
 
 /**
- * The holder of the key that wraps master keys. Master keys are unwrapped before a configuration is applied, and before a command decides
- * on a change: nothing that serves a request waits for a keyring.
+ * Holds the key that wraps master keys. Master keys are unwrapped before a configuration is applied, and before a command decides on a
+ * change, so that no request waits for a keyring.
  *
  * Its methods throw AccountsError: `kms_unavailable` if a later attempt may succeed, `kms_refused` if none will.
  */
 export interface Keyring {
-  /** Returns the line that stores a master key, after `unwrap` has opened it once. @throws AccountsError also `master_key_wrong` */
+  /** Returns the line to store for a master key, after checking that `unwrap` opens it. @throws AccountsError also `master_key_wrong` */
   wrap(key: KeyObject): Promise<string>;
-  /** Unwraps the line that `wrap` has made of a key. @throws AccountsError also `master_key_wrong` */
+  /** Unwraps a master key that was read from a line made by `wrap`. @throws AccountsError also `master_key_wrong` */
   unwrap(key: MasterKey): Promise<MasterKey>;
   status(): Promise<KeyringStatus>;
 }
 
-/** For master keys in the clear, which are already unwrapped when their lines have been read. */
+/** The keyring for master keys in the clear, which need no unwrapping. */
 export const localKeyring: Keyring = {
   wrap: async (key) => key.export().toString('base64'),
   unwrap: async (key) => key,
   status: async () => ({ healthy: true, keyId: '' }),
 };
 
-/** How often a start tries again if the keyring is unavailable. Milliseconds. */
+/** The time between attempts at startup while the keyring is unavailable, in milliseconds. */
 const retryInterval = 1_000;
 
 /**
- * The keys of a configuration, each unwrapped or with the problem of its line.
+ * Unwraps the keys of a configuration. A key that cannot be unwrapped is returned with its problem.
  *
- * @param start for the start of a sidecar: it tries for `wait` milliseconds, warns once, and fails if the keyring does
+ * @param start set when a sidecar starts: it then tries for `wait` milliseconds, warns once, and throws if the keyring fails
  * @throws AccountsError only with `start`: `kms_unavailable` after `wait`, `kms_refused` at once
  */
 export async function unwrapKeys(
@@ -60,7 +60,7 @@ export async function unwrapKeys(
     if (start === undefined || failure === undefined) return unwrapped;
     if (failure.code !== 'kms_unavailable' || isOver.aborted) throw failure;
     if (tries === 1) start.warn(failure);
-    // The end of the wait cuts the delay short.
+    // The delay is aborted when the startup wait is over.
     await delay(retryInterval, undefined, { signal: isOver }).catch(() => {});
   }
 }

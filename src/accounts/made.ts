@@ -1,23 +1,23 @@
 import type { AuditEvent, StoredAccount } from './store.ts';
 
-/** The view of a repeated request. The change was made before, and its secret was shown then. */
+/** The view for a repeated request, whose change was made earlier. Its secret was shown then and is not shown again. */
 export function repeated<View extends object>(view: View): View {
   return 'secret_shown' in view ? { ...view, secret_shown: false } : view;
 }
 
 type Source = Pick<AuditEvent, 'actor' | 'origin' | 'requestId'>;
 
-/** Who asked for a change, and from where, for its event. */
+/** Selects the members of an event that say who asked for the change, and from where. */
 export function pickSource({ actor, origin, requestId }: Source): Source {
   return { actor, origin, requestId };
 }
 
-/** A change that was decided on. */
+/** A change that was decided but is not written yet. */
 export interface ChangeOutcome<View, Secret> {
   /** The new version of the account; undefined if nothing changes, or if the account is removed. */
   readonly account: StoredAccount | undefined;
   readonly removed?: true;
-  /** The result for the caller, also if the request is repeated. */
+  /** The result for the caller, which is returned again if the request is repeated. */
   readonly view: View;
   /** The part of the result that is shown only once. */
   readonly secret?: Secret;

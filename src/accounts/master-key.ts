@@ -11,20 +11,20 @@ export interface MasterKey {
   readonly key?: KeyObject | undefined;
   /** Its key check value, which tells keys apart and reveals nothing about them. */
   readonly kcv: string;
-  /** The only environment whose credentials it seals. Undefined: both. */
+  /** The only environment whose credentials it seals; undefined if it seals those of both. */
   readonly environment?: EnvironmentName | undefined;
-  /** Undefined if its line is the key itself. */
+  /** The key as a KMS has wrapped it; undefined if the line that it was read from is the key itself. */
   readonly wrapped?: WrappedKey;
-  /** Why it cannot be unwrapped. */
+  /** Why it could not be unwrapped. */
   readonly problem?: string;
 }
 
-/** Bytes. */
+/** In bytes. */
 export const masterKeyLength = 32;
 
 /**
- * Reads master keys, one per line, each of 32 bytes in base64 or hex, or wrapped by a KMS. The first key wraps and every key unwraps, so
- * that the key can be changed while sidecars run. Undefined if the text is invalid.
+ * Parses master keys, one per line. A line is either 32 bytes in base64 or hex, or a key wrapped by a KMS. The first key wraps and every
+ * key unwraps, so that the key can be changed while sidecars run. Returns undefined if the text is invalid.
  */
 export function parseMasterKeys(text: string): readonly MasterKey[] | undefined {
   const keys = text
@@ -34,7 +34,7 @@ export function parseMasterKeys(text: string): readonly MasterKey[] | undefined 
   return keys.every((key) => key !== undefined) ? keys : undefined;
 }
 
-/** Reads a key in the clear. Its bytes are overwritten, because Node reuses their memory without clearing it. */
+/** Parses a key in the clear. The decoded bytes are overwritten afterwards, because Node reuses memory without clearing it. */
 function parseClearKey(line: string): MasterKey | undefined {
   const bytes = /^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line);
   if (bytes?.length !== masterKeyLength) return undefined;
@@ -54,7 +54,7 @@ export function keysFor(environment: EnvironmentName, all: readonly MasterKey[])
   return own.length === 0 && all.length > 0 ? undefined : own;
 }
 
-/** The number of a key's line, from 1. */
+/** The number of a key's line, counted from 1. */
 export function getPlace(key: MasterKey, all: readonly MasterKey[]): number {
   return all.filter(({ environment }) => environment === key.environment).indexOf(key) + 1;
 }
@@ -69,7 +69,7 @@ export function openedKey({ key }: MasterKey): KeyObject {
   return key;
 }
 
-/** The key with its check value: the first 5 bytes of the AES-CMAC of 16 zero bytes, in hex (ANSI X9.24-1). */
+/** Adds the check value to a key: the first 5 bytes of the AES-CMAC of 16 zero bytes, in hex (ANSI X9.24-1). */
 export function createMasterKey(key: KeyObject): MasterKey & { readonly key: KeyObject } {
   const encrypted = (block: Buffer): Buffer =>
     createCipheriv(cryptography.checkValue.algorithm, key, null).setAutoPadding(false).update(block);
@@ -77,7 +77,7 @@ export function createMasterKey(key: KeyObject): MasterKey & { readonly key: Key
   return { key, kcv: encrypted(doubled(encrypted(Buffer.alloc(16)))).toString('hex', 0, 5) };
 }
 
-/** The block multiplied by x in GF(2¹²⁸). */
+/** Multiplies a block by x in GF(2¹²⁸). */
 function doubled(block: Buffer): Buffer {
   const shifted = Buffer.from(block.map((byte, i) => (byte << 1) | ((block[i + 1] ?? 0) >> 7)));
   const last = shifted.length - 1;

@@ -23,16 +23,16 @@ import type { EpochMs } from '../times.ts';
 /** The dependencies of operations. */
 export interface OperationsOptions {
   readonly store: Store;
-  /** A function is called before a decision that needs credentials, because a KMS may have to unwrap the master key. */
+  /** If it is a function, it is called before a decision that needs credentials, because a KMS may have to unwrap the master key. */
   readonly vault: Vault | (() => Promise<Vault>);
   readonly clock: () => EpochMs;
-  /** Called after each change. */
+  /** Called with each event that was added to the trail. */
   readonly audit: (event: AppendedEvent) => void;
   /** Maximum lifetime of a new key, in milliseconds. Undefined: no limit. */
   readonly maxKeyAge?: number | undefined;
 }
 
-/** Changes that take something away. */
+/** Changes that take something away from an account and are therefore urgent; see `Hints`. */
 const urgentActions: ReadonlySet<AuditAction> = new Set([
   'account_deactivated',
   'key_revoked',
@@ -40,18 +40,18 @@ const urgentActions: ReadonlySet<AuditAction> = new Set([
   'grace_ended',
 ]);
 
-/** The actor of a change, and its idempotency key. */
+/** A request for a change: who makes it, and under which conditions. */
 export interface ChangeRequest {
   /** As in `AuditEvent`. */
   readonly actor: string;
-  /** Whether the actor may change a single account only. */
+  /** Whether the actor may change only one account. */
   readonly ofAccount?: boolean;
   readonly origin?: string | undefined;
   readonly requestId?: string | undefined;
   readonly idempotencyKey?: IdempotencyKey | undefined;
-  /** Called before the change is decided, and before it is written. @throws if the change must not be made any more */
+  /** Called before the change is decided, and again before it is written. @throws if the change may no longer be made */
   readonly check?: (() => void) | undefined;
-  /** Whether the actor may let an account that encrypts send plaintext in live for a time. Default: yes. */
+  /** Whether the actor may allow an account that encrypts to send plaintext in live for a limited time. Default: true. */
   readonly mayAcceptPlaintextInLive?: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface KeyOptions {
   readonly name?: string | undefined;
 }
 
-/** The operations on accounts, for the command line and the operators' API alike. A refused operation throws an `AccountsError`. */
+/** The operations on accounts, for both the command line and the operators' API. A refused operation throws an `AccountsError`. */
 export class Operations extends Queries {
   readonly #vault: () => Promise<Vault>;
   readonly #audit: (event: AppendedEvent) => void;
@@ -92,7 +92,7 @@ export class Operations extends Queries {
     });
   }
 
-  /** Activating an active account changes nothing. */
+  /** Activates or deactivates an account. If the account is already in that state, nothing is changed. */
   async setActive(id: string, active: boolean, request: ChangeRequest): Promise<AccountView> {
     return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (found, viewing) => {
       const before = changes.requireAccount(found, id);
@@ -191,7 +191,8 @@ export class Operations extends Queries {
         };
         return { account, view, secret: credentials, details };
       },
-      // The old credentials may have leaked. An account may have any number of tokens, which would make others' changes start again.
+      // Replacing credentials is urgent, because the old ones may have leaked. It is not urgent if a token of the account asks for it: an
+      // account may have any number of tokens, and urgent changes make other changes start again.
       { urgent: options.replace && request.ofAccount !== true },
     );
   }
@@ -211,7 +212,7 @@ export class Operations extends Queries {
     });
   }
 
-  /** @param until the new end of a running grace; undefined: it ends now */
+  /** @param until the new end of a running grace period; undefined: it ends now */
   async changeGrace(
     id: string,
     environment: EnvironmentName,
@@ -228,11 +229,10 @@ export class Operations extends Queries {
   }
 
   /**
-   * Wraps credentials with another master key, in the environments that this key is for. It must already be configured there: otherwise,
-   * sidecars without it could not unwrap the credentials. Credentials already wrapped with it stay unchanged, so that the operation can be
-   * repeated. Returns the number of changed accounts.
+   * Wraps credentials with another master key, in each environment for which that key is configured. Credentials already wrapped with it
+   * stay unchanged, so that the operation can be repeated. Returns the number of changed accounts.
    *
-   * @throws AccountsError `master_key_not_configured`
+   * @throws AccountsError `master_key_not_configured` if sidecars could not unwrap the result, because no environment has that key
    */
   async rekey(to: Vault, request: ChangeRequest): Promise<number> {
     const vault = await this.#vault();

@@ -1,22 +1,22 @@
 import type { RecordedEvent, Unreadable } from './store.ts';
 import { viewEvent, type AuditEventView } from './views.ts';
 
-/** A page of a list, and the position of the next one. */
+/** A page of a list, and the position of the next page. */
 export interface Page<Item, Position> {
   readonly items: readonly Item[];
   /** Where the next page begins; null on the last page. */
   readonly next: Position | null;
-  /** Problems of items that are left out because they cannot be read. */
+  /** The problems of items that were left out because they cannot be read. */
   readonly unreadable: readonly string[];
 }
 
-/** The size at which a page ends, in bytes of JSON: several pages may be held at once, each in several copies. */
+/** The size at which a page ends, in characters of JSON. Pages are limited because several may be held at once, each in several copies. */
 const maxBytes = 1 << 20;
 
-/** Maximum number of problems that a page lists. */
+/** Maximum number of problems that a page lists individually. */
 const maxProblems = 100;
 
-/** The problems of a page: the first ones, then how many more there are. */
+/** Collects the problems of a page: the first ones, followed by the number of further problems. */
 export class Problems {
   readonly #messages: string[] = [];
   #more = 0;
@@ -32,11 +32,11 @@ export class Problems {
 }
 
 /**
- * Reads a page of items that belong to accounts; `next` is the id of its last account. The items of one account are not split: a full page
- * grows until the next account begins.
+ * Reads a page of items that belong to accounts; `next` is the id of its last account. The items of one account are never split between
+ * pages, so a full page grows until the next account begins.
  *
  * @param size the number of items at which a page is full; a page of large items is full earlier
- * @param account the member that has the id of an item's account
+ * @param account the name of the member that holds the id of an item's account
  */
 export async function accountsPage<Member extends string, Item extends Readonly<Record<Member, string>>>(
   size: number,

@@ -21,7 +21,7 @@ import type { EpochMs } from '../times.ts';
 
 /** Which accounts are queried. */
 interface Scope {
-  /** Starts after the account with this id. */
+  /** The query starts after the account with this id. */
   readonly after?: string | undefined;
   /** The id of the only account that may be queried. */
   readonly only?: string | undefined;
@@ -32,7 +32,7 @@ interface Scope {
 /** Which accounts are listed. */
 interface ListQuery extends Scope, Omit<Selection, 'now'> {}
 
-/** The queries on accounts. A refused query throws an `AccountsError`. */
+/** The queries for accounts. A refused query throws an `AccountsError`. */
 export class Queries {
   protected readonly store: Store;
   readonly #clock: () => EpochMs;
@@ -55,7 +55,7 @@ export class Queries {
     return due.toSorted((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
   }
 
-  /** Encryption with a running grace, in the order of the accounts' ids. */
+  /** Encryption for which a grace period is running, in the order of the accounts' ids. */
   async *graces(query: Scope = {}): AsyncIterable<EncryptionView> {
     const viewing = this.viewing();
     for await (const account of this.#select({ ...query, anyOf: ['in_grace'] }, viewing)) {
@@ -88,19 +88,19 @@ export class Queries {
 
   async #revokedBy(account: string, { id, revokedAt }: StoredKey): Promise<string | null> {
     if (revokedAt === undefined) return null;
-    // Events that cannot be read are left out: they are the trail's problem, not the key's.
+    // Events that cannot be read are skipped. They are a problem of the trail, and must not keep the key from being shown.
     for await (const { action, actor, details } of this.store.events({ account, since: revokedAt }, () => {})) {
       if (action === 'key_revoked' && details['key'] === id) return actor;
     }
     return null;
   }
 
-  /** As `list`, in pages. */
+  /** A page of `list`. */
   async listPage(size: number, query: ListQuery): Promise<Page<AccountView, string>> {
     return accountsPage(size, (unreadable) => this.list({ ...query, unreadable }), 'id');
   }
 
-  /** As `due`, in pages. Each page reads all accounts, so that memory stays bounded. `place` is where the previous page ended. */
+  /** A page of `due`, after `place`. All accounts are read again for each page, so that memory stays bounded. */
   async duePage(
     size: number,
     { place, ...query }: Scope & DueFilter & { readonly place?: DuePlace },
@@ -121,17 +121,17 @@ export class Queries {
     }
   }
 
-  /** As `graces`, in pages. */
+  /** A page of `graces`. */
   async gracesPage(size: number, query: Scope): Promise<Page<EncryptionView, string>> {
     return accountsPage(size, (unreadable) => this.graces({ ...query, unreadable }), 'account');
   }
 
-  /** As `events`, in pages. */
+  /** A page of `events`. */
   async eventsPage(size: number, filter: EventFilter): Promise<Page<AuditEventView, number>> {
     return trailPage(size, (unreadable) => this.store.events(filter, unreadable));
   }
 
-  /** The stored account, for a change or after one; undefined if none has this id. */
+  /** The account as it is stored, before or after a change; undefined if there is none with this id. */
   async stored(id: string, hints?: Hints): Promise<StoredAccount | undefined> {
     return this.store.read(id, hints);
   }
@@ -148,10 +148,10 @@ export class Queries {
     return account.keys.map((key) => viewKey(id, key, viewing));
   }
 
-  /** As `keys`, in pages. @param after starts after the key with this id */
+  /** A page of `keys`. @param after the page starts after the key with this id */
   async keysPage(id: string, size: number, after: string | undefined): Promise<Page<KeyView, string>> {
     const viewing = this.viewing();
-    // Also reads the key before the page and the one after it.
+    // Two more keys are read: the key before the page, which must exist, and the key after it, which shows whether there is another page.
     const start = after === undefined ? 0 : 1;
     const account = requireAccount(await this.store.readKeys(id, start + size + 1, after), id);
     if (after !== undefined) requireKey(account, after);
@@ -183,7 +183,7 @@ export class Queries {
     }
   }
 
-  /** Times are written in whole seconds, for readability. */
+  /** The context of a view. Its time is rounded down to whole seconds, which are easier to read. */
   protected viewing(): Viewing {
     const now = this.#clock();
     return { now: now - (now % 1_000), recordsUse: this.store.recordsUse };

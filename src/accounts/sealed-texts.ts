@@ -2,7 +2,7 @@ import { environmentNames } from './api-key.ts';
 import type { StoredAccount } from './store.ts';
 import { isWrapped, type Place } from './vault.ts';
 
-/** The strings of a stored account that a master key has sealed. */
+/** The strings of a stored account that were sealed with a master key, each with its place. */
 export function* sealedTexts({ id: account, encryption }: StoredAccount): Generator<{ text: string; place: Place }> {
   for (const environment of environmentNames) {
     const one = encryption[environment];

@@ -7,47 +7,47 @@ import type { ApiKey, EnvironmentName } from './api-key.ts';
 import type { EpochMs } from '../times.ts';
 
 /**
- * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes. The rules are in changes.ts, as functions from the
- * stored account to the new one. A store has no master key: credentials are wrapped and unwrapped outside it (vault.ts).
+ * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes accounts; the rules for changes are in changes.ts. A
+ * store has no master key, because credentials are wrapped and unwrapped outside it (vault.ts).
  *
  * Every method may reject with an `AccountsError`: `store_unavailable`, `store_read_only`, `disk_full`, `store_locked`, `store_changed` or
  * `store_invalid`; a change also with `audit_key_missing`. If a method rejects, nothing was changed.
  */
 export interface Store {
-  /** Whether `lastUsedAt` is kept. If not, only the log and the metrics show use. */
+  /** Whether the store keeps `lastUsedAt`. If it does not, only the log and the metrics show the use of keys. */
   readonly recordsUse: boolean;
-  /** Maximum number of accounts that are changed together, so that a large change does not hold up a revocation. */
+  /** Maximum number of accounts that are changed together. It is limited so that a large change does not hold up a revocation. */
   readonly changedAtOnce: number;
 
   /**
    * The account with this id; undefined if there is none. If it has more than `maxKeysRead` keys, a database reads only that many: valid
-   * ones first, then the newest. A change leaves the others as they are. `list` limits keys in this way only with a selection.
+   * keys first, then the newest. A change leaves the remaining keys as they are. `list` limits keys in this way only if it has a selection.
    */
   read(id: string, hints?: Hints): Promise<StoredAccount | undefined>;
 
-  /** The account with up to `limit` of its keys, oldest first, from the one with the id `from` on; without keys if that id is unknown. */
+  /** The account with up to `limit` of its keys, oldest first, starting with the key whose id is `from`; without keys if there is none. */
   readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
   findByKey(hash: string): Promise<StoredAccount | undefined>;
 
   /**
-   * The accounts in the order of their ids (as bytes), from the first one after `after`. Memory stays bounded in a database, however many
-   * accounts there are; an iteration may stop early. Changes during the iteration may be seen or not.
+   * The accounts in the order of their ids (as bytes), from the first one after `after`. With a database, memory stays bounded however many
+   * accounts there are. An iteration may stop early. It may or may not see changes that are made while it runs.
    *
-   * @param unreadable if an account in a database cannot be read, gets a `store_invalid` in its place; by default `endList`
+   * @param unreadable called with a `store_invalid` in place of each account in a database that cannot be read; by default `endList`
    * @param selection undefined: all accounts
    */
   list(after?: string, unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount>;
 
   /**
-   * Changes the accounts with these ids atomically: all or none, without another change between reading and writing.
+   * Changes the accounts with these ids atomically: all or none are changed, and no other change comes between reading and writing.
    *
    * `decide` gets the existing accounts by id and returns whole accounts to be written. It may only return accounts with these ids. An
-   * error that it throws aborts the change and is rethrown. It is pure except for randomness, and is called again if the attempt conflicts
-   * with another change, even one made by hand. Only its last result counts.
+   * error that it throws aborts the change and is rethrown. It must be pure except for randomness, because it is called again if the
+   * attempt conflicts with another change, even one made by hand. Only its last result counts.
    *
-   * A change that was made with the same idempotency key is not made again: its receipt is returned, and `decide` is not called. The
+   * If a change was already made with the same idempotency key, `decide` is not called, and the receipt of that change is returned. The
    * receipt and the change are stored together or not at all.
    *
    * Rejects with `key_exists` if a key's id or hash already belongs to another account, and with `idempotency_key_reused` if the
@@ -61,20 +61,20 @@ export interface Store {
   ): Promise<ChangeResult<T>>;
 
   /**
-   * Replaces every account with the result of `rewrite`, which may be called several times for one account; replaces none if one cannot be
-   * rewritten. A database replaces a few at a time, so an interrupted change is run again. Yields each part once it is stored, with an
-   * event that has the number of changed accounts as `accounts`.
+   * Replaces every account with the result of `rewrite`, which may be called several times for one account. If `rewrite` throws for an
+   * account, none is replaced. A database replaces a few accounts at a time, so an interrupted change must be run again. Yields each part
+   * once it is stored. The event of a part has the number of changed accounts as `accounts`.
    */
   changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
 
   /**
-   * The audit trail, newest first; with `after`, in the order of writing. Memory stays bounded.
+   * The audit trail, newest event first or, if the filter has `after`, in the order of writing. Memory stays bounded.
    *
    * @param unreadable as in `list`, for each event that cannot be read
    */
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent>;
 
-  /** The lines of the trail after a position, byte for byte; then those of the previous version that are not chained. */
+  /** The lines of the trail after a position, byte for byte, followed by the previous version's lines that are not chained. */
   trail(after?: number): AsyncIterable<Line>;
 
   /** Releases connections and files. The store must not be used afterwards. */
@@ -84,13 +84,13 @@ export interface Store {
 /** Maximum number of keys of an account that a database reads at once, so that memory stays bounded. */
 export const maxKeysRead = 2_000;
 
-/** What a database needs to know about a change, or about a query before or after it. */
+/** What a store needs to know about a change, or about a query that precedes or follows it. */
 export interface Hints {
-  /** Whether something is taken away, for example from a leaked key: the work then waits for no other work that is not urgent. */
+  /** Whether something is taken away, for example because a key has leaked. Urgent work waits only for other urgent work. */
   readonly urgent?: boolean | undefined;
-  /** Whether a token of the account asks for it: there may be hundreds of such tokens, which must not keep operators waiting. */
+  /** Whether a token of the account asks for the work. There may be hundreds of such tokens, which must not keep operators waiting. */
   readonly ofAccount?: boolean | undefined;
-  /** The id of the key that the change is about. It is read however many keys the account has. */
+  /** The id of the key that the work is about. This key is read however many keys the account has. */
   readonly key?: string | undefined;
 }
 
@@ -98,7 +98,7 @@ export interface Hints {
 export interface EventFilter {
   /** Only events of this account. */
   readonly account?: string | undefined;
-  /** Only events of this actor: the whole actor, such as `token:otto`, or only the name after the colon. */
+  /** Only events of this actor, who is given in full, such as `token:otto`, or by the name after the colon. */
   readonly actor?: string | undefined;
   readonly action?: AuditAction | undefined;
   /** Only events in this environment. */
@@ -111,7 +111,7 @@ export interface EventFilter {
   readonly after?: number | undefined;
 }
 
-/** Called for an account, or an event, that is left out because it cannot be read. */
+/** Called for each account or event that is left out because it cannot be read. */
 export type Unreadable = (error: AccountsError) => void;
 
 /** Ends a list at the first item that cannot be read. */
@@ -119,54 +119,54 @@ export const endList: Unreadable = (error) => {
   throw error;
 };
 
-/** A condition by which accounts are selected; conditions.ts defines each. */
+/** A condition by which accounts are selected. The conditions are defined in conditions.ts. */
 export type Condition = 'inactive' | 'encrypting' | 'due' | 'expiring' | 'unused' | 'in_grace';
 
 /** Selects the accounts to which every member applies. */
 export interface Selection {
   /** The id or the name contains this text, ignoring case. */
   readonly search?: string | undefined;
-  /** One of these conditions applies. */
+  /** At least one of these conditions applies. */
   readonly anyOf?: readonly Condition[] | undefined;
   /** The time at which conditions are evaluated. */
   readonly now: EpochMs;
 }
 
-/** Decides on a change. `existing` has only the accounts that exist. */
+/** Decides on a change. `existing` contains those of the requested accounts that exist. */
 export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decision<T>;
 
 /** A decided change, which is written as a whole or not at all. */
 export interface Decision<T> {
-  /** Whole accounts, in the order in which new ones are to be added. An empty list changes nothing. */
+  /** Whole accounts to be written. New ones are added in this order. If the list is empty, none is written. */
   readonly accounts: readonly StoredAccount[];
   /** The ids of accounts that are removed, with their keys and credentials. */
   readonly removed?: readonly string[];
-  /** One for each change made; kept in the store's trail, together with the change. */
+  /** One event for each change made. Events are written to the store's trail together with their changes. */
   readonly events: readonly AuditEvent[];
-  /** For the caller. May contain secrets, which are not stored. */
+  /** The result for the caller. It may contain secrets, which are not stored. */
   readonly result: T;
-  /** The response to a repeated request: JSON without secrets. Read only with an idempotency key. */
+  /** The response to a repeated request: JSON without secrets. Used only if the request has an idempotency key. */
   readonly receipt?: string | undefined;
-  /** Called immediately before the change is written, after every wait. @throws if the change must not be made any more */
+  /** Called immediately before the change is written, with no further wait in between. @throws if the change may no longer be made */
   readonly check?: (() => void) | undefined;
 }
 
 /** Identifies a request that must be carried out only once. */
 export interface IdempotencyKey {
-  /** Chosen by the client, 1 to 255 printable ASCII characters. For a token of one account, preceded by the account and a space. */
+  /** Chosen by the client: 1 to 255 printable ASCII characters. If a token of one account is used, the account and a space precede it. */
   readonly key: string;
-  /** Digest of the request, to refuse the same key with another request. Lower-case hex. */
+  /** Digest of the request in lower-case hex. A different request with the same key is refused. */
   readonly request: string;
 }
 
-/** A database keeps a receipt for at least 24 hours. A file store keeps 1,000 in a separate file. */
+/** The outcome of `change`. A database keeps a receipt for at least 24 hours; a file store keeps 1,000 receipts in a separate file. */
 export type ChangeResult<T> =
   | { readonly outcome: 'changed'; readonly result: T; readonly appended: readonly AppendedEvent[] }
   | { readonly outcome: 'repeated'; readonly receipt: string };
 
 export type RewriteAccount = (account: StoredAccount) => StoredAccount;
 
-/** One part of a change of all accounts: how many accounts it changed, and its events. */
+/** One part of a change to all accounts: how many accounts it changed, and its events. */
 export interface RewriteResult {
   readonly accounts: number;
   readonly appended: readonly AppendedEvent[];
@@ -174,9 +174,9 @@ export interface RewriteResult {
 
 /** An account as it is stored. All times are epoch milliseconds. */
 export interface StoredAccount {
-  /** 1 to 64 of `[A-Za-z0-9._-]`, and not `.` or `..`. */
+  /** 1 to 64 characters of `[A-Za-z0-9._-]`, but not `.` or `..`. */
   readonly id: string;
-  /** 1 to 200 characters, no control characters. */
+  /** 1 to 200 characters, but no control characters. */
   readonly name: string;
   readonly active: boolean;
   /** In the order in which they were made. Ids and hashes are unique in the whole store. */
@@ -186,15 +186,15 @@ export interface StoredAccount {
 }
 
 export interface StoredKey extends ApiKey {
-  /** What its owner calls it. The same characters are allowed as in an account's name. */
+  /** The name that its owner gave it. The same characters are allowed as in an account's name. */
   readonly name?: string | undefined;
-  /** The last four characters of the key. Undefined for a key that was made before they were kept, or elsewhere. */
+  /** The last four characters of the key. Undefined for a key that was made elsewhere, or before these characters were kept. */
   readonly lastFour?: string | undefined;
-  /** When the key was last used, within a few minutes. Undefined: never, or the store does not record it. A store does not write it. */
+  /** When the key was last used, to within a few minutes. Undefined: never, or the store does not record it. Not written by `change`. */
   readonly lastUsedAt: EpochMs | undefined;
 }
 
-/** How an account encrypts, or did, in one environment. Enabled without credentials cannot be expressed, because it would fail open. */
+/** How an account encrypts, or used to, in one environment. The type rules out encryption without credentials, which would fail open. */
 export type StoredEncryption = EnabledEncryption | DisabledEncryption;
 
 interface EnabledEncryption extends EncryptionBase {
@@ -204,15 +204,15 @@ interface EnabledEncryption extends EncryptionBase {
 
 interface DisabledEncryption extends EncryptionBase {
   readonly enabled: false;
-  /** A file written by hand may still have them. */
+  /** Undefined, unless a file written by hand still contains them. */
   readonly credentials: StoredCredentials | undefined;
 }
 
 interface EncryptionBase {
   readonly encoding: Encoding;
   /**
-   * What a grace accepts besides the current credentials or, if encryption is disabled, besides plaintext. Kept until the next change, even
-   * after the grace.
+   * Credentials, or plaintext, that are also accepted during the grace period, in addition to the current setting. Kept until the next
+   * change, even after the grace period ends.
    */
   readonly previous: StoredPrevious | undefined;
 }
@@ -222,16 +222,16 @@ export interface StoredCredentials {
   readonly key: string;
   readonly iv: string;
   readonly format: KeyText;
-  /** Undefined if a file does not say. */
+  /** When the credentials were made. Undefined if the accounts file does not say. */
   readonly createdAt: EpochMs | undefined;
 }
 
 export interface StoredPrevious {
-  /** Undefined: plaintext is accepted, from an account that starts to encrypt. */
+  /** Undefined if plaintext is accepted, because the account has only just begun to encrypt. */
   readonly credentials: StoredCredentials | undefined;
-  /** End of the grace. */
+  /** End of the grace period. */
   readonly until: EpochMs;
-  /** When a response was last sealed with them, or sent in plaintext. As `lastUsedAt` of a key. */
+  /** When a response was last sealed with these credentials, or sent in plaintext. It is recorded like `lastUsedAt` of a key. */
   readonly lastUsedAt: EpochMs | undefined;
 }
 
@@ -260,17 +260,17 @@ export const auditActions = [
 ] as const;
 export type AuditAction = (typeof auditActions)[number];
 
-/** An entry of the audit trail. Never has a secret. */
+/** An entry of the audit trail. It never contains a secret. */
 export interface AuditEvent {
   readonly at: EpochMs;
   /** `user:<name>` of the operating system, `token:<name>` of the operators' API, `unknown` or `sidecar`. */
   readonly actor: string;
   readonly action: AuditAction;
-  /** Undefined if it concerns all accounts. */
+  /** The id of the account; undefined if the event concerns all accounts. */
   readonly account: string | undefined;
-  /** Such as ids, the environment, and when an overlap or a grace ends. Names in snake_case. */
+  /** For example ids, the environment, and when an overlap or a grace period ends. Names are in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
-  /** Where the event came from: a client's address, or the sidecar's host. Undefined: the origin that the store was opened with. */
+  /** Where the event came from: a client's address, or the sidecar's host. Undefined: the origin with which the store was opened. */
   readonly origin?: string | undefined;
   /** The id of the request to the operators' API. */
   readonly requestId?: string | undefined;
@@ -278,7 +278,7 @@ export interface AuditEvent {
   readonly older?: number | undefined;
 }
 
-/** An event of the trail. The times of events may be in any order, because clocks are set back and differ between machines. */
+/** An event of the trail. The times of events may be in any order, because clocks may be set back and differ between machines. */
 export interface RecordedEvent extends AuditEvent {
   /** From 1, increasing in the order of writing. */
   readonly position: number;
@@ -289,7 +289,7 @@ export interface TrailState {
   readonly last: Link;
   /** Whether the last event is signed. */
   readonly isSigned: boolean;
-  /** The hash of the event at the position that was asked for; undefined: there is none. */
+  /** The hash of the event at the position that was asked for; undefined if there is no such event. */
   readonly seenHash: string | undefined;
 }
 

@@ -16,15 +16,15 @@ const comparisons = 25;
 interface UntilServedDependencies {
   readonly stored: (id: string) => ReturnType<RemoteOperations['stored']>;
   readonly vault: Vault;
-  /** The account as requests see it; undefined if they see none. */
+  /** The account as requests find it; undefined if they find none. */
   readonly find: (id: string) => Promise<object | undefined>;
   /** Called for each comparison, because a reload replaces the directory. */
   readonly directory: () => KeyDirectory;
 }
 
 /**
- * Waits until requests are decided by the stored version of an account. The account is read repeatedly, because another change
- * may follow the caller's.
+ * Waits until requests are decided by the stored version of an account. The account is read repeatedly, because another change may follow
+ * the one that the caller made.
  *
  * @param patience the longest wait, in milliseconds
  * @returns false after the longest wait, or if the store cannot be read
@@ -48,7 +48,7 @@ async function served(id: string, dependencies: UntilServedDependencies, ended: 
     const account = await read(id, dependencies);
     if (account === 'unreadable') return false;
     if (account === undefined) {
-      // It was removed.
+      // The account was removed from the store, so requests must find none.
       if ((await dependencies.find(id)) === undefined) return true;
       await delay(interval);
       continue;
@@ -61,7 +61,7 @@ async function served(id: string, dependencies: UntilServedDependencies, ended: 
   return false;
 }
 
-/** Undefined: the account does not exist. */
+/** Reads the stored account; undefined if it does not exist. */
 async function read(
   id: string,
   { stored: readStored, vault }: UntilServedDependencies,

@@ -7,8 +7,9 @@ import type { StoredAccount, StoredCredentials } from './store.ts';
 import type { Vault } from './vault.ts';
 
 /**
- * Converts a stored account for serving requests: its credentials are unwrapped, and disabled ones are left out unless a grace accepts
- * them. An environment whose master key this sidecar is not meant to have is left out, because the sidecar does not serve it.
+ * Converts a stored account for serving requests. Its credentials are unwrapped; disabled credentials are left out unless they are accepted
+ * during a grace period. An environment whose master key this sidecar is not meant to have is left out, because the sidecar does not serve
+ * that environment.
  *
  * @throws AccountsError `master_key_missing`, `master_key_wrong`, `store_invalid`
  */
@@ -39,8 +40,8 @@ export function unwrapAccount(stored: StoredAccount, vault: Vault): Account {
 }
 
 /**
- * As `unwrapAccount`, but an account whose credentials cannot be unwrapped is returned with `unwrapError`, so that
- * others are still served.
+ * The same as `unwrapAccount`, except that an account whose credentials cannot be unwrapped is returned with `unwrapError`, so that other
+ * accounts are still served.
  *
  * @throws AccountsError `master_key_missing`, `store_invalid`
  */
@@ -54,7 +55,7 @@ export function unwrapIfPossible(stored: StoredAccount, vault: Vault): Account {
   }
 }
 
-/** The credentials that two stored strings hold. Throws as `unwrapAccount` does. */
+/** Unwraps the key and the IV of stored credentials. Throws the same errors as `unwrapAccount`. */
 export function unwrapCredentials(
   { key, iv, format }: StoredCredentials,
   account: string,

@@ -2,7 +2,7 @@ import { duration, within, WrongValue, type ValueType } from '../input/value-typ
 import { isWellFormed } from './api-key.ts';
 
 /**
- * The ids of accounts and API keys, which are sent in headers and logged. `.` and `..` are not allowed, because they are folders in paths.
+ * The ids of accounts and API keys, which are sent in headers and logged. `.` and `..` are not allowed, because they name folders in paths.
  */
 export const identifier: ValueType<string> = {
   name: 'id',
@@ -12,14 +12,14 @@ export const identifier: ValueType<string> = {
 };
 
 /**
- * Without lone surrogates, which databases refuse, and without characters that break a line or reorder the text around them, so that a name
- * in a log or a table is not mistaken for something else.
+ * The characters of a stored name. Lone surrogates are excluded because databases refuse them. Characters that break a line or reorder the
+ * text around them are excluded so that a name in a log or a table cannot be mistaken for something else.
  */
 const nameCharacters = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]{1,200}$/u;
 
 /**
- * A new name also has no invisible or unknown characters: direction marks, joiners, private use. With them, two different names could look
- * the same.
+ * The characters of a new name. In addition, invisible and unassigned characters, such as direction marks, joiners and private-use
+ * characters, are excluded, because two different names could otherwise look the same.
  */
 const newNameCharacters = /^[^\p{C}\p{Zl}\p{Zp}]{1,200}$/u;
 
@@ -29,7 +29,7 @@ export const accountName: ValueType<string> = {
   expected: '1 to 200 characters without control characters',
   pattern: /./,
   read: (text) => {
-    // The accounts file would take it for a reference.
+    // In the accounts file, such a name would be read as a reference.
     if (/^\$\{.*\}$/s.test(text)) throw new WrongValue('expected a name, not a reference to a variable');
     return nameCharacters.test(text) ? text : undefined;
   },
@@ -72,7 +72,7 @@ export const position: ValueType<number> = {
   read: Number,
 };
 
-// The durations that operators may choose. The upper bounds catch a wrong unit.
+// The durations that operators may choose. The upper bounds catch durations given in a wrong unit.
 
 const day = 86_400_000;
 
@@ -82,7 +82,7 @@ export const lifetime = within(duration, 1_000, 3_650 * day, 'from 1s to 3650d')
 export const overlap = within(duration, 0, 365 * day, 'up to 365d');
 /** The overlap if none is given. */
 export const usualOverlap = '7d';
-/** Maximum grace, in milliseconds. */
+/** The longest grace period, in milliseconds. */
 export const maxGrace = 365 * day;
 /** How long the previous credentials, or plaintext, are accepted after a change. */
 export const grace = within(duration, 1_000, maxGrace, 'from 1s to 365d');

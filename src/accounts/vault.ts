@@ -4,7 +4,7 @@ import type { EnvironmentName } from './api-key.ts';
 import { keysFor, masterKeyMissing, openedKey, type MasterKey } from './master-key.ts';
 import { cryptography } from '../cryptography.ts';
 
-/** The place of a wrapped string, which can be unwrapped only there. Previous credentials keep the place they had as current ones. */
+/** The place of a wrapped string, which can be unwrapped only there. Previous credentials have the same place as the current ones. */
 export interface Place {
   readonly account: string;
   readonly environment: EnvironmentName;
@@ -30,8 +30,8 @@ export class Vault {
   readonly #keys: Readonly<Record<EnvironmentName, readonly MasterKey[] | undefined>> | AccountsError;
 
   /**
-   * @param masterKeys if empty, strings stay in the clear, which only a file store allows; if an error, the keys cannot be read, and the
-   *   error is thrown once one of them is needed
+   * @param masterKeys the master keys, or the error if they could not be read, which is thrown when one of them is needed. If there are no
+   *   keys, strings stay in the clear, which only a file store allows
    */
   constructor(masterKeys: readonly MasterKey[] | AccountsError) {
     this.#keys =
@@ -48,7 +48,7 @@ export class Vault {
     return keys.map(openedKey);
   }
 
-  /** Whether this vault is meant to open what is stored for an environment: its keys may be only for the other environment. */
+  /** Whether this vault is meant for the credentials of an environment. It is not if all its keys are for the other environment. */
   isFor(environment: EnvironmentName): boolean {
     return this.#keys instanceof AccountsError || this.#keys[environment] !== undefined;
   }
@@ -83,7 +83,7 @@ export class Vault {
     return unwrapWith(key, Buffer.from(text.slice(marker.length), 'base64url'), place) !== undefined;
   }
 
-  /** The string to store: wrapped or, without a master key, unchanged. */
+  /** Returns the string to store, which is wrapped if there is a master key and unchanged if there is none. */
   wrap(text: string, place: Place): string {
     const [key] = this.#getKeys(place.environment);
     if (key === undefined) return text;
@@ -94,7 +94,7 @@ export class Vault {
   }
 
   /**
-   * The unwrapped string. A string that is not wrapped is returned unchanged.
+   * Unwraps a string. A string that is not wrapped is returned unchanged.
    *
    * @throws AccountsError `master_key_missing`, `master_key_wrong`
    */
@@ -107,7 +107,7 @@ export class Vault {
     }
     const written = text.slice(marker.length);
     const bytes = Buffer.from(written, 'base64url');
-    // Node's decoder skips unknown characters.
+    // Node's decoder skips unknown characters, so the string is compared with its re-encoded bytes.
     const isWhole = bytes.toString('base64url') === written;
     for (const key of keys) {
       const unwrapped = isWhole ? unwrapWith(key, bytes, place) : undefined;
@@ -133,7 +133,7 @@ function unwrapWith(key: KeyObject, bytes: Buffer, place: Place): string | undef
   }
 }
 
-/** No part can contain a zero byte, so every place is encoded differently. */
+/** No part of a place can contain a zero byte, so different places are always encoded differently. */
 function encodePlace({ account, environment, member }: Place): Buffer {
   return Buffer.from(['envelope-sidecar', 'v1', account, environment, member].join('\0'));
 }

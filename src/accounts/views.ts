@@ -21,8 +21,8 @@ import {
 } from './store.ts';
 import type { EpochMs } from '../times.ts';
 
-// Accounts as `--json` and the operators' API show them. Dates are RFC 3339 or null. These are schemas, because the
-// API's description is generated from them.
+// Accounts as `--json` and the operators' API show them. Dates are RFC 3339 or null. The views are schemas, because the description of the
+// API is generated from them.
 
 const date = z.string().meta({ format: 'date-time' });
 const lastUsed = date
@@ -151,7 +151,7 @@ export interface Viewing {
   readonly recordsUse: boolean;
 }
 
-/** Maximum number of keys of one account in a view: the rules allow more only if many of them ended long ago. */
+/** Maximum number of keys of one account in a view. An account can have more keys only if some of them ended long ago. */
 const maxShownKeys = 1_000;
 
 export function viewAccount(account: StoredAccount, viewing: Viewing): AccountView {
@@ -215,7 +215,7 @@ export function viewEvent({ position, at, actor, action, account, details, origi
   return { position, at: rfc3339(at), actor, action, account: account ?? null, details, origin: origin ?? null };
 }
 
-/** The view of an environment in which encryption was never enabled. */
+/** Stands for an environment in which encryption was never enabled. */
 const never: StoredEncryption = { enabled: false, encoding: 'hex', credentials: undefined, previous: undefined };
 
 function dateOrNull(time: number | undefined): string | null {

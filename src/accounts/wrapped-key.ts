@@ -3,13 +3,13 @@ import { readMembers } from '../input/json.ts';
 
 const marker = 'kms:v1:';
 
-/** A master key that a KMS has wrapped: the JSON in its line. None of it is secret. */
+/** A master key that a KMS has wrapped, as the JSON in its line. It contains no secrets. */
 export interface WrappedKey {
-  /** The KMS's name for the key that it was wrapped with. */
+  /** The KMS's name for the key with which it wrapped the master key. */
   readonly key_id: string;
-  /** In base64, as are the values of the annotations. */
+  /** In base64, like the values of the annotations. */
   readonly ciphertext: string;
-  /** Values of the KMS's own, returned to it unchanged. */
+  /** Values that the KMS returned with the ciphertext. They are passed back to the KMS unchanged. */
   readonly annotations: Readonly<Record<string, string>>;
   /** The key check value of the master key. */
   readonly kcv: string;
@@ -19,7 +19,7 @@ export interface WrappedKey {
 const isBase64 = (value: unknown): boolean => typeof value === 'string' && decodeBase64(value) !== undefined;
 const isText = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value);
 
-// Checked by hand, because a running sidecar holds this module in memory, but no parser of configurations.
+// The members are checked by hand, because a running sidecar loads this module, but no parser for configurations.
 const members: Readonly<Record<keyof WrappedKey, (value: unknown) => boolean>> = {
   key_id: isText(/./),
   ciphertext: (value) => value !== '' && isBase64(value),
@@ -28,10 +28,10 @@ const members: Readonly<Record<keyof WrappedKey, (value: unknown) => boolean>> =
   created_at: isText(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/),
 };
 
-/** Undefined if the line is not that of a wrapped key. */
+/** Parses the line of a wrapped key; undefined if it is anything else. */
 export function parseWrappedKey(line: string): WrappedKey | undefined {
   const bytes = Buffer.from(line.slice(marker.length), 'base64url');
-  // Node's decoder skips unknown characters.
+  // Node's decoder skips unknown characters, so the line is compared with its re-encoded bytes.
   if (marker + bytes.toString('base64url') !== line) return undefined;
   const key = readMembers(bytes.toString());
   const tests = Object.entries(members);

@@ -1,4 +1,4 @@
-/** Maximum number of values kept while they cannot be written. Further ones are dropped. */
+/** Maximum number of values kept while they cannot be written. Further values are dropped. */
 const maxEntries = 100_000;
 
 /** Values that wait to be written, one for each id. */
@@ -6,7 +6,7 @@ export class WriteBehindBuffer<T> {
   readonly #merge: (earlier: T, later: T) => T;
   #entries = new Map<string, T>();
 
-  /** @param merge makes one value of two for the same id; by default the later one is kept */
+  /** @param merge combines two values for the same id into one; by default, the later value is kept */
   constructor(merge = (_earlier: T, later: T): T => later) {
     this.#merge = merge;
   }

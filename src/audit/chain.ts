@@ -1,9 +1,9 @@
 import { createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 
-// A trail is a chain of lines of JSON: each has the hash of the line before it, and a signature if there is a key. Hashes and signatures
-// are of the bytes of a line, never of JSON that was parsed and written again.
+// A trail is a chain of JSON lines. Each line contains the hash of the line before it, and a signature if there is a key. Hashes and
+// signatures cover the bytes of a line, never JSON that was parsed and serialized again.
 
-/** A place in a trail. Whoever keeps one elsewhere can tell whether the trail up to it is still the same. */
+/** A place in a trail. A copy of it that is kept elsewhere shows whether the trail up to this place is still the same. */
 export interface Link {
   /** The number of the line, from 1. */
   readonly position: number;
@@ -14,16 +14,19 @@ export interface Link {
 /** The place before the first line. */
 export const beginning: Link = { position: 0, hash: '0'.repeat(64) };
 
-/** The members of a line that tie it to the chain. */
+/** The members of a line that link it to the chain. */
 export interface Ties {
   readonly position: number;
-  /** The hash of the line before. */
+  /** The hash of the line before it. */
   readonly prev: string;
-  /** Base64; undefined: not signed. */
+  /** In base64; undefined if the line is not signed. */
   readonly sig: string | undefined;
 }
 
-/** In base64 of 64 bytes, only four digits can be the last: if others were allowed, one signature could be written in several ways. */
+/**
+ * Matches a chained line. The last base64 digit of a signature, which has 64 bytes, is one of four; if others were allowed, a signature
+ * could be written in several ways.
+ */
 const ties =
   /^\{"position":([1-9][0-9]{0,14})(?=,).*,"prev":"([0-9a-f]{64})"(?:,"sig":"([A-Za-z0-9+/]{85}[AQgw]==)")?\}$/s;
 
@@ -33,22 +36,22 @@ export function readTies(line: Buffer): Ties | undefined {
   return prev === undefined ? undefined : { position: Number(position), prev, sig };
 }
 
-/** Whether this key made the signature of a line. */
+/** Whether the signature of a line was made with this key. */
 export function isSignedBy(line: Buffer, sig: string, key: KeyObject): boolean {
   const signed = Buffer.concat([line.subarray(0, -`,"sig":"${sig}"}`.length), Buffer.from('}')]);
   return verify(null, signed, key, Buffer.from(sig, 'base64'));
 }
 
-/** The public half of a private key, as in its PEM file: base64 of the DER. */
+/** The public key that belongs to a private key, as in a PEM file: base64 of the DER. */
 export function publicText(key: KeyObject): string {
   return createPublicKey(key).export({ type: 'spki', format: 'der' }).toString('base64');
 }
 
 /**
- * The line that follows another one.
+ * Makes the line that follows another one.
  *
- * @param members in the order of the line; undefined ones are left out
- * @param key     an Ed25519 private key; undefined: the line is not signed
+ * @param members in the order in which they are written; undefined members are left out
+ * @param key     an Ed25519 private key; if undefined, the line is not signed
  */
 export function lineAfter(last: Link, members: object, key: KeyObject | undefined): Buffer {
   const line = Buffer.from(JSON.stringify({ position: last.position + 1, ...members, prev: last.hash }));

@@ -2,24 +2,24 @@ import { readSync } from 'node:fs';
 
 /** A line of a trail as it is stored. */
 export interface Line {
-  /** The position of the line, as a string if a number may not hold it. Undefined: the line is not in the trail yet. */
+  /** The position of the line; a string if it may be too large for a number. Undefined if the line is not in the trail yet. */
   readonly position?: number | string | undefined;
   /** Without the newline. */
   readonly bytes: Buffer;
-  /** Set for what follows the last newline, as after a crash: it is not a line. */
+  /** Set if these bytes follow the last newline, as after a crash, and are therefore not a complete line. */
   readonly isTorn?: true;
 }
 
 /** The longest line of a trail, in bytes. */
 const longest = 1 << 20;
 
-/** Bytes that are read at once from the end of a file. */
+/** The number of bytes that are read at once from the end of a file. */
 const chunk = 1 << 16;
 
-// In Latin-1, strings keep every byte.
+// Latin-1 turns each byte into one character, so strings keep every byte.
 const encoding = 'latin1';
 
-/** The lines of a stream. Memory stays bounded: a line that is longer than any writer makes is cut off. */
+/** The lines of a stream. Memory stays bounded, because a line that is longer than any real line of a trail is cut off. */
 export async function* readLines(stream: AsyncIterable<Buffer>): AsyncIterable<Line & { readonly position: number }> {
   let position = 1;
   let rest = '';
@@ -32,9 +32,10 @@ export async function* readLines(stream: AsyncIterable<Buffer>): AsyncIterable<L
 }
 
 /**
- * What newlines separate in an open file, from its end: first what follows the last newline, then the lines, the last one first.
+ * Reads an open file backwards and splits it at newlines. First come the bytes after the last newline, of which there may be none, and then
+ * the lines, starting with the last one.
  *
- * @param size the length of the part to be read, from the beginning of the file: others may append to the file meanwhile
+ * @param size how many bytes of the file to read, from its beginning. Whatever others append in the meantime is ignored
  */
 export function* fromEnd(file: number, size: number): Generator<Buffer, void> {
   let first = '';

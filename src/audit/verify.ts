@@ -4,7 +4,7 @@ import { cryptography, sha256Hex } from '../cryptography.ts';
 import { readMembers } from '../input/json.ts';
 import type { Line } from './lines.ts';
 
-/** The faults that an event may have, each with its usual message: "event 3 is changed: it is not as it was written". */
+/** The faults that an event may have, each with its usual message, as in "event 3 is changed: it is not as it was written". */
 const messages = {
   changed: 'is not as it was written',
   missing: 'was removed',
@@ -15,7 +15,7 @@ const messages = {
 const notTakenOver = 'and those after it, of the previous version, are not those that were taken over';
 type Fault = keyof typeof messages;
 
-/** What is wrong, at the first event concerned. */
+/** A fault, at the first event that has it. */
 interface Problem {
   readonly position: number;
   readonly fault: Fault;
@@ -23,30 +23,31 @@ interface Problem {
 }
 
 export interface VerifyOptions {
-  /** Ed25519 public keys, one of which must have signed the last event. Empty: events may be unsigned. */
+  /** Ed25519 public keys, one of which must have signed the last event. If there are none, events may be unsigned. */
   readonly keys: readonly KeyObject[];
-  /** Links that were kept elsewhere. Each proves all events up to it. */
+  /** Links that were kept elsewhere. Each one proves all events up to its position. */
   readonly anchors: readonly Link[];
 }
 
 export interface Report {
   readonly events: number;
   readonly signed: number;
-  /** Empty: the trail is whole. There are several only if some events are not chained, but covered by events after them. */
+  /** Empty if the trail is whole. There can be several, for example if events are not chained but later events are chained to them. */
   readonly problems: readonly Problem[];
-  /** What a whole trail does not prove, and what else is odd. */
+  /** What the trail does not prove even if it is whole, and anything else that is unusual. */
   readonly warnings: readonly string[];
 }
 
-/** A line where it actually stands, whatever its ties say. Undefined ties: it is not part of a chain. */
+/** A line with the position at which it was found, whatever position its ties state. */
 interface PlacedLine extends Link {
   readonly bytes: Buffer;
-  /** The position that it is stored at; undefined if it is not in the trail yet. */
+  /** The position under which it is stored; undefined if it is not in the trail yet. */
   readonly row: Line['position'];
+  /** Undefined if the line is not part of a chain. */
   readonly ties: Ties | undefined;
 }
 
-/** Verifies a trail in constant memory, up to the first event that something is wrong with. */
+/** Verifies a trail in constant memory, up to the first fault that ends the verification. */
 export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }: VerifyOptions): Promise<Report> {
   /** The first problem of each kind. */
   const problems = new Map<Fault, Problem>();
@@ -57,11 +58,11 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   let signedByOthers = 0;
   /** The last event of the previous version that was taken over; 0 if there is none. */
   let takenOver = 0;
-  /** The key that signs from here on; undefined before the first signature. */
+  /** The key that must sign the next event; undefined before the first signature. */
   let key: KeyObject | undefined;
-  /** The key that made the last signature. It may be older than the key that signs from here on. */
+  /** The key that made the last signature. It differs from `key` if the last event announces a new key. */
   let signer: KeyObject | undefined;
-  /** The lines of the previous version at the beginning; none once they have been compared with what was taken over. */
+  /** The previous version's lines at the beginning of the trail. Reset once they have been compared with the lines that were taken over. */
   const older = { events: 0, hash: createHash(cryptography.digest.algorithm) };
 
   const fail = (position: number, fault: Fault, message = messages[fault]): false => {
@@ -86,11 +87,11 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (!isGiven(by)) signedByOthers = position;
     return true;
   };
-  /** Takes a line, with a look at the next one; false if a fault ends the verification. */
+  /** Verifies a line, given the ties of the line after it. Returns false if a fault ends the verification. */
   const take = (line: PlacedLine, next?: Ties): boolean => {
     const { position, row, hash, ties } = line;
     const [fault, concerned = position, message] = findFault(last, line, next);
-    // A removed line moves the lines after it.
+    // If a line was removed, all lines after it have other positions. That is not reported as a separate fault.
     if (fault !== 'missing' && row !== undefined && String(row) !== String(position))
       fail(position, 'moved', `is stored at position ${row}`);
     if (fault !== undefined) return fail(concerned, fault, message);
@@ -110,13 +111,14 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     if (older.events > 0) fail(1, 'unchained', notTakenOver);
     const anchored = Math.max(...anchors.map((each) => each.position));
     if (anchored > position) fail(position + 1, 'missing', 'was removed: an anchor comes after the end of the trail');
-    // A key that is only named in the last line has signed nothing: anyone can name a key.
+    // A key that the last line announces has not signed anything yet, and anyone can announce a key.
     if (keys.length > 0 && position === 0)
       fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
     else if (keys.length > 0 && !isGiven(signer))
       fail(position, 'unsigned', 'is the last one and not signed by a given key');
     if (problems.size > 0) return;
-    // If someone rewrites unsigned events without the key, the next change still signs the rest of the chain: only an anchor finds this.
+    // Someone without the key may have rewritten unsigned events. The next change signs the rest of the chain all the same, so only an
+    // anchor reveals this.
     const unsigned = position - signed;
     if (anchored > 0 && anchored < position) warnings.push(`events from ${anchored + 1} on come after the last anchor`);
     if (signed > 0 && unsigned > 0)
@@ -145,8 +147,8 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
 }
 
 /**
- * What is wrong with the place of a line: the fault, the position if another line is at fault, and the message if it is not the usual one.
- * Only the lines after it can tell.
+ * Finds out what is wrong with the place of a line, which often depends on the line after it. Returns the fault, the position if another
+ * line is at fault, and the message if it is not the usual one.
  */
 function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly [Fault?, number?, string?] {
   const { position, hash, ties } = line;
@@ -159,21 +161,21 @@ function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly 
   const isBehind = ties.prev === before.hash;
   if (ties.position === position) {
     if (isBehind) return [];
-    // These two lines do not fit. If the second one still fits the line after it, the first one was changed, unless the first one is
-    // signed.
+    // This line does not continue the line before it. If this line still fits the line after it, the line before it was changed, unless
+    // that line is signed.
     const isSecondWhole = next === undefined || isCovered;
     return isSecondWhole && position > 1 && before.ties?.sig === undefined ? ['changed', position - 1] : ['changed'];
   }
   if (isBehind && !isCovered) return ['changed'];
-  // This line and the one before it follow the same line and are not copies: the one before was inserted, because others are chained to
-  // this one.
+  // This line and the line before it are chained to the same line and are not copies of each other. The line before it was inserted,
+  // because later lines are chained to this one.
   if (ties.prev === before.ties?.prev && hash !== before.hash) return ['unchained', position - 1];
   const goesOn = next === undefined || next.position === ties.position + 1;
   if (ties.position < position || !goesOn) return ['moved'];
   return ['missing', position, `was removed: event ${ties.position} is the next one`];
 }
 
-/** What a line announces: the key that signs from the next line on, what was taken over, or that the line itself was taken over. */
+/** What a line announces: the key that signs from the next line on, which lines were taken over, or that the line itself was taken over. */
 function readAnnouncement(line: Buffer): { key?: KeyObject; older?: Record<string, unknown>; isTakenOver?: true } {
   const { action, details, older } = readMembers(line.toString());
   const given = Object(details) as Readonly<Record<string, unknown>>;

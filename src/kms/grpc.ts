@@ -6,7 +6,7 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 export interface Plugin {
   /** Path of its Unix socket. */
   readonly socket: string;
-  /** The limit of each call, from connecting to the last byte, in milliseconds. */
+  /** The time limit for each call, from connecting to the last byte, in milliseconds. */
   readonly timeout: number;
 }
 
@@ -18,7 +18,7 @@ type Values = readonly (Value | readonly Value[])[];
 /** The fields of a message, in their order. */
 type Message = readonly (readonly [number: number, value: Buffer])[];
 
-/** The server has sent something malformed. The error message quotes nothing of it. */
+/** The server has sent a malformed response. The error message does not quote it. */
 class ProtocolError extends Error {}
 
 /** Statuses with which a KMS says that it will never carry out the call: a wrong argument, no such key, no permission and the like. */
@@ -30,19 +30,20 @@ const [deadlineExceeded, internal, unavailable] = [4, 13, 14] as const;
 /** The longest response, in bytes. Annotations have at most 32 KiB. */
 const maxResponse = 131_072;
 
-/** Bytes before a message: whether it is compressed, and its length. */
+/** The number of bytes before a message. They state whether the message is compressed, and its length. */
 const prefixLength = 5;
 
-/** The wire type of strings, bytes and messages. The messages of a KMS have no other fields. */
+/** The wire type of strings, bytes and messages. The KMS messages have no fields of other types. */
 const lengthDelimited = 2;
 
 /**
- * One unary call over a Unix socket, on a connection of its own: calls are rare.
+ * Makes a unary call over a Unix socket. Each call has a connection of its own, because calls are rare.
  *
- * Every copy of both messages is overwritten in the end: it may contain a master key, and Node reuses memory without clearing it.
+ * Every copy of the request and of the response is overwritten at the end, because it may contain a master key and Node reuses memory
+ * without clearing it.
  *
- * @param values the values of the request, which are overwritten too
- * @param read gets the response
+ * @param values the values of the request, which are overwritten, too
+ * @param read converts the response to the result
  * @throws AccountsError `kms_unavailable`, `kms_refused`
  */
 export async function call<T>(
@@ -51,7 +52,7 @@ export async function call<T>(
   values: Values,
   read: (response: Message) => T,
 ): Promise<T> {
-  // Loaded on demand: without a KMS, nothing speaks HTTP/2.
+  // Loaded on demand, because HTTP/2 is only used with a KMS.
   const { connect } = await import('node:http2');
   const session = connect('http://localhost', { createConnection: () => connectSocket(socket) });
   // The stream reports the same errors.
@@ -69,7 +70,7 @@ export async function call<T>(
     const headers = { 'content-type': 'application/grpc', 'grpc-timeout': `${timeout}m`, te: 'trailers' };
     const path = `/v2.KeyManagementService/${method}`;
     const stream = session.request({ ':method': 'POST', ':path': path, ...headers }, { signal });
-    // A response without a body has its status in its head.
+    // If a response has no body, its status is in the headers, not in the trailers.
     const end: Record<string, unknown> = {};
     for (const event of ['response', 'trailers']) stream.on(event, (fields) => void Object.assign(end, fields));
     stream.end(request);
@@ -81,7 +82,7 @@ export async function call<T>(
     }
     const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
     if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
-    // The KMS's own message on one line for the log, but only if it cannot repeat a key.
+    // The message from the KMS is put on one line for the log. It is left out if it could repeat a key.
     const why = method === 'Status' ? unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200) : 'see its log';
     if (status !== '0') throw failed(Number(status), why);
     if (body[0] !== 0 || body.readUInt32BE(1) !== length - prefixLength)
@@ -91,7 +92,7 @@ export async function call<T>(
     if (error instanceof AccountsError) throw error;
     if (error instanceof ProtocolError) throw failed(internal, error.message);
     if (signal.aborted) throw failed(deadlineExceeded, `no response within ${timeout} ms`);
-    // If the connection has failed, the stream's own error does not say why.
+    // If the connection has failed, only the cause of the stream's error says why.
     const { code, name } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
     throw failed(unavailable, code ?? name);
   } finally {
@@ -110,7 +111,7 @@ export function encodeMessage(values: Values): Buffer {
   return Buffer.concat(values.flatMap((value, i) => [value].flat().flatMap((each) => encoded(i + 1, each))));
 }
 
-/** The fields with strings, bytes and messages; others are skipped. @throws ProtocolError */
+/** Decodes the fields with strings, bytes and messages, and skips all other fields. @throws ProtocolError */
 export function decodeMessage(message: Buffer): Message {
   const fields: (readonly [number, Buffer])[] = [];
   let at = 0;

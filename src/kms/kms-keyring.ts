@@ -5,7 +5,7 @@ import { createMasterKey, masterKeyLength, parseMasterKeys, type MasterKey } fro
 import { formatWrappedKey } from '../accounts/wrapped-key.ts';
 import { call, decodeMessage, encodeMessage, readField, type Plugin } from './grpc.ts';
 
-/** A keyring whose key a Kubernetes KMS v2 plug-in holds. Field numbers are those of its kms.proto. @param clock epoch milliseconds */
+/** A keyring whose key is in a Kubernetes KMS v2 plug-in. Field numbers are from the KMS v2 kms.proto. @param clock epoch milliseconds */
 export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
   const wrong = (what: string): AccountsError =>
     new AccountsError('master_key_wrong', `the KMS at ${plugin.socket} has ${what}`);
@@ -40,7 +40,7 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
       });
       const [wrapped] = parseMasterKeys(line) ?? [];
       if (wrapped === undefined) throw wrong('returned no ciphertext, or no name of its key');
-      // The line may replace the only copy of the key.
+      // Makes sure that the line can be unwrapped, because it may replace the only copy of the key.
       await unwrap(wrapped);
       return line;
     },

@@ -11,13 +11,13 @@ import { OperationsThreads, type OperationsThreadOptions } from './thread.ts';
 import { Trail } from './trail.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** The accounts of a file that the caller has read, and reads again whenever it changes. */
+/** The accounts of a file, which the caller has read and reads again whenever the file changes. */
 export class FileAccounts implements Accounts {
   readonly vault: Vault;
   readonly database = undefined;
   directory: KeyDirectory;
   readonly operations: RemoteOperations;
-  /** `close` waits for operations rather than ending them. */
+  /** Always false, because `close` waits for operations to finish rather than interrupting them. */
   readonly isBusy = false;
   readonly #threads: OperationsThreads;
   readonly #clock: () => EpochMs;

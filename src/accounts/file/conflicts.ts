@@ -3,7 +3,7 @@ import type { StoredAccount, StoredKey } from '../store.ts';
 import { isWrapped } from '../vault.ts';
 
 /**
- * Refuses new credentials in the clear if others are wrapped: a store without its master key would otherwise add them.
+ * Refuses new credentials in the clear if the file has wrapped credentials. Otherwise, a command without the master key could add them.
  *
  * @throws AccountsError `master_key_missing`
  */

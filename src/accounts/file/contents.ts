@@ -19,7 +19,7 @@ export interface Content {
   readonly starts: readonly number[] | undefined;
 }
 
-/** The content of a file. The text that was last read or written is not parsed again; of other text, only what differs is parsed. */
+/** Reads and edits an accounts file. Text that was last read or written is not parsed again; in other text, only what differs is parsed. */
 export class Contents {
   readonly #file: string;
   readonly #env: Env;
@@ -27,8 +27,8 @@ export class Contents {
   #known: Content | undefined;
 
   /**
-   * @param file paths of references to other files are relative to its folder
-   * @param env for references to variables
+   * @param file the path of the accounts file. References to other files are relative to its folder
+   * @param env the variables for references in the file
    */
   constructor(file: string, env: Env) {
     this.#file = file;
@@ -51,7 +51,7 @@ export class Contents {
   }
 
   /**
-   * The content after a change.
+   * Returns the content after a change.
    *
    * @throws AccountsError `store_invalid` if the text cannot be changed without changing more than was asked for
    */
@@ -66,7 +66,7 @@ export class Contents {
       return { ...content, problem: problems[0]?.message ?? (isExpected ? undefined : entangled) };
     };
     const inPlace = edit(false);
-    // A revocation must be possible whatever the layout of a valid file.
+    // If editing in place fails, the text is written anew, because a revocation must be possible whatever the layout of a valid file.
     const { problem, ...content } = inPlace.problem === undefined ? inPlace : edit(true);
     if (problem !== undefined) throw new AccountsError('store_invalid', `${displayName(path)} ${problem}`);
     return content;
@@ -97,7 +97,7 @@ export class Contents {
 
 const entangled = 'cannot be changed without changing more than was asked for: write out its aliases (*name) first';
 
-/** The accounts, with changed ones replaced in their places and new ones at the end. */
+/** The accounts, in which changed accounts keep their places and new accounts are at the end. */
 function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {
   return [...new Map([...accounts, ...changed].map((account) => [account.id, account])).values()];
 }
@@ -106,10 +106,10 @@ function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAc
 type ReadText = (text: string) => Content | undefined;
 
 /**
- * Reads text that differs from known text in only a few accounts: reading one account of a thousand takes a hundredth of the time of
- * reading all. A part is read by itself only if it means the same there as in the whole text.
+ * Reads text that differs from known text in only a few accounts. Reading one account out of a thousand takes a hundredth of the time that
+ * reading all of them takes. A part of the text is read by itself only if it then means the same as within the whole text.
  *
- * @returns undefined if the text must be read as a whole, also to report its mistakes
+ * @returns undefined if the text must be read as a whole, for example to report its mistakes
  */
 export function readDifference(known: Content, text: string, read: ReadText): Content | undefined {
   const { starts, accounts } = known;
@@ -118,7 +118,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
   const part = (i: number): string => known.text.slice(starts[i], starts[i + 1]);
   let from = 0;
   while (from < starts.length && text.startsWith(part(from), starts[from])) from += 1;
-  // Lines that were added after an account may belong to it.
+  // Lines that were added after an account may belong to it, so the last unchanged account is read again.
   from = Math.max(0, from - 1);
   const begin = starts[from] ?? 0;
   let to = starts.length;
@@ -128,7 +128,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
     end -= part(to).length;
   }
   const different = text.slice(begin, end);
-  // A second document, which may begin or end anywhere, is a mistake only in the whole text.
+  // A second YAML document may begin or end anywhere. It is noticed as a mistake only if the whole text is read.
   if (/^(?:---|\.\.\.|%)/m.test(different) || (to < starts.length && !different.endsWith('\n'))) return undefined;
   const beginning = `accounts:${newlineOf(text)}`;
   const found = read(beginning + different);
@@ -146,7 +146,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
   };
 }
 
-/** As `editedText`, for existing accounts whose lines can be read by themselves; undefined if the whole text must be edited. */
+/** The same as `editedText`, for existing accounts whose lines can be edited by themselves; undefined if the whole text must be edited. */
 function editedLines({ text, accounts, starts }: Content, changed: readonly StoredAccount[]): string | undefined {
   if (starts === undefined) return undefined;
   const places = new Map(accounts.map(({ id }, place) => [id, place]));
@@ -166,7 +166,7 @@ function editedLines({ text, accounts, starts }: Content, changed: readonly Stor
   return result;
 }
 
-/** Whether nothing before the accounts affects them: no other member, no directive. */
+/** Whether the text before the accounts cannot affect them, because it contains no other member and no directive. */
 function isPlainHead(head: string): boolean {
   return head.split('\n').every((line) => /^\uFEFF?\s*(?:#|$)|^accounts:\s*(?:#|$)/.test(line));
 }
@@ -175,7 +175,7 @@ function newlineOf(text: string): string {
   return text.includes('\r\n') ? '\r\n' : '\n';
 }
 
-/** The indentation, which is the same for all accounts. */
+/** The indentation of the accounts, which is the same for all of them. */
 function columnOf({ text, starts: [start = 0] = [] }: Content): number {
   return text.indexOf('-', start) - start;
 }

@@ -2,7 +2,7 @@ import type { Account } from '../account.ts';
 import { differences } from '../differences.ts';
 import type { KeyDirectory, Principal } from '../key-directory.ts';
 
-/** A directory over accounts held in memory. Key hashes are unique: the accounts file is checked for that. */
+/** A directory of accounts that are held in memory. Key hashes are unique, which is checked when the accounts file is read. */
 export function memoryDirectory(accounts: readonly Account[]): KeyDirectory {
   const byId = new Map(accounts.map((account) => [account.id, account]));
   const principals = new Map<string, Principal | 'unavailable'>();

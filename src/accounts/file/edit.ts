@@ -6,14 +6,14 @@ import { isList, isMembers, toMembers, type Members, type Plain } from './member
 const layout = { lineWidth: 0 } as const;
 
 /**
- * The text of an accounts file after a change. Only the members that differ are touched, so that references, comments and the order of the
- * rest are kept. If the accounts are a block list, as they usually are, all other lines keep every byte: if the library wrote them, a
- * comment between two accounts would become part of the first one. Otherwise the whole file is reformatted.
+ * The text of an accounts file after a change. Only the members that differ are touched, so that references, comments and the order of
+ * everything else are kept. If the accounts are a block list, as they usually are, all other lines keep every byte, because the YAML
+ * library would make a comment between two accounts a part of the first one. Otherwise, the whole file is reformatted.
  *
- * @param before  the accounts of the text, in its order
- * @param changed accounts to be written; those with a new id come last
+ * @param before  the accounts in the text, in the same order
+ * @param changed accounts to be written; accounts with a new id are added at the end
  * @param removed the ids of accounts to be left out
- * @param anew    reformats the file in any case
+ * @param anew    whether to reformat the whole file in any case
  */
 export function editedText(
   text: string,
@@ -79,7 +79,7 @@ function change(
   }
 }
 
-/** Items added to an empty list, `[]`, are written as a block. */
+/** Adds an item to a list. If the list was empty (`[]`), it becomes a block list. */
 function add(document: Document, list: YAMLSeq, item: Plain): void {
   if (list.items.length === 0) list.flow = false;
   list.add(document.createNode(item));
@@ -96,16 +96,16 @@ function hasAliases(document: Document): boolean {
   return found;
 }
 
-/** The document as the library writes it. */
+/** Applies the changes to the list and returns the whole document as the YAML library formats it. */
 function rewrite(document: Document, list: YAMLSeq, removed: readonly number[], added: readonly Members[]): string {
   for (const members of added) add(document, list, members);
   for (const place of removed.toSorted((a, b) => b - a)) list.delete(place);
-  // An empty block list would be null.
+  // An empty block list would be read as null.
   if (list.items.length === 0) list.flow = true;
   return document.toString(layout);
 }
 
-/** The text with some items of the list rewritten in their places or removed, and new ones after the last. */
+/** Returns the text with some items of the list rewritten in place or removed, and new items added after the last one. */
 function splice(
   text: string,
   list: YAMLSeq,
@@ -148,8 +148,8 @@ interface Span {
 }
 
 /**
- * The position of an item, without the comments before and after it. The parser attaches the comments after it to a node inside the item,
- * however deep. They are removed there, because they stay in the text.
+ * The position of an item, without the comments before and after it. The parser attaches trailing comments to the innermost last node,
+ * however deeply nested. They are detached from that node, because the text outside the item keeps them.
  */
 function findSpan(text: string, item: unknown): Span {
   if (!hasRange(item)) throw new Error('an item that was read stands nowhere');
@@ -166,7 +166,7 @@ function findSpan(text: string, item: unknown): Span {
   return { from: item.range[0], to: endOfLine(text, node.range?.[1] ?? item.range[1]) };
 }
 
-/** The offset after the next newline at or after `offset`. */
+/** The start of the first line that begins at or after `offset`; the length of the text if there is none. */
 function endOfLine(text: string, offset: number): number {
   return text[offset - 1] === '\n' ? offset : text.indexOf('\n', offset) + 1 || text.length;
 }
@@ -175,7 +175,7 @@ function hasRange(item: unknown): item is Node & { range: Range } {
   return isNode(item) && item.range != null;
 }
 
-/** An item's own lines, the first without indentation. */
+/** The lines of an item. The first one is not indented. */
 function render(item: unknown, indent: number): string {
   return new Document(item)
     .toString(layout)

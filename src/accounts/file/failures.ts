@@ -14,7 +14,7 @@ const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> =
 };
 
 /**
- * Explains the error of an operation on an accounts file to the operator. An unknown error is returned unchanged.
+ * Turns the error of an operation on an accounts file into one that explains it to the operator. An unknown error is returned unchanged.
  *
  * @param name the name of the file
  */
@@ -28,7 +28,7 @@ export function fileError(name: string, error: unknown): unknown {
   return new AccountsError('store_unavailable', `${other} cannot be used: ${error.code}`, error);
 }
 
-/** Whether an error comes from the file system, or from a call to it. */
+/** Whether an error comes from a system call, such as one to the file system. */
 export function isSystemError(error: unknown): error is { readonly code: string; readonly path?: string } {
   return error instanceof Error && 'syscall' in error && 'code' in error && typeof error.code === 'string';
 }

@@ -16,7 +16,7 @@ import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { copyRights } from './replace.ts';
 
-/** The time between attempts to take a lock, in milliseconds. Whoever tries more often is usually the next to get it. */
+/** The time between attempts to take a lock, in milliseconds. The process that tries most often is usually the next to get the lock. */
 const interval = 20;
 const urgentInterval = 2;
 /** SQLITE_BUSY. */
@@ -26,13 +26,13 @@ const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
 
 /**
  * Locks a file for rewriting, and returns a function that releases the lock. The lock is an exclusive transaction on an empty SQLite
- * database next to the file. It is a lock of the kernel, which ends with its process; a plain lock file would be left behind by a killed
- * process.
+ * database next to the file. The kernel releases such a lock when its process ends, whereas a killed process would leave a plain lock file
+ * behind.
  *
  * @param patience the longest wait for another writer, in milliseconds
- * @param urgent   whether to go before others that wait
- * @throws AccountsError `store_locked`, `store_invalid` if something else is at the lock's path; the file system's error if the lock cannot
- *   be made
+ * @param urgent   whether to try more often than other waiting writers, to get the lock before them
+ * @throws AccountsError `store_locked`, `store_invalid` if there is something else at the path of the lock; the file system's error if the
+ *   lock cannot be made
  */
 export async function lockFile(path: string, patience: number, urgent = false): Promise<() => void> {
   const lock = lockPath(path);
@@ -53,7 +53,7 @@ export async function lockFile(path: string, patience: number, urgent = false): 
   return () => database.close();
 }
 
-/** The path of the lock of a file, next to that file. */
+/** The path of a file's lock, which is next to the file. */
 export function lockPath(path: string): string {
   return join(dirname(path), `.${basename(path)}.lock`);
 }
@@ -72,7 +72,7 @@ function notALock(lock: string, cause?: unknown): AccountsError {
 
 function taken(database: DatabaseSync): boolean {
   try {
-    // A journal would be another file, and there is never anything to roll back.
+    // The journal is kept in memory. On disk it would be another file, and there is never anything to roll back.
     database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
     return true;
   } catch (error) {
@@ -82,15 +82,15 @@ function taken(database: DatabaseSync): boolean {
 }
 
 /**
- * The mode of a lock. Anyone who may read a lock can hold it, and so keep a key from being revoked: only users who may write the file may
- * read or write its lock.
+ * The mode of a lock. Only users who may write the file may read or write its lock, because anyone who may read a lock can hold it and so
+ * keep a key from being revoked.
  */
 function readMode(path: string): number {
   const writers = statSync(path).mode & 0o222;
   return writers | (writers << 1);
 }
 
-/** Corrects the mode of an existing lock. Only its owner can. */
+/** Corrects the mode of an existing lock if this user owns the lock, because only the owner can change its mode. */
 function closeToReaders(lock: string, path: string): void {
   const stats = lstatSync(lock);
   const mode = readMode(path);
@@ -100,7 +100,7 @@ function closeToReaders(lock: string, path: string): void {
 
 /** Creates a lock that only users who may write the file can take. */
 function makeLock(lock: string, path: string): void {
-  // Refuses a user who may only write the folder, and so could replace the file.
+  // Throws for a user who may not write the file, even if the rights to its folder would let that user replace it.
   accessSync(path, constants.W_OK);
   let file: number;
   try {

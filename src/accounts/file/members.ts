@@ -16,7 +16,7 @@ export function isList(value: Plain | undefined): value is readonly Members[] {
   return Array.isArray(value);
 }
 
-/** An account as it is written in the file. */
+/** An account as it is written to the file. */
 export function toMembers(account: StoredAccount): Members {
   const encryption: Record<string, Members> = {};
   for (const environment of environmentNames) {
@@ -60,7 +60,7 @@ function toCredentialMembers(credentials: StoredCredentials | undefined): Member
   return { key: credentials?.key, iv: credentials?.iv };
 }
 
-/** Optional members with default values are left out. */
+/** The format of credentials, or undefined if it is the usual one, which is not written. */
 function toFormat(credentials: StoredCredentials | undefined, usual: StoredCredentials['format']): string | undefined {
   return credentials?.format === usual ? undefined : credentials?.format;
 }

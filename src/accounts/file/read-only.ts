@@ -6,8 +6,8 @@ import { lockPath } from './lock.ts';
 import { trailPath } from './trail.ts';
 
 /**
- * The first path that a change of the accounts would write to but this process may not: the file is often on a read-only mount, and its
- * trail may belong to whoever ran a command. Other failures are reported by the change itself.
+ * The first path that a change to the accounts would have to write but this process may not write; undefined if there is none. The file is
+ * often on a read-only mount, and its trail may belong to a user who ran a command. Other failures are reported by the change itself.
  */
 export function findReadOnly(file: string): string | undefined {
   let tried = file;

@@ -15,10 +15,10 @@ type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
 
-/** A file with accounts, or a substitute for one. */
+/** An accounts file, or a substitute for one. */
 type AccountsSource = Input & Pick<YamlFile, 'isWrong' | 'warn'>;
 
-/** Credentials, the strings they were parsed from, and the position of their key. */
+/** Credentials, the strings that they were parsed from, and the path of their key. */
 interface Placed {
   readonly credentials: Credentials;
   readonly stored: StoredCredentials;
@@ -26,12 +26,12 @@ interface Placed {
 }
 
 /**
- * Reads the accounts from their file, in its order. Mistakes are reported to the file, and an account with a mistake is left out. Wrapped
- * strings stay wrapped.
+ * Reads the accounts in a file, in the order of the file. Mistakes are reported to `file`, and an account with a mistake is left out.
+ * Wrapped strings stay wrapped.
  *
- * If only some of these can be unwrapped, each failure is a warning by default, because it affects only its own account.
+ * If only some of the wrapped strings can be unwrapped, each failure is a warning by default, because it affects only one account.
  *
- * @param vault unwraps strings to check them; undefined: they are not checked
+ * @param vault unwraps strings to check them; if undefined, they are not checked
  */
 export function readAccounts(
   file: YamlFile,
@@ -43,7 +43,7 @@ export function readAccounts(
 }
 
 /**
- * Reads accounts from any input with the members of their file; see `readAccounts`.
+ * Reads accounts from any input that has the same members as an accounts file; see `readAccounts`.
  *
  * @param failures how a string that cannot be unwrapped is reported
  */
@@ -70,7 +70,7 @@ interface Owner {
   readonly environment: EnvironmentName;
 }
 
-/** Converts entries, which may be incomplete, to accounts, and compares each with the earlier ones. */
+/** Converts entries, which may be incomplete, to accounts, and compares each account with the earlier ones. */
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
@@ -103,13 +103,13 @@ class AccountsReader {
     this.#differ(placed.test, placed.live);
     this.#warnOfSharing([...placed.test, ...placed.live], path);
 
-    // Without the unreadable environment, the account would count as one that does not encrypt there.
+    // If only the unreadable environment were left out, the account would be treated as one that does not encrypt there.
     if (!isWhole || keys.includes(undefined)) return undefined;
     if (id === undefined || name === undefined || active === undefined) return undefined;
     return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
-  /** Reports the strings that could not be unwrapped. If none could, the master key is wrong, which is reported once. */
+  /** Reports the strings that could not be unwrapped. If none of several could, the master key is wrong, which is reported only once. */
   end(failures: 'warning' | 'problem'): void {
     const failed = this.#wrapped.filter(({ error }) => error !== undefined);
     const [first] = failed;
@@ -146,7 +146,7 @@ class AccountsReader {
 
     if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;
     const { name, expiresAt, revokedAt } = entry;
-    // A key in the clear shows its last four characters: with `key`, the member would only repeat them.
+    // With `key`, the whole key is in the file, so `lastFour` would only repeat the end of it.
     const lastFour = key === undefined ? entry.lastFour : undefined;
     return { id, name, prefix, hash, lastFour, createdAt, expiresAt, revokedAt, lastUsedAt: undefined };
   }
@@ -169,7 +169,7 @@ class AccountsReader {
         );
 
     const placed = [current, before].filter((each): each is Placed => each !== undefined && 'credentials' in each);
-    // If previous credentials cannot be read, this must not mean that plaintext is accepted.
+    // Previous credentials that cannot be read must not be taken to mean that plaintext is accepted.
     const isBroken = enabled === undefined || encoding === undefined || (!isPlaintext && before === undefined);
     if (isBroken) return { stored: undefined, placed };
     const grace =
@@ -183,7 +183,7 @@ class AccountsReader {
     return { stored, placed };
   }
 
-  /** The credentials of a key and an IV; both are needed. */
+  /** Reads credentials, for which both the key and the IV are needed. */
   #credentials(
     { key, iv, format, createdAt }: Pick<EncryptionEntry, 'key' | 'iv' | 'format' | 'createdAt'>,
     path: MemberPath,
@@ -193,7 +193,7 @@ class AccountsReader {
     if (iv === undefined) this.#file.report([...path, 'iv'], 'missing: expected the IV');
     if (key === undefined || iv === undefined || format === undefined) return undefined;
     const stored = { stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
-    // Sealed with a master key that this sidecar is not meant to have.
+    // The strings were sealed with a master key that this sidecar is not meant to have, so they cannot be checked.
     if (!this.#vault?.isFor(owner.environment) && (isWrapped(key) || isWrapped(iv))) return stored;
     const plainKey = this.#unwrapped(key, [...path, 'key'], { ...owner, member: 'key' });
     const plainIv = this.#unwrapped(iv, [...path, 'iv'], { ...owner, member: 'iv' });
@@ -231,7 +231,8 @@ class AccountsReader {
   }
 
   /**
-   * Reports a key that test and live share: a leaked test key could otherwise be used to read live traffic through the test environment.
+   * Reports an AES key that is used in both test and live, because a leaked test key could then be used to read live traffic through the
+   * test environment.
    */
   #differ(test: readonly Placed[], live: readonly Placed[]): void {
     for (const { credentials, path } of live) {
@@ -251,8 +252,8 @@ class AccountsReader {
 }
 
 /**
- * The account with up to `limit` of its keys, starting with the one with the id `from`, or with the first one; without keys if none has
- * this id.
+ * The account with up to `limit` of its keys, starting with the key whose id is `from`, or with the first key if `from` is undefined. The
+ * result has no keys if no key has this id.
  */
 export function withKeysFrom(
   account: StoredAccount | undefined,

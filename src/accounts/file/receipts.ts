@@ -8,18 +8,18 @@ import { readVersion, type Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
 /**
- * Maximum number of receipts kept. Beyond it, the account with the most receipts loses its oldest one, so that no token displaces the
- * receipts of others.
+ * Maximum number of receipts kept. If there are more, the account with the most receipts loses its oldest one, so that the tokens of one
+ * account cannot displace the receipts of other accounts.
  */
 const maxReceipts = 1_000;
 
-/** By idempotency key, the oldest first. */
+/** Receipts by idempotency key, oldest first. */
 const fileForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), receipt: z.string() })]));
 type ReceiptsByKey = Map<string, { request: string; receipt: string }>;
 
 /**
- * Receipts of changes that must be made only once. They are in a file next to the accounts file, so that all programs that change the
- * accounts know them, even after a restart.
+ * The receipts of changes that must be made only once. They are stored in a file next to the accounts file, so that all programs that
+ * change the accounts know them, even after a restart.
  */
 export class Receipts {
   readonly #path: string;
@@ -28,11 +28,11 @@ export class Receipts {
   /** @param accounts the path of the accounts file, not of a symbolic link to it */
   constructor(accounts: string) {
     this.#path = join(dirname(accounts), `.${basename(accounts)}.receipts`);
-    // Read before the receipts are, so that a change in between is noticed when they are replaced.
+    // The version is read before the receipts, so that a change made in between is noticed when the receipts are replaced.
     this.#version = readVersion(this.#path);
   }
 
-  /** The receipt of a request that was carried out. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
+  /** The receipt of an earlier request with this key; undefined if none. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
   find(idempotencyKey: IdempotencyKey): string | undefined {
     const found = this.#read().get(idempotencyKey.key);
     if (found === undefined) return undefined;
@@ -63,14 +63,14 @@ export class Receipts {
   }
 }
 
-/** The oldest idempotency key of the account that has the most; tokens for all accounts count as one account. */
+/** The oldest idempotency key of the account with the most receipts. All tokens for all accounts together count as one account. */
 function oldestOfLargest(receipts: ReceiptsByKey): string {
   const keysOf = Map.groupBy(receipts.keys(), parseAccount);
   const [oldest = ''] = [...keysOf.values()].reduce((most, keys) => (keys.length > most.length ? keys : most), []);
   return oldest;
 }
 
-/** The account before the space; empty for tokens that are for all accounts. */
+/** The account in an idempotency key, which comes before the space; empty if the key is from a token for all accounts. */
 function parseAccount(key: string): string {
   return key.slice(0, Math.max(0, key.indexOf(' ')));
 }

@@ -2,7 +2,7 @@ import { fchmodSync, fchownSync, fstatSync, fsyncSync, renameSync, rmSync, statS
 import { basename, dirname, join } from 'node:path';
 import { openFile } from '../../yaml/files.ts';
 
-/** A version of a file, which differs after any change by any program; empty if there is no file. */
+/** The version of a file, which is different after every change by any program; empty if there is no file. */
 export function readVersion(path: string): string {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   if (stats === undefined) return '';
@@ -22,17 +22,17 @@ export function copyRights(model: string, file: number): void {
 export interface Companion {
   readonly path: string;
   readonly text: string;
-  /** The version that the new text was made from; empty if there was no file. */
+  /** The version from which the new text was made; empty if there was no file. */
   readonly version: string;
 }
 
 /**
  * Replaces a file's text so that a reader, at any moment and after any crash, finds either the whole old text or the whole new one. Mode
- * and owner are kept. The caller holds the file's lock.
+ * and owner are kept. The caller must hold the file's lock.
  *
- * @param path    not a symbolic link: the link itself would be replaced
- * @param version the version that the new text was made from
- * @param companion replaced, or created, together with the file; it is left with its old text only if the process is killed, or the disk
+ * @param path    must not be a symbolic link, because the link itself would be replaced
+ * @param version the version from which the new text was made
+ * @param companion replaced, or created, immediately after the file. It keeps its old text only if the process is killed, or the disk
  *   fails, between the two
  * @returns false, with nothing changed, if one of the files no longer has its version
  * @throws the file system's error, with nothing changed
@@ -51,7 +51,7 @@ export function replaceFile(path: string, text: string, version: string, compani
   return true;
 }
 
-/** There is one writer at a time, so a fixed name is enough. A crash leaves at most one such file for each path. */
+/** The path of the new version of a file. There is one writer at a time, so a fixed name is enough, and a crash leaves at most one file. */
 function createTemporaryName(path: string): string {
   return join(dirname(path), `.${basename(path)}.new`);
 }
@@ -64,7 +64,7 @@ function writeNew(written: string, text: string, model: string): void {
   fsyncSync(file.fd);
 }
 
-/** A new or renamed file survives a power failure only once its folder is on disk. */
+/** Writes a folder to disk, because a new or renamed file survives a power failure only once its folder is on disk. */
 export function syncFolder(folder: string): void {
   using file = openFile(folder, 'r');
   fsyncSync(file.fd);

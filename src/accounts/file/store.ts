@@ -47,12 +47,12 @@ export interface FileStoreOptions extends TrailOptions {
 }
 
 /**
- * The accounts file as a store. Each operation reads the whole file, so that the store is never out of date; text that it knows is not
- * parsed again.
+ * The accounts file as a store. Each operation reads the whole file, so that the store is never out of date. Text that has not changed is
+ * not parsed again.
  */
 export class FileStore implements Store {
   readonly recordsUse = false;
-  /** Each change rewrites the file. */
+  /** This number is large, because each change rewrites the whole file. */
   readonly changedAtOnce = 5_000;
   readonly #file: string;
   readonly #trailOptions: TrailOptions;
@@ -79,7 +79,7 @@ export class FileStore implements Store {
   async *list(after = '', _unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
     const { accounts } = this.#read(this.#target());
     const selected = accounts.filter((account) => account.id > after && isSelected(account, selection));
-    // Ids are ASCII: the order of their UTF-16 code units is the order of their bytes.
+    // Ids are ASCII, so the order of their UTF-16 code units is the order of their bytes.
     yield* selected.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
@@ -137,12 +137,12 @@ export class FileStore implements Store {
     }
   }
 
-  /** The target of the path: replacing a symbolic link would leave the file itself unchanged. */
+  /** The path of the file itself, because replacing a symbolic link to it would leave the file unchanged. */
   #target(): string {
     try {
       return realpathSync(this.#file);
     } catch (error) {
-      // Without the right to search its folder, the file cannot even be read.
+      // A user who may not search the folder cannot even read the file.
       const isHidden = isSystemError(error) && error.code === 'EACCES';
       throw this.#failure(isHidden ? new WrongValue(`cannot read the file: ${permissionDenied()}`) : error);
     }
@@ -150,7 +150,7 @@ export class FileStore implements Store {
 
   #read(path: string): Read {
     try {
-      // Read before the text is, so that a change in between is noticed when the text is replaced.
+      // The version is read before the text, so that a change made in between is noticed when the text is replaced.
       const version = readVersion(path);
       return { version, ...this.#contents.read(path) };
     } catch (error) {
@@ -159,8 +159,9 @@ export class FileStore implements Store {
   }
 
   /**
-   * Applies `decide` and writes the result. The lock is held only to write, so that no change waits while another one reads and decides, or
-   * for a change that is refused. If another program has changed the file meanwhile, the lock is kept for the next attempt.
+   * Applies `decide` and writes the result. The lock is held only while writing, so that no change waits for another one that is still
+   * reading and deciding, or that is refused. If another program has changed the file in the meantime, the lock is kept for the next
+   * attempt.
    */
   async #rewrite<T>(urgent: boolean, decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
     let lock: { readonly path: string; readonly release: () => void } | undefined;
@@ -190,8 +191,8 @@ export class FileStore implements Store {
 
   /**
    * Makes and checks the new text. Returns undefined if nothing changes, otherwise a function that writes the text, to be called under the
-   * lock. That function returns the events, or undefined if another program has changed the file or put another one in its place: try
-   * again.
+   * lock. That function returns the events, or undefined if the change must be tried again, because another program has changed or replaced
+   * the file.
    */
   #prepare(
     path: string,
@@ -218,13 +219,13 @@ export class FileStore implements Store {
       try {
         written = replaceFile(path, content.text, read.version, receipts);
       } catch (error) {
-        // If only the final sync failed, the change is in place.
+        // If the file has a new version, the change was made, and only the final sync has failed.
         if (readVersion(path) === read.version) trail.appendFailure(appended);
         throw error;
       }
       if (written) this.#contents.know(content);
       if (!written) trail.appendFailure(appended);
-      // A link may lead to another file by now: the change must be made there, too.
+      // If a symbolic link leads to another file by now, the change must be made in that file, too.
       return written && this.#target() === path ? appended : undefined;
     };
   }
@@ -234,12 +235,12 @@ export class FileStore implements Store {
   }
 }
 
-/** A decision, and the receipts to be written with it. */
+/** A decision, and the receipts to write together with it. */
 interface Rewrite<T> extends Decision<T> {
   readonly receipts: Companion | undefined;
 }
 
-/** What `change` decides, before it is written. */
+/** The outcome of `change` before it is written. */
 type Outcome<T> =
   { readonly outcome: 'changed'; readonly result: T } | { readonly outcome: 'repeated'; readonly receipt: string };
 

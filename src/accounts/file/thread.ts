@@ -15,41 +15,44 @@ import type { EpochMs, MonotonicMs } from '../../times.ts';
  */
 const idleTime = 10_000;
 
-/** How often to check whether an operation may continue: it may wait seconds for the file's lock. Milliseconds. */
+/** Milliseconds between checks whether an operation is still permitted. An operation may wait seconds for the file's lock. */
 const checkInterval = 100;
 
-/** After an operation, a thread leaves room for another thread's operation for up to this many times as long as its own took. */
+/**
+ * How long the pauses after an operation may be, as a multiple of its duration. The urgent thread pauses to let an operation of another
+ * thread finish. An account pauses after a change that its own token asked for.
+ */
 const restFactor = 3;
 
 /**
- * The longest such rest while the other thread's operation is for the token of an account, in milliseconds: others' revocations wait for
- * it, too.
+ * The longest pause of the urgent thread while the other thread's operation is for the token of an account, in milliseconds. It is short,
+ * because revocations for operators wait during the pause, too.
  */
 const maxRestForAccounts = 100;
 
 /**
- * The longest rest of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a
- * second to write, and its tokens may ask for changes again and again, while others' reads and changes wait. The rest after an urgent
- * change is shorter: the account's revocations may wait for it, too.
+ * The longest pause of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a
+ * second to write. Without pauses, its tokens could ask for changes again and again and keep the reads and changes of others waiting. The
+ * pause after an urgent change is shorter, because revocations in the account may have to wait for it.
  */
 const maxRestOfAccount = 5_000;
 const maxUrgentRest = 1_000;
 
-/** An operation for the thread, which sends one reply. */
+/** An operation that is sent to the thread, which sends back one reply. */
 export interface OperationRequest extends OperationCall {
   readonly now: EpochMs;
 }
 
-/** The result of an operation and the changes to be logged, or its `AccountsError`. */
+/** The result of an operation and the events to be logged, or its `AccountsError`. */
 export type OperationReply =
   | { readonly result: unknown; readonly events: readonly AppendedEvent[] }
   | { readonly code: AccountsErrorCode; readonly message: string };
 
-/** What the thread is started with. */
+/** The data with which a thread is started. */
 export interface OperationsWorkerData extends FileStoreOptions {
   readonly masterKeys: readonly MasterKey[];
   readonly isUrgent: boolean;
-  /** If not 0, the operation in progress must not change anything any more. Shared by the main thread and the worker. */
+  /** If not 0, the operation in progress may no longer change anything. Shared by the main thread and the worker. */
   readonly withdrawn: Int32Array;
   /** As in `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
@@ -58,7 +61,7 @@ export interface OperationsWorkerData extends FileStoreOptions {
 export interface OperationsThreadOptions extends Omit<OperationsWorkerData, 'isUrgent' | 'withdrawn'> {
   readonly clock: () => EpochMs;
   readonly monotonic: () => MonotonicMs;
-  /** Called after each change. */
+  /** Called with each event that was added to the trail. */
   readonly audit: (event: AppendedEvent) => void;
 }
 
@@ -67,7 +70,7 @@ function sendable(call: OperationCall): OperationCall {
   return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
 }
 
-/** `showKey` looks for who revoked the key, which may be long ago. */
+/** Operations that read the trail. `showKey` searches the trail for who revoked the key, which may be a long time ago. */
 const readsTrail: ReadonlySet<string> = new Set(['eventsPage', 'showKey']);
 
 function isRefused(check: () => void): boolean {
@@ -80,9 +83,8 @@ function isRefused(check: () => void): boolean {
 }
 
 /**
- * Carries out operations on an accounts file on separate threads, because reading and writing the file takes up to a second. Urgent
- * operations have a thread of their own, and so do those that read the trail, which may take seconds. Each thread carries out one operation
- * at a time.
+ * Runs operations on an accounts file in separate threads, because reading or writing the file can take up to a second. Urgent operations
+ * have a thread of their own, and so do operations that read the trail, which may take seconds. Each thread runs one operation at a time.
  */
 export class OperationsThreads {
   readonly operations = createOperationsClient((call) => this.#threadFor(call).carryOut(call));
@@ -96,7 +98,7 @@ export class OperationsThreads {
     this.#urgent = new OperationsThread(options, true, this.#others);
   }
 
-  /** Ends the threads after the requested operations. */
+  /** Ends the threads once all requested operations have finished. */
   async close(): Promise<void> {
     await Promise.all([this.#urgent.close(), this.#trail.close(), this.#others.close()]);
   }
@@ -107,7 +109,7 @@ export class OperationsThreads {
   }
 }
 
-/** The thread starts with the first operation and ends when it is idle, which saves the memory of its parsers. */
+/** A thread that starts with the first operation and ends when it is idle, which frees the memory of its parsers. */
 class OperationsThread {
   readonly #options: OperationsThreadOptions;
   readonly #isUrgent: boolean;
@@ -123,14 +125,14 @@ class OperationsThread {
   readonly #thread = new IdleThread(() => this.#start());
 
   /**
-   * @param leavesRoomFor a thread whose operation may end before this thread begins its next one: a change starts again if the file is
-   *   changed before the change is written. An account may have any number of tokens, so operations for them delay only revocations by such
-   *   tokens in this way
+   * @param leavesRoomFor a thread whose current operation may finish before this thread begins its next one. Otherwise, a change in that
+   *   thread would start again whenever this thread changes the file. If the current operation is for the token of an account, this thread
+   *   waits only after an operation for such a token, because there may be any number of such tokens
    */
   constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoomFor?: OperationsThread) {
     this.#options = options;
     this.#isUrgent = isUrgent;
-    // Urgent reads tell operators whether a change is in force.
+    // In the urgent thread, reads go first, because they tell operators whether a change is in force.
     this.#waiting = new Waiting(isUrgent);
     this.#leavesRoomFor = leavesRoomFor;
   }
@@ -182,7 +184,7 @@ class OperationsThread {
     this.#isClosing = true;
     this.#waiting.resting.clear();
     if (!this.#isBusy) this.#startNext();
-    // More operations may be requested meanwhile.
+    // More operations may be requested while the pending ones finish.
     while (this.#pending.size > 0) await Promise.allSettled(this.#pending);
     await this.#thread.end();
   }
@@ -203,7 +205,7 @@ class OperationsThread {
     try {
       const reply = await thread.ask({ ...sendable(call), now: clock() });
       if ('code' in reply) {
-        // The error that `check` throws says more than that the operation was withdrawn.
+        // If the operation was withdrawn, `check` throws an error that says why.
         check?.();
         throw new AccountsError(reply.code, reply.message);
       }

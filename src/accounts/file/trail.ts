@@ -11,8 +11,8 @@ import { copyRights, syncFolder } from './replace.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
 /**
- * The audit trail of an accounts file, in an append-only file next to it. The caller holds the lock of the accounts'
- * file while it appends.
+ * The audit trail of an accounts file, in an append-only file next to it. The caller must hold the lock of the accounts file while it
+ * appends.
  */
 export class Trail {
   readonly #path: string;
@@ -27,8 +27,8 @@ export class Trail {
   }
 
   /**
-   * Adds events, and returns once they are on disk. An event is written before its change: a crash may leave an event without its change,
-   * but no change without its event.
+   * Adds events, and returns once they are on disk. An event is written before its change, so that a crash may leave an event without its
+   * change, but never a change without its event.
    *
    * @throws AccountsError `store_invalid` if the path is not a regular file, `audit_key_missing`; the file system's error, with nothing
    *   added
@@ -40,12 +40,12 @@ export class Trail {
       const { torn, ...end } = findEnd(file);
       if (torn.length > 0) this.#setAside(torn, file);
       const { size } = fstatSync(file);
-      // What the file contains was written by the previous version.
+      // If no line is chained, the content of the file was written by the previous version.
       const older = end.chained === undefined && size > 0 ? readFileSync(this.#path) : undefined;
       const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: sha256Hex(older) });
       const chained = chainEvents(end, begun === undefined ? events : [begun, ...events], this.#options);
       try {
-        // `writeSync` may return after a partial write if the disk is almost full.
+        // `writeFileSync` is used because `writeSync` may return after a partial write if the disk is almost full.
         writeFileSync(file, chained.map(({ line }) => `${line}\n`).join(''));
         fsyncSync(file);
         if (size === 0) syncFolder(dirname(this.#path));
@@ -58,18 +58,18 @@ export class Trail {
     });
   }
 
-  /** Records that the change of these events was not made. If that fails too, the events stay, as after a crash. */
+  /** Records that the change announced by these events was not made. If this fails, too, the trail is left as after a crash. */
   appendFailure(appended: readonly AppendedEvent[]): void {
     const [first] = appended;
     if (first === undefined) return;
     try {
       this.append([trailEvent(first, 'change_failed', { first: first.position, events: appended.length })]);
     } catch {
-      // The caller throws the error of the change.
+      // This error is ignored, because the caller throws the error of the change.
     }
   }
 
-  /** The lines of the trail, newest first; with `after`, in the order of writing. Most lines of unwanted events are left out. */
+  /** The lines of the trail, newest first or, with `after`, in the order of writing. Most lines that the filter rejects are left out. */
   async *lines(filter: EventFilter): AsyncIterable<Line> {
     const { before = Infinity, after } = filter;
     const texts = wantedTexts(filter);
@@ -80,7 +80,7 @@ export class Trail {
     }
   }
 
-  /** Where the trail ends. @param seen a position whose hash is wanted; 0: none */
+  /** Where the trail ends. @param seen the position whose hash is returned as `seenHash`; 0 for none */
   state(seen: number): TrailState {
     let end: Omit<TrailState, 'seenHash'> | undefined;
     for (const { position, bytes } of isFile(this.#path) ? this.#newestFirst() : []) {
@@ -91,10 +91,10 @@ export class Trail {
     return { last: beginning, isSigned: false, seenHash: undefined };
   }
 
-  /** An incomplete last line is left out. */
+  /** The lines of the trail, newest first. An incomplete last line is left out. */
   *#newestFirst(): Iterable<Line & { readonly position: number }> {
     using file = openFile(this.#path, 'r');
-    // Others may write meanwhile.
+    // The size is read only once, because others may append to the file in the meantime.
     const { size } = fstatSync(file.fd);
     let { position } = findEnd(file.fd, size);
     for (const bytes of fromEnd(file.fd, size).drop(1)) yield { position: position--, bytes };
@@ -112,7 +112,7 @@ export class Trail {
 
   /** Opens a file for reading and appending, and passes it to `work`. A new file gets the rights of the accounts file. */
   #on<T>(path: string, work: (file: number) => T): T {
-    // Checked before the file is opened: a FIFO would be written to.
+    // The path is checked before it is opened, because a FIFO would be written to.
     const isThere = isFile(path);
     using file = openFile(path, 'a+');
     if (!isThere) copyRights(this.#model, file.fd);
@@ -125,7 +125,7 @@ export function trailPath(accounts: string): string {
   return join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
 }
 
-/** Whether there is a file. @throws AccountsError `store_invalid` if something else is there */
+/** Whether the file exists. @throws AccountsError `store_invalid` if the path is not a regular file */
 function isFile(path: string): boolean {
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats?.isFile() === false)
@@ -133,7 +133,7 @@ function isFile(path: string): boolean {
   return stats !== undefined;
 }
 
-/** The end of a trail: the last line that is chained, and after it what was added by hand or by the previous version. */
+/** The end of a trail: the last chained line, followed by any lines that were added by hand or by the previous version. */
 function findEnd(file: number, size = fstatSync(file).size): TrailEnd & { readonly torn: Buffer } {
   const lines = fromEnd(file, size);
   const torn = lines.next().value ?? Buffer.alloc(0);

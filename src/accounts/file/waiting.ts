@@ -3,7 +3,7 @@ import type { EnableOptions } from '../changes.ts';
 import { findRequest, type OperationCall } from '../operations-rpc.ts';
 import type { Hints } from '../store.ts';
 
-/** Whether an operation does not wait for others, because it ends what a leaked key can do or tells whether such a change is in force. */
+/** Whether an operation is urgent, because it stops the use of a leaked key or tells whether such a change is in force. */
 export function isUrgent(call: OperationCall): boolean {
   const {
     name,
@@ -11,19 +11,19 @@ export function isUrgent(call: OperationCall): boolean {
   } = call;
   if (name === 'setActive') return first === false;
   if (name === 'stored') return (first as Hints | undefined)?.urgent === true;
-  // Ending a grace, and replacing credentials that may have leaked.
+  // Ending a grace period is urgent, and so is replacing credentials that may have leaked.
   if (name === 'changeGrace') return option === undefined;
   if (name === 'enableEncryption') return (option as EnableOptions).replace && findRequest(call)?.ofAccount !== true;
   return name === 'revokeKey' || name === 'disableEncryption';
 }
 
-/** The account whose own token asks for a change. */
+/** The account whose own token asks for a change; undefined for all other operations. */
 export function findOwnAccount(call: OperationCall): string | undefined {
   const [account] = call.arguments;
   return findRequest(call)?.ofAccount === true && typeof account === 'string' ? account : undefined;
 }
 
-/** The account that a read is about, or the only account that its token may read. All other reads take turns as one owner. */
+/** The owner of a read: the account that it is about, or the only account that its token may read. All other reads have the same owner. */
 function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
   if (name === 'findKey') return typeof second === 'string' ? second : '';
   if (typeof first === 'string') return first;
@@ -31,12 +31,12 @@ function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
   return only ?? account ?? '';
 }
 
-/** Changes that wait, by operator or by account. Their owners take turns: with many accounts in the file, each change takes a second. */
+/** Waiting changes, by owner: an operator or an account. Owners take turns, because each change takes a second if the file is large. */
 class Changes {
-  /** Changes that may end what a leaked key can do. */
+  /** Changes that may stop the use of a leaked key. */
   readonly #first: FairQueue<string>;
   readonly #others: FairQueue<string>;
-  /** Otherwise, those who revoke again and again would keep all others waiting. */
+  /** The two queues take turns, because someone who revokes keys again and again would otherwise keep all other changes waiting. */
   readonly #turns: TurnAbout;
 
   /** @param isReady as in `FairQueue` */
@@ -57,19 +57,19 @@ class Changes {
 }
 
 /**
- * Operations that wait for a thread. An account may have any number of tokens, so the changes that tokens of accounts ask for wait in
- * queues of their own.
+ * Operations that wait for a thread. An account may have any number of tokens, so changes that such tokens ask for wait in queues of their
+ * own.
  */
 export class Waiting {
   readonly #reads = new FairQueue<string>();
   readonly #changes = new Changes();
-  /** Accounts that rest after a change. */
+  /** Accounts that pause after a change, so that their next changes wait. */
   readonly resting = new Set<string>();
   readonly #changesOfAccounts = new Changes((account) => !this.resting.has(account));
   readonly #turns = new TurnAbout(this.#reads, this.#changes, this.#changesOfAccounts);
   readonly #readsFirst: boolean;
 
-  /** @param readsFirst whether reads go before all changes: for a thread with few reads */
+  /** @param readsFirst whether reads go before all changes, which suits a thread with few reads */
   constructor(readsFirst: boolean) {
     this.#readsFirst = readsFirst;
   }

@@ -15,7 +15,7 @@ if (!options.isUrgent && process.platform === 'linux') setPriority(constants.pri
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 
-/** Stands in for the request's own `check`, a function of the main thread that cannot be sent. */
+/** Stands in for the request's own `check`, which is a function of the main thread and cannot be sent to this one. */
 function check(): void {
   if (Atomics.load(options.withdrawn, 0) !== 0)
     throw new AccountsError('store_changed', 'the change is no longer permitted');

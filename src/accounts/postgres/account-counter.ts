@@ -26,20 +26,20 @@ export class AccountCounter {
     this.#monotonic = monotonic;
   }
 
-  /** The latest counts, undefined before the first; starts a new count if they are old. */
+  /** Returns the latest counts, or undefined before the first count. Starts a new count if they are old. */
   latest(): AccountStats | undefined {
     if (!this.#counting && this.#monotonic() >= this.#dueAt) void this.refresh();
     return this.#latest;
   }
 
-  /** Counts. If the database is unreachable, the previous counts are kept. */
+  /** Counts everything. If the database is unreachable, the previous counts are kept. */
   async refresh(): Promise<void> {
     this.#counting = true;
     const begin = this.#monotonic();
     try {
       this.#latest = await this.#count(this.#clock());
     } catch {
-      // The directory reports that the database is unreachable.
+      // The error is ignored, because the directory reports that the database is unreachable.
     }
     this.#dueAt = this.#monotonic() + Math.max(shortestAge, share * (this.#monotonic() - begin));
     this.#counting = false;
@@ -65,7 +65,7 @@ export class AccountCounter {
   }
 }
 
-/** Accounts by the environments in which they encrypt. All others encrypt in none. */
+/** Counts accounts by the environments in which they encrypt. The last row counts the accounts that encrypt in none. */
 const countAccounts = `
   WITH encrypting AS (
     SELECT test, live, count(*) AS count
@@ -81,18 +81,18 @@ const countAccounts = `
 
 const rotation = (now: EpochMs): string => `CASE WHEN ${isDue(now)} THEN 'due' ELSE 'current' END AS rotation`;
 
-/** Valid keys. */
+/** Counts valid keys. */
 const countKeys = (now: EpochMs): string => `
   SELECT prefix, ${rotation(now)}, count(*)::float AS count
   FROM envelope_sidecar.api_keys WHERE ${isValid(now)} GROUP BY 1, 2`;
 
-/** Valid keys that expire, and how many of them expire soon. */
+/** For the valid keys that expire: how many of them expire soon, and the earliest expiry. */
 const countExpiring = (now: EpochMs): string => `
   SELECT prefix, (count(*) FILTER (WHERE ${isExpiring(now)}))::float AS count,
     (extract(epoch FROM min(expires_at)) * 1000)::float AS next
   FROM envelope_sidecar.api_keys WHERE ${isValid(now)} AND expires_at < 'infinity' GROUP BY 1`;
 
-/** Credentials of unknown age count as current. */
+/** Counts credentials in use. Credentials of unknown age count as current. */
 const countCredentials = (now: EpochMs): string => `
   SELECT environment, ${rotation(now)}, count(*)::float AS count
   FROM envelope_sidecar.encryption WHERE enabled GROUP BY 1, 2`;

@@ -30,23 +30,23 @@ const lastWrite = 2_000;
 /** The number of accounts whose credentials are unwrapped to test the master key. */
 const sampleSize = 100;
 
-/** How the accounts in a database are looked up. */
+/** The settings for accounts in a database. */
 export interface PostgresSettings {
   /** `postgres://…` */
   readonly url: string;
-  /** The keys that wrap credentials: the first wraps, all unwrap. At least one. */
+  /** The keys that wrap credentials, at least one. The first one wraps, and all of them unwrap. */
   readonly masterKeys: readonly MasterKey[];
-  /** Sign the audit trail, see `TrailOptions`. */
+  /** The keys that sign the audit trail; see `TrailOptions`. */
   readonly auditKeys: readonly KeyObject[];
   /** Maximum number of API keys cached. */
   readonly cache: number;
-  /** How long cached keys work while the database is unreachable. Milliseconds. */
+  /** How long cached keys can be used while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
   /** As in `OperationsOptions`. */
   readonly maxKeyAge?: number | undefined;
 }
 
-/** The accounts in a database. The directory has its own connection, and less urgent work another. */
+/** The accounts in a database. The directory has a connection of its own, and less urgent work uses another one. */
 export class PostgresAccounts implements Accounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
   readonly vault: Vault;
@@ -58,10 +58,10 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   readonly #counter: AccountCounter;
   #pool: Promise<Pool> | undefined;
   #closed = false;
-  /** How many operations are in progress. */
+  /** The number of operations in progress. */
   #operating = 0;
 
-  /** @param audit called after each change by an operator */
+  /** @param audit called with each event that operators' changes have added to the trail */
   constructor(
     { url, masterKeys, auditKeys, cache, staleFor, maxKeyAge }: PostgresSettings,
     clock: () => EpochMs,
@@ -94,7 +94,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
       monotonic,
       monitor: {
         ...monitor,
-        // Revocations are reported separately: for all keys, not only for cached ones.
+        // Revocations are left out here, because `Revocations` reports them for all keys, not only for cached keys.
         changed: (found) => monitor.changed(found.filter(({ change }) => change !== 'key_revoked')),
       },
       heard: (account) => revocations.heard(account),
@@ -123,8 +123,8 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
 
   async sampleCredentials(): Promise<CredentialsSample> {
     const inspection = await inspect(this.#url, sampleSize);
-    // Other connections may work while the one for look-ups does not, for example through a transaction pooler or on a standby. Without it,
-    // no key is looked up.
+    // Other connections may work while the connection for look-ups cannot be opened, for example through a transaction pooler or on a
+    // standby. In that case, no key is looked up.
     if (!this.state.connected) throw new AccountsError('store_unavailable', 'the connection for look-ups is not open');
     return unwrapSample(inspection, this.vault);
   }
@@ -137,7 +137,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     return trailState(queryOn(await this.#openPool()), seen);
   }
 
-  /** The latest counts of accounts, keys and credentials; undefined before the first. */
+  /** The latest counts of accounts, keys and credentials; undefined before the first count. */
   stats(): AccountStats | undefined {
     return this.#counter.latest();
   }
@@ -155,7 +155,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     void (await pool)?.end();
   }
 
-  /** Runs work that closing the accounts would cut short. */
+  /** Runs work that `close` would interrupt, and counts it as an operation in progress. */
   async #operate<T>(work: () => Promise<T>): Promise<T> {
     this.#operating += 1;
     try {
@@ -166,7 +166,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   async #openPool(): Promise<Pool> {
-    // Work that was about to use the pool, such as a look for revocations, would open connections that nobody closes.
+    // Otherwise, work that was about to use the pool, such as a check for revocations, would open connections that nobody closes.
     if (this.#closed) throw new Error('the accounts are closed');
     return (this.#pool ??= changePool(this.#url, 1));
   }

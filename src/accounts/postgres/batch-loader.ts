@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 const largest = 250;
 
 /**
- * Looks up values by key, with one query at a time: look-ups during a query wait and share the next one, up to `largest` keys. Unless more
- * keys wait, whoever asks for many keeps others waiting for at most two queries.
+ * Looks up values by key, with one query at a time. Look-ups that are made during a query wait and share the next query, which covers up to
+ * `largest` keys. Unless more keys than that wait, a look-up waits for at most two queries, however many keys anyone else asks for.
  */
 export class BatchLoader<T> {
   readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
@@ -15,7 +15,7 @@ export class BatchLoader<T> {
   #running = false;
 
   /**
-   * @param query resolves with the values it finds
+   * @param query resolves with the values that it finds
    * @param interval from the start of one query to the start of the next, in milliseconds
    */
   constructor(query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>, interval: number) {
@@ -23,7 +23,7 @@ export class BatchLoader<T> {
     this.#interval = interval;
   }
 
-  /** The value of a key, undefined if there is none; rejects as the query does. */
+  /** The value of a key; undefined if there is none. Rejects if the query does. */
   load(key: string): Promise<T | undefined> {
     let question = this.#underWay.get(key) ?? this.#waiting.get(key);
     if (question === undefined) {
@@ -34,7 +34,7 @@ export class BatchLoader<T> {
     return question.promise;
   }
 
-  /** The results of the current query may be out of date: look-ups from now on wait for the next one. */
+  /** Makes look-ups from now on wait for the next query, because the results of the current one may be out of date. */
   invalidate(): void {
     this.#underWay = new Map();
   }

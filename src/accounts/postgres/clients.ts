@@ -3,7 +3,7 @@ import type { Client, ClientConfig, Pool } from 'pg';
 /** The name under which an operator of the database sees the sidecar's connections. */
 const applicationName = 'envelope-sidecar';
 
-/** Timeouts of the server and of the client. Milliseconds. */
+/** The timeouts of the server and of the client, in milliseconds. */
 interface Patience {
   readonly connect: number;
   /** For one statement, enforced by the server. */
@@ -12,55 +12,55 @@ interface Patience {
   readonly response: number;
 }
 
-/** Merchants' requests wait for look-ups. */
+/** The timeouts of look-ups, which are short because merchants' requests wait for look-ups. */
 const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 
-/** Changes are not urgent and may be large. */
+/** The timeouts of changes, which are longer because changes are not urgent and may be large. */
 const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 };
 
-/** How long a change waits for the commits of others. Milliseconds. */
+/** How long a change waits for the commits of other changes. Milliseconds. */
 export const lockTimeout = 5_000;
 
-/** How long a migration waits for a lock. Meanwhile, all changes of the table wait behind it. Milliseconds. */
+/** How long a migration waits for a lock on a table. While it waits, all changes to the table wait behind it. Milliseconds. */
 const migrationLockTimeout = 500;
 
 /**
- * How long a change waits for another one of the same accounts before it is tried again, so that its connection serves others meanwhile.
- * Milliseconds.
+ * How long a change waits for another change to the same accounts before it releases its connection and is tried again later. In the
+ * meantime, other work can use the connection. Milliseconds.
  */
 export const shortLockTimeout = 100;
 
 /**
- * How long the first attempt of an urgent change waits for another change of the same account: others' urgent changes need its connection.
- * Milliseconds.
+ * How long the first attempt of an urgent change waits for another change to the same account, because other urgent changes need its
+ * connection. Milliseconds.
  */
 export const urgentLockTimeout = 10;
 
 /**
- * How long a transaction may do nothing. Shorter than `lockTimeout`: a sidecar that hangs in a change must not keep others
- * from revoking a key of the same account. Milliseconds.
+ * How long a transaction may do nothing. This is shorter than `lockTimeout`, because a sidecar that hangs in a change must not keep other
+ * sidecars from revoking a key of the same account. Milliseconds.
  */
 const idleInTransaction = 3_000;
 
 /*
- * The driver takes 12 MB and 60 ms, so it is loaded with the first connection: a sidecar with an accounts file never loads it.
+ * The driver takes 12 MB and 60 ms to load. It is loaded with the first connection, so a sidecar with an accounts file never loads it.
  */
 
-/** A single connection for look-ups, not connected yet. */
+/** Creates a client for look-ups, which is not connected yet. */
 export async function lookUpClient(url: string): Promise<Client> {
   const { default: pg } = await import('pg');
   return new pg.Client(optionsFor(url, lookUps));
 }
 
 /**
- * Passes `work` a look-up connection of its own, and ends it afterwards without waiting for the end: a peer that has gone silent would hold
- * up the caller.
+ * Runs `work` with a look-up connection of its own. The connection is closed afterwards, but the caller does not wait for that, because a
+ * peer that no longer responds would hold up the caller.
  *
  * @throws what `work` throws, or the database's error
  */
 export async function withLookUpClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client = await lookUpClient(url);
-  // A lost connection fails the statement. Without a listener it would also end the process.
+  // If the connection is lost, the statement fails. Without a listener, the process would end, too.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -70,7 +70,7 @@ export async function withLookUpClient<T>(url: string, work: (client: Client) =>
   }
 }
 
-/** A single connection for migrations, not connected yet. Migrations have no time limit, but must not block other statements for long. */
+/** Creates a client for migrations, not connected yet. Migrations have no time limit, but must not block other statements for long. */
 export async function migrationClient(url: string): Promise<Client> {
   const { default: pg } = await import('pg');
   const { connect } = changes;
@@ -82,7 +82,7 @@ export async function migrationClient(url: string): Promise<Client> {
   });
 }
 
-/** Connections for changes, made on demand and closed when they have been idle for a while. */
+/** A pool of connections for changes, which are opened on demand and closed when they have been idle for a while. */
 export async function changePool(url: string, size: number, locks = lockTimeout): Promise<Pool> {
   const { default: pg } = await import('pg');
   const pool = new pg.Pool({
@@ -94,8 +94,8 @@ export async function changePool(url: string, size: number, locks = lockTimeout)
     // Open connections do not keep a finished command alive.
     allowExitOnIdle: true,
   });
-  // A lost connection fails its statement, and the pool opens a new one on demand. Without a listener, it would also end the process,
-  // whether it is idle or in use: the pool removes its own listener before it hands out a connection.
+  // If a connection is lost, its statement fails, and the pool opens a new connection on demand. Without listeners, the process would end,
+  // too. Each connection needs a listener of its own, because the pool removes its listener from a connection that it hands out.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   return pool;

@@ -5,8 +5,8 @@ import type { EpochMs } from '../../times.ts';
 // The rules of ../conditions.ts in SQL.
 
 /**
- * The SQL condition for the accounts `a` of a selection, and its values. It is for a query of at most $2 accounts after the id $1, in the
- * order of ids.
+ * Builds the SQL condition with which accounts `a` are selected, and the values of its parameters. The query must return at most $2
+ * accounts after the id $1, in the order of ids.
  *
  * @param first the number of the condition's first parameter
  */
@@ -18,7 +18,7 @@ export function buildConditions(
   const { search, anyOf, now } = selection;
   const parts: string[] = [];
   if (search !== undefined) parts.push(`(a.account_id ILIKE $${first} OR a.name ILIKE $${first})`);
-  // No limit with a search, which drops some of the accounts found here.
+  // If there is a search, no limit is set, because the search drops some of the accounts found here.
   const limit = search === undefined ? '$2' : 'ALL';
   const found = (rows: string): string =>
     `(SELECT DISTINCT account_id FROM envelope_sidecar.${rows} AND account_id > $1 ORDER BY account_id LIMIT ${limit})`;
@@ -35,7 +35,8 @@ export function buildConditions(
 
 /**
  * Each condition as SQL on the account itself, or as sets of rows whose accounts meet it. Sets are used instead of a look-up for each
- * account, because most queries select few rows of many. A set is limited to a page of accounts, because other queries select most rows.
+ * account, because most queries select only a few of many rows. Each set is limited to a page of accounts, because some queries select most
+ * of the rows.
  */
 const sql: Readonly<Record<Condition, (now: EpochMs) => string | readonly string[]>> = {
   inactive: () => 'NOT a.active',
@@ -49,17 +50,17 @@ const sql: Readonly<Record<Condition, (now: EpochMs) => string | readonly string
   in_grace: (now) => [`encryption WHERE previous_until > ${time(now)}`],
 };
 
-/** `isValidKey` for a row of api_keys. */
+/** The SQL equivalent of `isValidKey` for a row of api_keys. */
 export function isValid(now: EpochMs): string {
   return `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${time(now)})`;
 }
 
-/** `isDue` for a row of api_keys or encryption. */
+/** The SQL equivalent of `isDue` for a row of api_keys or encryption. */
 export function isDue(now: EpochMs): string {
   return `created_at <= ${time(now - rotationAge)}`;
 }
 
-/** Whether the valid key in a row of api_keys expires soon. */
+/** The SQL equivalent of `isExpiring` for a row of api_keys. */
 export function isExpiring(now: EpochMs): string {
   return `expires_at <= ${time(now + expiryNotice)}`;
 }

@@ -4,30 +4,30 @@ import { lookUpClient } from './clients.ts';
 import { isConnectionLost } from './failures.ts';
 import { expectNotifications } from './notification-test.ts';
 
-/** The channel on which the database notifies of changes; see migrations/. */
+/** The channel on which the database notifies sidecars of changes; see migrations/. */
 const channel = 'envelope_sidecar_accounts';
 
-/** The delays between attempts to connect: none before the first attempt after a loss, then doubling. Milliseconds. */
+/** The delays between attempts to connect, in milliseconds. The first attempt after a loss is made at once; then the delays double. */
 const firstPause = 100;
 const maxPause = 5_000;
 
 /**
- * How long the database may take to add a listener, at the first attempt and at most. Each attempt may take twice as long as the one
- * before. The database walks its whole queue of notifications, which any role may fill, and goes on even if nobody waits any more: attempts
- * that were given up early would pile up there. Milliseconds.
+ * How long the database may take to add a listener: at the first attempt, and at most. Each attempt may take twice as long as the one
+ * before. The database walks through its whole queue of notifications, which any role may fill, and goes on even if nobody waits any more.
+ * Attempts that are given up too early would pile up in the database. Milliseconds.
  */
 const firstPatience = 2_000;
 const maxPatience = 60_000;
 
-/** How long a look-up waits for a connection that is being made. Milliseconds. */
+/** How long a look-up waits for a connection that is being opened. Milliseconds. */
 const lookUpPatience = 2_000;
 
 /** The events of a connection. */
 interface News {
   connected(): void;
-  /** The connection is lost, or an attempt to make it has failed. */
+  /** The connection was lost, or an attempt to connect has failed. */
   lost(error: unknown): void;
-  /** Accounts have changed: their ids, separated by spaces, or `*`. */
+  /** Accounts have changed. @param accounts their ids, separated by spaces; `*` stands for any account */
   changed(accounts: string): void;
 }
 
@@ -58,7 +58,7 @@ export class Connection {
     await this.#attempt;
   }
 
-  /** Waits for a current attempt, for a limited time, but not for the next one. */
+  /** If an attempt to connect is in progress, waits for it for a limited time. Does not wait for later attempts. */
   async ready(): Promise<void> {
     if (this.#attempt !== undefined)
       await Promise.race([this.#attempt, delay(lookUpPatience, undefined, { ref: false })]);
@@ -90,7 +90,7 @@ export class Connection {
   async #connect(): Promise<void> {
     let client: Client | undefined;
     try {
-      // Reads the certificates that the URL names, which may fail.
+      // This reads the certificates that the URL names, which may fail.
       client = await this.#newClient();
       await client.connect();
       const listen: QueryConfig & Pick<ClientConfig, 'query_timeout'> = {

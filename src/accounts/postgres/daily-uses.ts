@@ -5,10 +5,10 @@ import type { EpochMs } from '../../times.ts';
 
 const hour = 3_600_000;
 
-/** Maximum number of keys in one statement: each may have 720 rows, and others wait for the statement. */
+/** Maximum number of keys in one statement. Each key may have 720 rows, and other queries wait until the statement ends. */
 const page = 50;
 
-/** How long what was read is reused: sidecars store uses once a minute. Milliseconds. */
+/** How long counts are reused after they were read, in milliseconds. Sidecars store uses only once a minute. */
 const maxAge = 60_000;
 
 /** Maximum number of keys whose uses are kept. */
@@ -17,16 +17,16 @@ const maxKept = 10_000;
 interface Kept {
   /** The end of the last day. Epoch milliseconds. */
   readonly end: number;
-  /** Undefined: there are no requests. */
+  /** Requests per day; undefined if there were none. */
   readonly counts: readonly number[] | undefined;
 }
 
-/** Reads the numbers of requests with keys by day, as all sidecars have stored them. */
+/** Reads the number of requests per key and day, as stored by all sidecars. */
 export class DailyUseReader {
   readonly #kept = new LRUCache<string, Kept>({ max: maxKept, ttl: maxAge, ttlResolution: 0 });
 
   /**
-   * @param now the last day ends with the hour of this time
+   * @param now the last day ends with the hour that contains this time
    * @throws AccountsError
    */
   async read(run: Query, keys: readonly string[], now: EpochMs): Promise<DailyUses> {

@@ -13,13 +13,13 @@ import type { MonotonicMs } from '../../times.ts';
 /** The interval of heartbeats. Milliseconds. */
 const heartbeat = 1_000;
 
-/** What the database reports if every change was announced. */
+/** What `unannounced_changes()` returns if every change was announced. */
 const noneUnannounced = '0 0';
 
-/** A hash that no key has. A heartbeat looks it up. */
+/** A hash that no key has. Heartbeats look it up. */
 const noHash = '';
 
-/** Milliseconds from one query for keys to the next: at most 200 queries a second, however many keys are guessed. */
+/** Milliseconds from one query for keys to the next. There are thus at most 200 queries per second, however many keys are guessed. */
 const queryInterval = 5;
 
 export interface PostgresDirectoryOptions extends KeyCacheOptions {
@@ -27,11 +27,11 @@ export interface PostgresDirectoryOptions extends KeyCacheOptions {
   readonly vault: Vault;
   readonly uses: Uses;
   readonly monitor: Monitor;
-  /** Called for each account that has changed; undefined: any account may have changed. */
+  /** Called for each account that has changed, or with undefined if any account may have changed. */
   readonly heard: (account: string | undefined) => void;
 }
 
-/** Looks up API keys in PostgreSQL and caches those in use. Decision 0006 has the reasons for the design. */
+/** Looks up API keys in PostgreSQL and caches those in use. Decision 0006 explains the design. */
 export class PostgresDirectory implements KeyDirectory {
   readonly uses: Uses;
   readonly #vault: Vault;
@@ -41,20 +41,20 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #announce: (account: string | undefined) => void;
   readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes), queryInterval);
   readonly #cache: KeyCache;
-  /** The accounts whose changes were notified since the query in progress began; `*`: any account. */
+  /** The accounts of notifications that have arrived since the current query began; `*` stands for any account. */
   #changedMeanwhile = new Set<string>();
-  /** The accounts of notifications that are not handled yet; `*`: any account. */
+  /** The accounts of notifications that have not been handled yet; `*` stands for any account. */
   readonly #heard = new Set<string>();
-  /** The number of the last change that was seen, and which changes had no notification; whether to read both with the next query. */
+  /** The number of the last change seen, a text that identifies the changes without a notification, and whether both must be read again. */
   #lastChange = 0;
   #unannounced = noneUnannounced;
   #numbersDue = false;
-  /** The ids of the tables, read together with both: a restore in place fires no trigger, but makes tables with other ids. */
+  /** The ids of the tables, which are read together with the number and the text. A restore in place fires no trigger but changes them. */
   #tables: string | undefined;
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;
-  /** Whether the last look-up of this connection failed. */
+  /** Whether the last look-up on this connection failed. */
   #cannotLookUp = false;
   #closed = false;
   #heartbeat: NodeJS.Timeout | undefined;
@@ -102,12 +102,12 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.has(hash) || this.#unconfirmed(hash) !== undefined;
   }
 
-  /** While look-ups fail, for example because a table is locked, a known key does not wait for another look-up. */
+  /** An entry to use while look-ups fail, for example because a table is locked, so that a known key need not wait for another look-up. */
   #unconfirmed(hash: string): Entry | undefined {
     return this.#cannotLookUp ? this.#cache.getStale(hash) : undefined;
   }
 
-  /** A key that is not cached is read when it is used. */
+  /** Only cached keys are compared, because any other key is read from the database when it is used. */
   serves(account: Account): boolean {
     return this.#cache.serves(account);
   }
@@ -117,13 +117,13 @@ export class PostgresDirectory implements KeyDirectory {
       const entry = await this.#loader.load(hash);
       return entry === undefined ? this.#answered('unknown', undefined) : this.#answered('found', entry.found);
     } catch {
-      // The query reports the error to the monitor, once for all waiting look-ups.
+      // The error is ignored here, because the query reports it to the monitor, once for all waiting look-ups.
       const entry = this.#cache.getStale(hash);
       return entry === undefined ? this.#answered('unavailable', 'unavailable') : this.#answered('stale', entry.found);
     }
   }
 
-  /** Looks a key up again for later uses. A failure is reported by the query. */
+  /** Looks up a key again for later uses. Errors are ignored here, because the query reports them. */
   #refresh(hash: string): void {
     this.#loader.load(hash).catch(() => {});
   }
@@ -156,9 +156,9 @@ export class PostgresDirectory implements KeyDirectory {
     span.heardAt = this.#monotonic();
     const read = { span, at: asked };
     const entries = new Map(rows.map((row) => [row.key.hash, this.#toEntry(row, read)] as const));
-    // After a notified change, the rows of its account may be out of date, and a key that was not found may exist now. These results serve
-    // the waiting look-ups but are not cached. The results for other accounts are cached: changes of one account must not cause the keys of
-    // all accounts to be looked up again and again.
+    // If a notification of a change has arrived during the query, the rows of the changed account may be out of date, and a key that was
+    // not found may exist now. Such results serve the waiting look-ups but are not cached. The results for other accounts are cached,
+    // because changes to one account must not cause the keys of all accounts to be looked up again and again.
     const changed = this.#changedMeanwhile;
     for (const hash of span === this.#cache.span && !changed.has('*') ? hashes : []) {
       const entry = entries.get(hash);
@@ -169,8 +169,8 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   /**
-   * Reads the number of the last change: a lower number than before means that changes were lost. If the changes without a notification are
-   * not the same as before, or the tables have other ids, any account may have changed.
+   * Reads the number of the last change. If it is lower than before, changes were lost. If the changes without a notification are not the
+   * same as before, or the tables have other ids, any account may have changed.
    */
   async #readNumbers(): Promise<void> {
     this.#numbersDue = false;
@@ -188,7 +188,7 @@ export class PostgresDirectory implements KeyDirectory {
     const last = Number(row?.last);
     if (last < this.#lastChange) {
       this.#monitor.lost(this.#lastChange - last);
-      // The connection may have stayed open, so that no new span has begun.
+      // A span must be begun here, because none begins by itself if the connection has stayed open.
       this.#cache.beginSpan();
     }
     const areOthers = this.#tables !== undefined && row?.tables !== this.#tables;
@@ -206,7 +206,7 @@ export class PostgresDirectory implements KeyDirectory {
       if (key === undefined) throw new Error('a look-up by key returned none');
       return { account, found: { account: unwrapAccount(stored, this.#vault), key }, read };
     } catch (error) {
-      // Other accounts are not affected. This account must not be treated as one that does not encrypt.
+      // Only this account is affected. It must not be treated as one that does not encrypt.
       this.#monitor.failed(error);
       return { account, found: 'unavailable', read };
     }
@@ -236,7 +236,7 @@ export class PostgresDirectory implements KeyDirectory {
   #changed(accounts: string): void {
     this.#numbersDue = true;
     this.#loader.invalidate();
-    // All notifications from one socket read are handled together: any role of the database may send any number of them.
+    // All notifications from one read of the socket are handled together, because any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#dropHeard());
     for (const account of accounts.split(' ')) {
       this.#heard.add(account);
@@ -255,13 +255,13 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   #failed(error: unknown): never {
-    // A lost connection is reported separately. A query interrupted by `close` belongs to a disconnected client.
+    // A lost connection is reported separately, and a query that `close` has interrupted is not reported.
     if (this.#cache.span !== undefined && !this.#failing && !this.#closed) this.#monitor.failed(accountsError(error));
     this.#failing = true;
     throw error;
   }
 
-  /** Sends a heartbeat, which also finds changes without a notification. Without a response the connection counts as lost. */
+  /** Sends a heartbeat, which also finds changes without a notification. If there is no response, the connection counts as lost. */
   #beat(): void {
     if (this.#cache.span === undefined) return;
     this.#numbersDue = true;

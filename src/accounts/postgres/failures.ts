@@ -1,6 +1,6 @@
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 
-/** The server's code of an error (PostgreSQL, appendix A); undefined if the error is not from the server. */
+/** The server's code for an error (PostgreSQL, appendix A); undefined if the error is not from the server. */
 function sqlState(error: unknown): string | undefined {
   const { severity, code } = Object(error) as { severity?: unknown; code?: unknown };
   // Socket errors have codes too, but no severity.
@@ -29,14 +29,14 @@ export function isLocked(error: unknown): boolean {
 
 const lockNotAvailable = '55P03';
 
-/** Whether PostgreSQL's queue of notifications is full: the only program limit (54000) that a commit can reach. */
+/** Whether PostgreSQL's queue of notifications is full, which is the only program limit (54000) that a commit can exceed. */
 export function isQueueFull(error: unknown): boolean {
   return sqlState(error) === '54000';
 }
 
 const migrate = 'run "accounts migrate"';
 
-/** By the server's code or its first characters. The server's own messages may contain values from the statement. */
+/** The meanings of errors, by the server's code or a prefix of it. The server's own messages are not used, as they may quote values. */
 const meanings: readonly (readonly [state: string, code: AccountsErrorCode, message: string])[] = [
   ['25006', 'store_read_only', 'the database is read-only at the moment'],
   [
@@ -58,12 +58,12 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['57014', 'store_unavailable', 'the database did not respond in time'],
 ];
 
-/** The failure of a change that lost the race against others each time. */
+/** The error for a change that conflicted with another change at every attempt. */
 export function contended(cause: unknown): AccountsError {
   return new AccountsError('store_locked', 'others keep changing the accounts: try again', cause);
 }
 
-/** The failure of a statement, as an error for the caller. */
+/** Converts the failure of a statement to an error for the caller. */
 export function accountsError(error: unknown): AccountsError {
   if (error instanceof AccountsError) return error;
   const constraint = violatedConstraint(error);
@@ -83,13 +83,13 @@ export function accountsError(error: unknown): AccountsError {
   return new AccountsError(code, message, error);
 }
 
-/** The driver's failures without a code. Its own messages are not for clients. */
+/** The meanings of driver errors without a code. The driver's own messages must not be shown to clients. */
 const driverFailures: readonly (readonly [message: RegExp, meaning: string])[] = [
   [/timeout/i, 'no connection in time'],
   [/SASL|password/i, 'the password is missing or refused'],
 ];
 
-/** The system's code of a network failure, such as ECONNREFUSED, or what the driver's message means. */
+/** The system's code for a network failure, such as ECONNREFUSED, or the meaning of the driver's message. */
 function reason(error: unknown): string {
   const { code, message, path } = Object(error) as { code?: unknown; message?: unknown; path?: unknown };
   // A path is that of a certificate or key that the URL names.

@@ -16,9 +16,9 @@ import { query } from './transaction.ts';
 export interface Inspection {
   /** Rights that the user of the database lacks, such as `SELECT on receipts`. */
   readonly missingRights: readonly string[];
-  /** Whether the user is only for sidecars that serve merchants, and may take all connections of the server. */
+  /** Whether the user may not add accounts, but may take all connections of the server. */
   readonly isUnlimited: boolean;
-  /** Why not every change can be made, although the user has the rights. */
+  /** Why some changes cannot be made even though the user has the rights; undefined if there is no obstacle. */
   readonly obstacle: string | undefined;
   readonly isEmpty: boolean;
   /** Accounts that have credentials, chosen at random, without their keys. */
@@ -84,7 +84,7 @@ export async function inspect(url: string, maxSample: number, hasOperators = fal
   }
 }
 
-/** The number of accounts. @throws AccountsError also if the database does not answer within seconds */
+/** The number of accounts. @throws AccountsError also if the database does not respond within seconds */
 export async function countAccounts(url: string): Promise<number> {
   const text = 'SELECT count(*)::float8 AS count FROM envelope_sidecar.accounts';
   try {
@@ -96,8 +96,7 @@ export async function countAccounts(url: string): Promise<number> {
 }
 
 /**
- * The number of the last migration that the database has, and the one that this version needs. Migrations of later versions do not
- * count.
+ * How many of this version's migrations the database has, and how many it needs. Migrations of later versions are not counted.
  */
 async function readSchema(pool: Pool): Promise<{ readonly at: number; readonly needed: number }> {
   const own = readdirSync(migrationsFolder).map((file) => file.replace(/\.\w+$/, ''));
@@ -105,7 +104,7 @@ async function readSchema(pool: Pool): Promise<{ readonly at: number; readonly n
   return { at: done === undefined ? own.length : own.filter((name) => done.has(name)).length, needed: own.length };
 }
 
-/** The names of the migrations done; undefined if the database's user may not read them. Then queries show whether tables are missing. */
+/** The names of the migrations done; undefined if the user may not read them. In that case, queries show whether tables are missing. */
 async function migrationsDone(pool: Pool): Promise<ReadonlySet<string> | undefined> {
   const [found] = await query<{ exists: boolean }>(
     pool,

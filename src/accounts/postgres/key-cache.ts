@@ -6,45 +6,45 @@ import { LastKnown } from './last-known.ts';
 import type { MonotonicMs } from '../../times.ts';
 
 /**
- * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries that were read in it are
- * valid until the period ends or a change is notified.
+ * A period in which no notification of a change is missed, from the start of a connection to its loss. Entries that were read in this
+ * period are valid until it ends or a change is announced.
  */
 export interface Span {
   /** When the database last responded in this period. */
   heardAt: MonotonicMs;
 }
 
-/** When a key was read, and in which span. */
+/** When a key was read from the database, and in which span. */
 export interface Reading {
   readonly span: Span;
-  /** When it was read. */
+  /** When the query began. */
   readonly at: MonotonicMs;
 }
 
 /**
- * A key is looked up again after this time, in case a change was not notified, for example without triggers. A key in use is looked up
- * after half of it, while requests still use the entry. Milliseconds.
+ * A key is looked up again after this time, in case a change was not announced, for example because no trigger ran. A key in use is looked
+ * up after half of this time, while requests still use the entry. Milliseconds.
  */
 const maxAge = 60_000;
 
 /** A key that exists. */
 export interface Entry {
   readonly account: string;
-  /** `unavailable`: the key exists, but the database's row of its account cannot be used. */
+  /** `unavailable` if the key exists, but the row of its account cannot be used. */
   readonly found: Principal | 'unavailable';
   readonly read: Reading;
 }
 
 export interface KeyCacheOptions {
-  /** Maximum number of existing API keys cached, and of unknown ones. */
+  /** Maximum number of existing API keys that are cached, and of unknown keys that are cached. */
   readonly cache: number;
-  /** How long cached keys work while the database is unreachable. Milliseconds. */
+  /** How long cached keys can be used while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
-  /** Monotonic: a wall clock that is set back must not lengthen `staleFor`. */
+  /** A monotonic clock, because a wall clock that is set back would lengthen `staleFor`. */
   readonly monotonic: () => MonotonicMs;
 }
 
-/** The API keys in use as the database last had them, by hash, and whether they may be used without asking the database again. */
+/** Caches the API keys in use, by hash, and decides whether they may be used without asking the database again. */
 export class KeyCache {
   readonly #staleFor: number;
   readonly #monotonic: () => MonotonicMs;
@@ -55,7 +55,7 @@ export class KeyCache {
   /** The hashes in `#known`, by account. */
   readonly #hashes = new Map<string, Set<string>>();
   #span: Span | undefined;
-  /** The current or the latest span. */
+  /** The current span or, if there is none, the last one. */
   #latest: Span | undefined;
 
   constructor({ cache, staleFor, monotonic }: KeyCacheOptions) {
@@ -65,7 +65,7 @@ export class KeyCache {
     this.#unknown = new LRUCache({ max: cache });
   }
 
-  /** The current span; undefined without a connection. */
+  /** The current span; undefined if there is no connection. */
   get span(): Span | undefined {
     return this.#span;
   }
@@ -85,12 +85,12 @@ export class KeyCache {
     this.#latest = this.#span;
   }
 
-  /** Ends the current span: the connection is lost. */
+  /** Ends the current span, because the connection was lost. */
   endSpan(): void {
     this.#span = undefined;
   }
 
-  /** A key's entry if it is valid, or if there is no connection and it is not too old; undefined: ask the database. */
+  /** A key's entry if it is valid, or if there is no connection and the entry is not too old. Undefined if the database must be asked. */
   get(hash: string): Entry | 'unknown' | undefined {
     if (this.#span === undefined) return this.getStale(hash);
     const entry = this.#known.get(hash);
@@ -98,25 +98,25 @@ export class KeyCache {
     return this.#isValid(this.#unknown.get(hash)) ? 'unknown' : undefined;
   }
 
-  /** Whether a valid entry should be looked up again, so that the key's next use need not wait for it. */
+  /** Whether a valid entry should be looked up again in advance, so that later uses of the key need not wait for the look-up. */
   isAgeing({ read }: Entry): boolean {
     return this.#span !== undefined && this.#monotonic() - read.at >= maxAge / 2;
   }
 
-  /** The entry of a key that the database cannot confirm, unless it is too old. */
+  /** The entry of a key that the database cannot confirm; undefined if the entry is too old, or if there is none. */
   getStale(hash: string): Entry | undefined {
     const entry = this.#known.get(hash);
     return this.#isUsable(entry) ? entry : undefined;
   }
 
-  /** Whether `get` finds a key. Does not count as a use. */
+  /** Whether `get` would find a key. This check does not count as a use of the key. */
   has(hash: string): boolean {
     const entry = this.#known.peek(hash);
     if (this.#span === undefined) return this.#isUsable(entry);
     return this.#isValid(entry?.read) || this.#isValid(this.#unknown.peek(hash));
   }
 
-  /** Whether no key is cached with another version of its account. Without a connection no newer version can be read. */
+  /** Whether no key of the account is cached with another version of it. False without a connection, when no newer version can be read. */
   serves(account: Account): boolean {
     if (this.#span === undefined) return false;
     if (account.keys.some(({ hash }) => this.#isValid(this.#unknown.peek(hash)))) return false;
@@ -133,7 +133,7 @@ export class KeyCache {
     });
   }
 
-  /** Caches a key that exists. @returns how it and its account differ from their last known versions */
+  /** Caches a key that exists. @returns how the key and its account differ from their last known versions */
   keep(hash: string, entry: Entry): readonly Difference[] {
     this.#remember(hash);
     this.#known.set(hash, entry);
@@ -157,13 +157,13 @@ export class KeyCache {
     }
   }
 
-  /** Drops the unknown keys: one of them may belong to a changed account. */
+  /** Drops the unknown keys, because one of them may belong to a changed account by now. */
   dropUnknown(): void {
-    // Clearing the cache costs as much as its capacity, even if it is empty.
+    // The time that clearing the cache takes is proportional to its capacity, even if it is empty.
     if (this.#unknown.size > 0) this.#unknown.clear();
   }
 
-  /** Whether what was read may be used without asking the database. */
+  /** Whether the result of this reading may be used without asking the database again. */
   #isValid(read: Reading | undefined): boolean {
     return read !== undefined && read.span === this.#span && this.#monotonic() - read.at < maxAge;
   }

@@ -3,10 +3,10 @@ import type { ApiKey } from '../api-key.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
 import type { Principal } from '../key-directory.ts';
 
-/** Maximum number of accounts remembered. Changes of other accounts are applied without a log line. */
+/** Maximum number of accounts remembered. Changes to other accounts are applied without a log line. */
 const maxKeys = 1_000;
 
-/** Earlier cached versions of changed accounts, to determine the differences when they are read again. */
+/** Remembers earlier versions of cached accounts, to determine what has changed when the accounts are read again. */
 export class LastKnown {
   readonly #accounts = new LRUCache<string, { account: Principal['account']; readonly keys: Map<string, ApiKey> }>({
     max: maxKeys,
@@ -20,8 +20,8 @@ export class LastKnown {
   }
 
   /**
-   * The differences between a principal that was just read and the remembered one. Each is returned once, however many keys the account
-   * has.
+   * The differences between a principal that was just read and the remembered version. Each difference is returned only once, however many
+   * keys the account has.
    */
   differences({ account, key }: Principal): readonly Difference[] {
     const known = this.#accounts.get(account.id);

@@ -6,10 +6,10 @@ import { accountsError, isLocked } from './failures.ts';
 /** The schema of all tables. */
 const schema = 'envelope_sidecar';
 
-/** The folder of the migrations, one SQL file each. */
+/** The folder of the migrations, each of which is an SQL file. */
 export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.url));
 
-/** Attempts to lock tables, and the milliseconds between attempts, in which others can make changes. */
+/** Maximum number of attempts to lock tables, and the milliseconds between attempts, when other transactions can make changes. */
 const attempts = 20;
 const pause = 2_000;
 
@@ -17,9 +17,9 @@ const pause = 2_000;
  * Applies the missing migrations, in one transaction and under a lock. Returns their names. Migrations only add tables and columns, so that
  * sidecars of the previous version keep working.
  *
- * @param url for a user who owns the schema, or may create it
- * @param wait called once if somebody else holds a lock
- * @throws AccountsError if it fails; then nothing was changed
+ * @param url connects as a user who owns the schema, or may create it
+ * @param wait called once if another transaction holds a lock
+ * @throws AccountsError if a migration fails, in which case nothing was changed
  */
 export async function migrate(url: string, wait: () => void): Promise<string[]> {
   for (let attempt = 1; ; attempt += 1) {
@@ -37,7 +37,7 @@ export async function migrate(url: string, wait: () => void): Promise<string[]> 
 async function migrateOnce(url: string): Promise<string[]> {
   const { runner } = await import('node-pg-migrate');
   const client = await migrationClient(url);
-  // A lost connection fails the current statement. Without a listener it would also end the process.
+  // If the connection is lost, the current statement fails. Without a listener, the process would end, too.
   client.on('error', () => {});
   try {
     await client.connect();

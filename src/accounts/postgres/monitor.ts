@@ -3,13 +3,13 @@ import type { Difference } from '../differences.ts';
 
 /** The outcome of a look-up. */
 export const lookupOutcomes = [
-  // From the cache, which is up to date: a known or an unknown key.
+  // Answered from the cache, which was up to date: a known or an unknown key.
   'cached',
   'cached_unknown',
-  // From the database.
+  // Answered by the database.
   'found',
   'unknown',
-  // From the cache, while the database was unreachable.
+  // Answered from the cache, because the database could not confirm the key.
   'stale',
   'unavailable',
 ] as const;
@@ -21,12 +21,12 @@ export interface Monitor {
   /** Called at the start of a query; the returned function is called at its end. */
   query(): () => void;
   connected(): void;
-  /** The connection is lost, or the first attempt has failed; called once. */
+  /** Called once when the connection is lost, or when the first attempt to connect has failed. */
   disconnected(error: AccountsError): void;
   /** A cached account was read again and has changed. */
   changed(differences: readonly Difference[]): void;
   /** The database is in an older state than before. @param changes the minimum number of changes that are lost */
   lost(changes: number): void;
-  /** Another failure, which an operator must correct. Contains no secret. */
+  /** Any other failure, which an operator must correct. The error contains no secret. */
   failed(error: unknown): void;
 }

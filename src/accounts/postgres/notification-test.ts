@@ -8,8 +8,8 @@ import { accountsError, isLocked, isQueueFull } from './failures.ts';
 const patience = 2_000;
 
 /**
- * Sends a notification through a second connection and waits for it on `client`. A transaction pooler passes look-ups but loses
- * notifications, so revoked keys would keep working unnoticed.
+ * Sends a notification through a second connection and waits for it on `client`. A transaction pooler forwards look-ups but loses
+ * notifications, so that revoked keys would keep working unnoticed.
  *
  * @throws AccountsError `store_unavailable` if the notification does not arrive
  */
@@ -28,7 +28,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
   const timer = setTimeout(() => reject(missed), patience);
   try {
     const sent = notify(url, channel).catch((error: unknown) => {
-      // Any role can fill the queue, or hold its lock. Changes that cannot be announced are found without notifications.
+      // Any role can fill the queue or hold its lock. The test then passes, because changes that cannot be announced are found otherwise.
       if (isQueueFull(error) || isLocked(error)) resolve();
       else throw error;
     });
@@ -40,7 +40,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
   await client.query(`UNLISTEN ${channel}`);
 }
 
-/** Tests a database that is not in use yet. @throws AccountsError if it does not take a listener, or its notifications do not arrive */
+/** Tests a database that is not in use yet. @throws AccountsError if no listener can be added, or its notifications do not arrive */
 export async function testNotifications(url: string): Promise<void> {
   try {
     await withLookUpClient(url, (client) => expectNotifications(client, url));
@@ -49,7 +49,7 @@ export async function testNotifications(url: string): Promise<void> {
   }
 }
 
-/** If the connection is lost, the notification does not arrive and the test fails. */
+/** Sends the notification. If the connection is lost, the notification does not arrive and the test fails. */
 async function notify(url: string, channel: string): Promise<void> {
   await withLookUpClient(url, (sender) => sender.query(`SET lock_timeout = '500ms'; NOTIFY ${channel}`));
 }

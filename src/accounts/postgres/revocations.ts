@@ -5,16 +5,16 @@ import type { Difference } from '../differences.ts';
 import { query } from './transaction.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** How long notifications are gathered, so that a bulk change is one query. Milliseconds. */
+/** How long notifications are gathered, so that a bulk change causes only one query. Milliseconds. */
 const gathering = 500;
 
-/** How far the clocks of those who revoke keys may differ from this sidecar's clock. Milliseconds. */
+/** How far the clock of a process that revokes keys may differ from this sidecar's clock. Milliseconds. */
 const clockDifference = 300_000;
 
 /** Maximum number of keys remembered as reported. */
 const maxReported = 10_000;
 
-/** Maximum number of revoked keys that are read and reported together: the log holds a limited number of lines, and would lose more. */
+/** Maximum number of revoked keys that are read and reported together. The log holds a limited number of lines and loses any others. */
 const page = 1_000;
 
 /** Maximum number of accounts that one query names. If there are more, all accounts are queried. */
@@ -23,13 +23,13 @@ const maxNamed = 1_000;
 interface RevokedRow {
   readonly account_id: string;
   readonly key_id: string;
-  /** As the database writes it: a number would lose digits. */
+  /** As text from the database, because a number would lose digits. */
   readonly revoked_at: string;
 }
 
 /**
- * Reports revoked API keys of all accounts, whoever revoked them and whether or not they are used here: after a restore of an older
- * database, the log shows which keys had been revoked. It reads only the tables that look-ups read.
+ * Reports revoked API keys of all accounts, whoever revoked them and whether or not this sidecar has seen them. After a restore of an older
+ * database, the log thus shows which keys had been revoked. This class reads only tables that look-ups also read.
  */
 export class Revocations {
   readonly #pool: () => Promise<Pool>;
@@ -48,7 +48,7 @@ export class Revocations {
     this.#lookedAt = clock();
   }
 
-  /** Looks at an account that has changed, soon. @param account undefined: any account may have changed */
+  /** Schedules a check of an account that has changed. @param account undefined if any account may have changed */
   heard(account: string | undefined): void {
     if (account !== undefined && this.#changed.size < maxNamed) this.#changed.add(account);
     else this.#all = true;
@@ -68,7 +68,7 @@ export class Revocations {
           await nextTurn();
         }
       } catch {
-        // The directory reports that the database is unreachable. Once it is back, all accounts are looked at.
+        // The directory reports that the database is unreachable. Once the database is back, all accounts are checked.
         this.#all = true;
         break;
       }
@@ -94,7 +94,7 @@ export class Revocations {
       found = rows.length;
       last = rows.at(-1);
     }
-    // Every change before this moment has been notified and looked at.
+    // All changes before this moment have been announced and checked.
     this.#lookedAt = now;
   }
 }

@@ -23,7 +23,7 @@ const operating: typeof serving = [
   [['SELECT'], ['migrations']],
 ];
 
-/** Functions that every user calls. PostgreSQL lets all users call them, unless that right is revoked. */
+/** Functions that every database user of a sidecar calls. By default, PostgreSQL allows all users to call them. */
 const called = ['last_change()', 'unannounced_changes()', 'forget_key_hours()', 'trail_state(bigint)'];
 
 /** A message about missing rights. */
@@ -38,20 +38,20 @@ export function canRead(missing: readonly string[]): boolean {
   );
 }
 
-/** What the user of the database lacks, and what it has too much of. */
+/** What is wrong with the rights of the database's user. */
 interface Rights {
   /**
-   * Such as `SELECT on receipts`. A user that may add accounts needs an operator's rights, any other those of a sidecar that only serves
-   * merchants.
+   * Rights that the user lacks, such as `SELECT on receipts`. A user that may add accounts needs an operator's rights; any other user needs
+   * the rights of a sidecar that only serves merchants.
    */
   readonly missing: readonly string[];
-  /** Whether the user may not add accounts but may take all connections of the server, so that nobody could change accounts. */
+  /** Whether the user may not add accounts, but may take all connections of the server, so that nobody could change accounts any more. */
   readonly isUnlimited: boolean;
-  /** Why not every change can be made, although the user has the rights. */
+  /** Why some changes cannot be made even though the user has the rights; undefined if there is no obstacle. */
   readonly obstacle: string | undefined;
 }
 
-/** The database's settings for its user, by PostgreSQL's names. */
+/** Settings of the database that apply to sessions of its user. */
 interface Session {
   readonly encoding: string;
   readonly read_only: string;
@@ -69,7 +69,7 @@ function describeObstacle(session: Session | undefined): string | undefined {
  * @param hasOperators whether an operator's rights are needed in any case
  */
 export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rights> {
-  // Without this right, nothing can be asked about the tables.
+  // Without this right, the rights on the tables cannot be queried.
   const [schema] = await query<{ usable: boolean }>(
     pool,
     `SELECT has_schema_privilege('envelope_sidecar', 'USAGE') AS usable`,
@@ -85,7 +85,7 @@ export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rig
   const wanted = (hasOperators || user?.operates === true ? operating : serving).flatMap(([rights, tables]) =>
     tables.flatMap((table) => rights.map((right) => ({ table, right }))),
   );
-  // UPDATE of some columns is enough, and there is no DELETE of columns.
+  // UPDATE on some columns is enough. DELETE always concerns whole rows, so it is checked on the table.
   const lacking = await query<{ table: string; right: string }>(
     pool,
     `SELECT "table", "right"

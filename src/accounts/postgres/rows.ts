@@ -9,7 +9,7 @@ import { rowName, type Versions } from './write.ts';
 /** An account as one row: keys and encryption as JSON, times in epoch milliseconds. */
 export interface AccountRow {
   readonly account_id: string;
-  /** Differs after each change of the row. Keys and encryption have versions of their own. */
+  /** Different after each change to the row. Keys and encryption have versions of their own. */
   readonly version: string;
   readonly name: string;
   readonly active: boolean;
@@ -74,13 +74,13 @@ const isValid = 'k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at 
 
 /** Which keys of an account are read. */
 interface KeyChoice {
-  /** Maximum number of keys: valid ones first, then the newest. Undefined: all. */
+  /** Maximum number of keys. Valid keys are chosen first, then the newest ones. Undefined if there is no limit. */
   readonly limit?: number;
-  /** A condition on `k`. A key that meets it is always read. */
+  /** A condition on `k`. A key that meets this condition is always read. */
   readonly named?: string;
 }
 
-/** Accounts, as `AccountRow`, read in one statement, so that they are consistent. */
+/** Selects accounts as `AccountRow`, in a single statement so that the rows are consistent. */
 export function selectAccounts({ limit, named }: KeyChoice = { limit: maxKeysRead }): string {
   const first = named === undefined ? '' : `${named} DESC, `;
   return selectWithKeys(
@@ -88,17 +88,17 @@ export function selectAccounts({ limit, named }: KeyChoice = { limit: maxKeysRea
   );
 }
 
-/** Accounts with at most $3 of their keys, from the one with the id $2 on, or from the oldest one on if $2 is null. */
+/** Selects accounts with at most $3 of their keys, starting with the key whose id is $2, or with the oldest key if $2 is null. */
 export const selectKeysFrom = selectWithKeys(
   `AND ($2::text IS NULL OR k.position >= (
     SELECT position FROM envelope_sidecar.api_keys WHERE account_id = a.account_id AND key_id = $2))
   ORDER BY k.position LIMIT $3`,
 );
 
-/** Accounts without keys. */
+/** Selects accounts without their keys. */
 export const selectWithoutKeys = selectWithKeys('LIMIT 0');
 
-/** @param chosen the end of a query for keys `k` */
+/** @param chosen the end of the subquery that selects keys `k` */
 function selectWithKeys(chosen: string): string {
   return `
     SELECT a.account_id, a.xmin::text AS version, a.name, a.active, (
@@ -112,7 +112,7 @@ function selectWithKeys(chosen: string): string {
 /** A key and its account, as `AccountRow` without the other keys. */
 export type HolderRow = Omit<AccountRow, 'keys' | 'version'> & { readonly key: KeyJson };
 
-/** The keys with the hashes in $1, as `HolderRow`. */
+/** Selects the keys with the hashes in $1, as `HolderRow`. */
 export const selectHolders = `
   SELECT a.account_id, a.name, a.active, ${encryptionJson} AS encryption, ${keyJson} AS key
   FROM envelope_sidecar.api_keys k
@@ -121,8 +121,8 @@ export const selectHolders = `
   WHERE k.hash = ANY($1)`;
 
 /**
- * The account of a row. The database's constraints guarantee that most values are valid, unless the constraints were dropped, but they
- * allow times that are not dates.
+ * Converts a row to an account. The database's constraints, unless they were dropped, guarantee that most values are valid, but they allow
+ * times that a `Date` cannot hold.
  *
  * @throws AccountsError `store_invalid`, with the account's id
  */
@@ -159,7 +159,7 @@ export function readVersions(rows: readonly AccountRow[]): Versions {
   );
 }
 
-/** As `toAccount`; undefined if the row cannot be read, which is reported to `unreadable`. */
+/** The same as `toAccount`, but if the row cannot be read, reports that to `unreadable` and returns undefined. */
 export function accountIfReadable(row: AccountRow, unreadable: Unreadable): StoredAccount | undefined {
   try {
     return toAccount(row);
@@ -180,7 +180,7 @@ function toKey(row: KeyJson, account: Owner): StoredKey {
     name: row.name ?? undefined,
     lastFour: row.last_four ?? undefined,
     createdAt: time(row.created_at, 'created_at') ?? account.refuse(`created_at of key ${row.key_id}`),
-    // 'Infinity' may have been written by hand, in place of null.
+    // 'Infinity' may have been written by hand instead of null.
     expiresAt: row.expires_at === 'Infinity' ? undefined : time(row.expires_at, 'expires_at'),
     revokedAt: time(row.revoked_at, 'revoked_at'),
     lastUsedAt: readUse(row.used_at),
@@ -200,7 +200,7 @@ function toEncryption(row: EncryptionJson, account: Owner): StoredEncryption {
   return { enabled: true, encoding, credentials: current ?? account.refuse(named('key')), previous };
 }
 
-/** Undefined if all three are null. One without the others is an error and must not mean plaintext. */
+/** Converts columns to credentials; undefined if all three are null. It is an error, and must not mean plaintext, if only some are null. */
 function toCredentials(
   account: Owner,
   name: string,
@@ -217,19 +217,19 @@ function toCredentials(
 const latest = 8.64e15;
 
 /**
- * When something was last used; undefined if the value is not a valid time. Every serving role may write it, and must not make an account
- * unreadable.
+ * When something was last used; undefined if the value is not a valid time. This is no error, because every role that serves merchants may
+ * write this value, and must not be able to make an account unreadable.
  */
 function readUse(value: number | null): number | undefined {
   return isTime(value) ? value : undefined;
 }
 
-/** PostgreSQL's 'infinity' arrives as a string. */
+/** Whether a value is a valid time. PostgreSQL's 'infinity' arrives as a string. */
 function isTime(value: number | null): value is number {
   return typeof value === 'number' && Math.abs(value) <= latest;
 }
 
-/** Reads the values of an account's row. The error for a bad value has the account's id, never the value itself. */
+/** Reads the values of an account's row. The error for an invalid value contains the account's id, but never the value itself. */
 class Owner {
   readonly #id: string;
 

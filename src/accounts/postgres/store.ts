@@ -48,13 +48,13 @@ import type { EpochMs } from '../../times.ts';
 /** Accounts in PostgreSQL; see migrations/ for the tables. */
 export class PostgresStore implements Store {
   readonly recordsUse = true;
-  /** In one transaction, which locks them. */
+  /** This number is small, because the accounts are locked by one transaction. */
   readonly changedAtOnce = 50;
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
   readonly #pools: Pools;
   readonly #blocked = new BlockedChanges();
-  /** Queries that may be long run one at a time, so that they leave connections to others. */
+  /** Queries that may take long run one at a time, so that they leave connections for other work. */
   readonly #trailTurns = new OneAtATime();
   readonly #useTurns = new OneAtATime();
   readonly #uses = new DailyUseReader();
@@ -77,9 +77,9 @@ export class PostgresStore implements Store {
     return rows.map(toAccount)[0];
   }
 
-  /** An account without its keys. However many reads there are, each waits for at most two queries. */
+  /** An account without its keys. Calls share queries, so each call waits for at most two queries. */
   async readWithoutKeys(id: string): Promise<StoredAccount | undefined> {
-    // The query under way may have begun before a change that was made before this call.
+    // The current query may have begun before a change that was made before this call, so its result is not used.
     this.#withoutKeys.invalidate();
     return this.#withoutKeys.load(id).then((row) => row && toAccount(row));
   }
@@ -155,7 +155,7 @@ export class PostgresStore implements Store {
   }
 
   async *changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult> {
-    // Called for all accounts before anything is written, so that an account that cannot be rewritten changes nothing.
+    // `rewrite` is called for all accounts before anything is written, so that nothing is changed if one account cannot be rewritten.
     for await (const account of this.list()) rewrite(account);
     let isRecorded = false;
     for await (const rows of pages(this.#query('bulk'))) {
@@ -179,23 +179,23 @@ export class PostgresStore implements Store {
     yield* olderLines(this.#query('bulk'));
   }
 
-  /** As `chainOlder` in trail.ts. */
+  /** See `chainOlder` in trail.ts. */
   chainOlder(begun: AuditEvent): Promise<readonly AppendedEvent[]> {
     return chainOlder(this.#query('bulk'), begun, this.#trail);
   }
 
-  /** As `olderWriters` in rights.ts. */
+  /** See `olderWriters` in rights.ts. */
   olderWriters(): Promise<readonly string[]> {
     return olderWriters(this.#query('bulk'));
   }
 
   async close(): Promise<void> {
-    // A transaction that waits for a row has no connection meanwhile, and needs another one.
+    // The pools must stay open until then, because a transaction that waits for a row has no connection and will need another one.
     while (this.#open.size > 0) await Promise.allSettled(this.#open);
     await this.#pools.end();
   }
 
-  /** Rewrites a few accounts as they are now, with an event that has the number of changed ones. */
+  /** Rewrites the current versions of a few accounts, and records an event with the number of changed accounts. */
   #rewrite(ids: readonly string[], rewrite: RewriteAccount, event: AuditEvent): Promise<RewriteResult> {
     return this.#transaction<number, RewriteResult>('bulk', {
       run: async (run) => {
@@ -252,12 +252,12 @@ interface LockedAccounts {
 }
 
 /**
- * Locks accounts against other changes and reads them. The lock is only on their rows, and of a kind that foreign keys do not wait for: a
- * sidecar's role, which may record uses, cannot hold up this lock.
+ * Locks accounts against other changes and reads them. Only their rows are locked, and the lock does not conflict with the locks of foreign
+ * keys, so that a sidecar's role, which may record uses, cannot hold it up.
  */
 async function lockAccounts(run: Query, ids: readonly string[], key = ''): Promise<LockedAccounts> {
-  // The read is a separate statement, which sees changes that were committed while the first one waited for the lock. Rows are locked in
-  // the order of ids, to avoid deadlocks.
+  // The accounts are read by a separate statement, which sees changes that were committed while the first statement waited for the lock.
+  // Rows are locked in the order of ids, to avoid deadlocks.
   await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR NO KEY UPDATE', [
     ids,
   ]);

@@ -7,18 +7,18 @@ import { contended } from './failures.ts';
 import type { Query } from './transaction.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
-/** Number of events that one statement looks at. */
+/** The number of events that one statement examines. */
 const page = 1_000;
 
-/** Number of events of the previous version that are read together, and chained by one statement. */
+/** The number of events of the previous version that are read together, and chained by one statement. */
 const olderPage = 50;
 
-/** Attempts to take the next position. Each failed attempt means that another writer has taken it. */
+/** Maximum number of attempts to take the next position. An attempt fails only if another writer has taken the position. */
 const attempts = 1_000;
 
 /**
- * Adds events to the trail, all or none. They are signed before the single statement that adds them, which is the last one of its
- * transaction: others wait for it no longer than a commit takes. Whoever loses the race for the next position tries again.
+ * Adds events to the trail, all or none. The events are signed beforehand and added by a single statement, the last one of its transaction,
+ * so that other writers wait no longer than a commit takes. If another writer takes the next position first, the attempt is repeated.
  *
  * @throws AccountsError `audit_key_missing`, `store_locked`
  */
@@ -31,7 +31,7 @@ export async function record(
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
     const end = await endOfTrail(run);
     const chained = chainEvents(end, events, options);
-    // Nobody can take a position after the first one until the first one is committed.
+    // It is enough to take the first position, because nobody can take a later one until the first one is committed.
     const taken = await run(
       `WITH given AS (SELECT $1::bigint + number AS position, line FROM unnest($2::text[]) WITH ORDINALITY AS line (line, number)),
         taken AS (INSERT INTO envelope_sidecar.trail SELECT * FROM given WHERE position = $1 + 1 ON CONFLICT (position) DO NOTHING RETURNING true),
@@ -44,14 +44,15 @@ export async function record(
   throw contended(undefined);
 }
 
-/** Whether the trail has these events, which were appended. They are committed together, so checking one is enough. */
+/** Whether the trail contains these appended events. Events are committed together, so it is enough to check one of them. */
 export async function isRecorded(run: Query, [event]: readonly AppendedEvent[]): Promise<boolean> {
   return event === undefined || (await trailState(run, event.position)).seenHash === event.hash;
 }
 
 /**
- * The last line that directly follows another one. A stray line, which the table's owner added or which is older than the database's check,
- * thus does not stop changes. A scalar subquery, unlike EXISTS, is never planned as a scan of the whole trail.
+ * Finds the last line that directly follows another one. A stray line, which the table's owner has added or which is older than the
+ * database's check of positions, thus does not stop changes. A scalar subquery is used because, unlike EXISTS, it is never planned as a
+ * scan of the whole trail.
  */
 async function endOfTrail(run: Query): Promise<TrailEnd> {
   const [last] = await run<{ readonly position: number; readonly line: string }>(
@@ -64,7 +65,7 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
   return { position: last.position, hash: sha256Hex(chained), chained };
 }
 
-/** Where the trail ends. Works for any role. @param seen a position whose hash is wanted */
+/** Where the trail ends. Any role may query this. @param seen the position whose hash is returned as `seenHash` */
 export async function trailState(run: Query, seen: number): Promise<TrailState> {
   const [row] = await run<{ readonly state: TrailState }>(
     `SELECT jsonb_strip_nulls(jsonb_build_object('last', jsonb_build_object('position', last, 'hash', coalesce(last_hash, $2)),
@@ -75,20 +76,20 @@ export async function trailState(run: Query, seen: number): Promise<TrailState> 
   return row?.state ?? { last: beginning, isSigned: false, seenHash: undefined };
 }
 
-/** The lines of the trail, newest first; with `after`, in the order of writing. Most lines of unwanted events are left out. */
+/** The lines of the trail, newest first or, with `after`, in the order of writing. Most lines that do not match are left out. */
 export async function* trailLines(run: Query, filter: EventFilter): AsyncIterable<Line> {
   const { account = null, before = null, after } = filter;
   const order = after === undefined ? 'DESC' : 'ASC';
   const times = [filter.since, filter.until].map((time) =>
-    // At most the end of the year 9999: later years have five digits, and are not in order as text.
+    // Times are limited to the year 9999, because years with more digits do not sort correctly as text.
     time === undefined ? null : new Date(Math.min(time, 253_402_300_799_999)).toISOString(),
   );
   const texts = wantedTexts(filter);
-  // As the driver returns a bigint, so that no position is out of reach.
+  // Positions are kept as the driver returns them, because a bigint may be too large for a number.
   let [low, high]: (number | string | null)[] = [after ?? 0, before];
   for (;;) {
-    // Each statement reads one page, whether its events are wanted or not: to search a long trail for a page of wanted events would keep
-    // others waiting.
+    // Each statement reads one page of events, whether or not they match. A statement that searched a long trail for a whole page of
+    // matching events would keep other queries waiting.
     const found: readonly { readonly position: string; readonly line: string | null }[] = await run(
       `WITH part AS (SELECT position, line FROM envelope_sidecar.trail
         WHERE position > $1 AND ($2::bigint IS NULL OR position < $2) AND ($3::text IS NULL OR line::jsonb ->> 'account' = $3)
@@ -107,11 +108,11 @@ export async function* trailLines(run: Query, filter: EventFilter): AsyncIterabl
 }
 
 /**
- * Chains the events that the previous version wrote, while sidecars are running, and adds an event that says so. The next run continues an
- * interrupted one.
+ * Chains the events that the previous version wrote, and adds an event that says so. Sidecars may be running in the meantime. If a run is
+ * interrupted, the next run continues it.
  *
- * @param run carries out each statement outside transactions, so that no change waits for this process
- * @param begun the event to add; it gets the number of chained events as `events`
+ * @param run runs each statement outside a transaction, so that no change waits for this process
+ * @param begun the event to add, which gets the number of chained events as `events`
  * @throws AccountsError
  */
 export async function chainOlder(
@@ -127,7 +128,7 @@ export async function chainOlder(
   return events === 0 ? [] : record(run, [{ ...begun, details: { events } }], options);
 }
 
-/** The events of the previous version that are not chained, as lines that belong to no chain. */
+/** The events of the previous version that are not chained, as lines that do not belong to a chain. */
 export async function* olderLines(run: Query): AsyncIterable<Line> {
   for await (const found of olderEvents(run)) {
     for (const { at, ...event } of found)
@@ -138,8 +139,8 @@ export async function* olderLines(run: Query): AsyncIterable<Line> {
 /** The events of the previous version that are not chained, in the order of writing. */
 async function* olderEvents(run: Query): AsyncIterable<readonly AuditEvent[]> {
   for (let last: number | undefined = 0; last !== undefined;) {
-    // An infinite time, which no clock has, becomes 1970. A scalar subquery, unlike NOT EXISTS, is never planned as a scan of the whole
-    // trail.
+    // An infinite time, which no clock shows, becomes 1970. A scalar subquery is used because, unlike NOT EXISTS, it is never planned as a
+    // scan of the whole trail.
     const found: (AuditEvent & { readonly older: number })[] = await run(
       `SELECT position::float8 AS older, CASE WHEN isfinite(at) THEN round(extract(epoch FROM at) * 1000) ELSE 0 END::float8 AS at,
           actor, action, account_id AS account, details

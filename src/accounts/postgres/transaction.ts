@@ -4,27 +4,28 @@ import { AccountsError } from '../accounts-error.ts';
 import { lockTimeout } from './clients.ts';
 import { accountsError, contended, isConnectionLost, isLocked, isLostRace, isQueueFull } from './failures.ts';
 
-/** Carries out one statement and returns its rows. */
+/** Runs one statement and returns its rows. */
 export type Query = <R extends QueryResultRow>(text: string, values?: readonly unknown[]) => Promise<R[]>;
 
-/** Attempts at a change that conflicts with others. */
+/** Maximum number of attempts at a change that conflicts with other changes. */
 const attempts = 5;
 
 /**
- * Attempts to take locks that others hold, five seconds in all, and the milliseconds between attempts. In between, neither a connection nor
- * another lock is held: work that waits for one account delays no work on others.
+ * Maximum number of attempts to take locks that other transactions hold, and the milliseconds between attempts; all attempts together take
+ * five seconds. Between attempts, no connection and no other lock is held, so that work that waits for one account does not delay work on
+ * other accounts.
  */
 const lockAttempts = 10;
 const lockPause = 400;
 
 /**
- * How long a commit waits for PostgreSQL's notification lock, which another commit holds for milliseconds, and how long no change is
- * announced after that wait: the next one would wait as long, and all others after it.
+ * How long a commit waits for PostgreSQL's notification lock, which other commits hold only for milliseconds. If a commit has waited in
+ * vain, no change is announced for `unannouncedTime` milliseconds, because the next change would wait as long, and so would all after it.
  */
 const announcePatience = '300ms';
 const unannouncedTime = 10_000;
 
-/** Whether changes are announced. Shared by all changes in the same database. */
+/** Whether changes are announced. All changes in the same database share this state. */
 export class Announcing {
   #pause: NodeJS.Timeout | undefined;
 
@@ -38,7 +39,7 @@ export class Announcing {
   }
 }
 
-/** How many times the outcome of a commit is queried after its response was lost, and the milliseconds between queries. */
+/** How many times the outcome of a commit is queried if the response to it was lost, and the milliseconds between queries. */
 const inquiries = 50;
 const inquiryInterval = 100;
 
@@ -63,7 +64,7 @@ export function queryOn(pool: Pool): Query {
 /** What a transaction does. */
 export interface Work<Made, Result> {
   run(query: Query): Promise<Made>;
-  /** Called immediately before the commit, with what `run` returned. */
+  /** Called immediately before the commit, with the result of `run`. */
   finish(query: Query, made: Made): Promise<Result>;
   /**
    * Whether the result is in the database. Called if the response to the commit was lost and the transaction's id is reported as committed.
@@ -80,10 +81,10 @@ interface Patience {
 }
 
 /**
- * Runs `work` in a transaction, and again if the transaction conflicts with another one. An error that `work` throws aborts the transaction
- * and is rethrown.
+ * Runs `work` in a transaction, and runs it again if the transaction conflicts with another one. An error that `work` throws aborts the
+ * transaction and is rethrown.
  *
- * @throws AccountsError if it fails; then nothing was changed, unless the message says that the outcome is unknown
+ * @throws AccountsError if the transaction fails. Nothing was changed then, unless the message says that the outcome is unknown
  */
 export async function transaction<Made, Result>(
   pool: Pool,
@@ -106,14 +107,14 @@ export async function transaction<Made, Result>(
   }
 }
 
-/** Thrown by the work of a transaction if somebody else has changed what it read: the work is then done again. */
+/** Thrown by the work of a transaction if the rows that it has read were changed by somebody else. The work is then done again. */
 export class LostRace extends Error {
   constructor() {
     super('the rows were changed after they were read');
   }
 }
 
-/** An error of the database or its connection, as opposed to one that `work` throws. */
+/** An error from the database or its connection, as opposed to an error that `work` throws. */
 class Failure extends Error {
   readonly atCommit: boolean;
 
@@ -128,14 +129,14 @@ function fail(error: unknown): never {
 }
 
 /**
- * Whether a change failed because of its notification: any role may fill PostgreSQL's queue of notifications, or hold the queue's lock for
- * as long as that role writes to the queue. The triggers say what a change without a notification means.
+ * Whether a change failed because of its notification. Any role may fill PostgreSQL's queue of notifications, or hold the queue's lock for
+ * as long as that role writes to the queue. A change without a notification is marked as such by the triggers.
  */
 function isUnannounceable({ cause, atCommit }: Failure): boolean {
   return atCommit && (isQueueFull(cause) || isLocked(cause));
 }
 
-/** A commit that was sent, of the transaction with this id. */
+/** A commit that was sent to the database, and the id of its transaction. */
 interface Commit<Result> {
   readonly id: string;
   readonly result: Result;
@@ -154,15 +155,15 @@ async function once<Made, Result>(
   let failure: unknown;
   let lost = false;
   try {
-    // Whatever the database's default is: at a stricter level, changes that wait for each other here would fail.
     const settings = [
       ...(announced ? [] : [`SET LOCAL envelope_sidecar.unannounced = 'on'`]),
       ...(quickly === undefined ? [] : [`SET LOCAL lock_timeout = '${quickly}ms'`]),
     ];
+    // The level is set explicitly, because changes that wait for each other here would fail at a stricter default level.
     await run(['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings].join('; '));
     const made = await work.run(run);
-    // The id is null if nothing was written, so that a lost response does not matter. From here on the transaction waits for other commits,
-    // of which one notifies at a time: giving up would mean doing everything again.
+    // The id is null if nothing was written, in which case a lost response does not matter. From here on, the transaction may wait longer
+    // for locks, because other commits notify one at a time, and because giving up would mean doing everything again.
     const [{ id } = { id: null }] = await run<{ id: string | null }>(
       `SELECT pg_current_xact_id_if_assigned()::text AS id, set_config('lock_timeout', $1, true)`,
       [`${lockTimeout}ms`],
@@ -179,14 +180,14 @@ async function once<Made, Result>(
     lost = error instanceof Failure && isConnectionLost(error.cause);
     if (!lost) await client.query('ROLLBACK').catch(() => (lost = true));
   } finally {
-    // Before anything else asks for a connection: all connections of the pool may have been lost at once.
+    // The connection is released before another one is requested, because all connections of the pool may have been lost at once.
     client.release(lost);
   }
   if (!lost || commit === undefined || !(await wasCommitted(pool, work, commit, failure))) throw failure;
   return commit.result;
 }
 
-/** Asks on another connection whether a commit succeeded, after its response was lost. */
+/** Queries on another connection whether a commit succeeded after the response to it was lost. */
 async function wasCommitted<Result>(
   pool: Pool,
   work: Pick<Work<never, Result>, 'isStored'>,
@@ -198,11 +199,11 @@ async function wasCommitted<Result>(
     try {
       const [row] = await run<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]);
       if (row?.status === 'aborted') return false;
-      // A server that crashes may forget an id that it has assigned, and assign it to another transaction, which is then the one that
-      // committed.
+      // A server that crashes may forget an id that it has assigned, and assign the id to another transaction. That transaction may be the
+      // one that was committed, so the result itself is checked, too.
       if (row?.status === 'committed') return await work.isStored(run, result);
     } catch {
-      // The database cannot be reached yet.
+      // The database still cannot be reached, so the query is repeated.
     }
     await delay(inquiryInterval);
   }

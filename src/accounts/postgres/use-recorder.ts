@@ -4,38 +4,38 @@ import type { Uses } from '../key-directory.ts';
 import { WriteBehindBuffer } from '../write-behind-buffer.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** How often uses are stored, which is also how outdated a `last used` may be. Milliseconds. */
+/** The time between writes to the store, in milliseconds. The stored time of the last use may be out of date by as much. */
 const interval = 60_000;
 
-/** How soon the first use in a grace is stored, because operators wait for it. Milliseconds. */
+/** How soon the first use in a grace period is stored, in milliseconds. It is stored early, because operators wait for this use. */
 const soon = 1_000;
 
-/** Maximum number of graces remembered. */
+/** Maximum number of grace periods remembered. */
 const maxGraces = 100_000;
 
-/** Rows in one statement. */
+/** Maximum number of rows in one statement. */
 const batch = 1_000;
 
 const hour = 3_600_000;
 
-/** Maximum number of hours whose requests may wait to be written; those of older hours are lost. */
+/** Maximum number of hours whose counts may wait to be written. The counts of older hours are lost. */
 const maxHours = 6;
 
-/** Old counts are deleted at one write in this many: about once an hour. */
+/** The number of writes after which old counts are deleted, which is about once an hour. */
 const writesBetweenDeletions = 60;
 
 /**
  * Records when keys and previous credentials were last used, and counts the requests with each key by hour. Everything is written once a
- * minute; times are written only if no other sidecar has done so within the last minute. A key in use costs two writes a minute, however
- * busy it is.
+ * minute, but a time is written only if no other sidecar has written one within the last minute. A key in use costs two writes a minute,
+ * however busy it is.
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
   readonly #keys = new WriteBehindBuffer<number>();
   readonly #previous = new WriteBehindBuffer<{ readonly until: EpochMs; readonly at: number }>();
-  /** Requests by hour and key. One string for both would cost each request half a microsecond. */
+  /** The number of requests, by hour and then by key. Joining the two into one string would cost each request half a microsecond. */
   readonly #hours = new Map<number, WriteBehindBuffer<number>>();
-  /** By account and environment: the end of the grace whose first use is stored, or about to be. */
+  /** By account and environment, the end of the grace period whose first use has been stored or is about to be. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | undefined;
@@ -63,7 +63,7 @@ export class UseRecorder implements Uses {
     this.#timer = setInterval(() => void this.write(), interval);
   }
 
-  /** Stores the recorded uses. Those that cannot be stored are kept for the next attempt. */
+  /** Stores the recorded uses. Uses that cannot be stored are kept for the next attempt. */
   async write(): Promise<void> {
     clearTimeout(this.#soon);
     this.#soon = undefined;
@@ -94,7 +94,7 @@ export class UseRecorder implements Uses {
     return requests;
   }
 
-  /** @param statement writes rows, which $1 holds as JSON */
+  /** @param statement writes the rows that $1 contains as JSON */
   async #store<T>(
     buffer: WriteBehindBuffer<T>,
     statement: string,
@@ -104,7 +104,7 @@ export class UseRecorder implements Uses {
       const rows = [...values].map(([id, value]) => rowOf(id, value));
       await (await this.#pool()).query(statement, [JSON.stringify(rows)]);
     };
-    // The directory reports that the database cannot be reached.
+    // The error is ignored, because the directory reports that the database cannot be reached.
     await buffer.write(writeRows, batch).catch(() => {});
   }
 
@@ -112,19 +112,20 @@ export class UseRecorder implements Uses {
     try {
       await (await this.#pool()).query('SELECT envelope_sidecar.forget_key_hours()');
     } catch {
-      // Another sidecar deletes them, or this one does later.
+      // The error is ignored, because another sidecar will delete the old counts, or this one will do so later.
     }
   }
 }
 
-/** Account ids have no spaces. */
+/** Splits an id from `#previous` at the space, which no account id contains. */
 function environmentIn(id: string): object {
   const [account_id, environment] = id.split(' ');
   return { account_id, environment };
 }
 
-// Rows are written in the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left
-// out. No use is later than the database's time: one that a sidecar's wrong clock put in the future would stay the last one.
+// Rows are written in the order of their keys, so that concurrent writes by several sidecars cannot deadlock. Removed keys and accounts are
+// left out. No use is stored with a time later than the database's, because a use that a sidecar's wrong clock puts in the future would
+// remain the last one.
 const writeKeys = `
   INSERT INTO envelope_sidecar.key_uses AS stored (key_id, used_at)
   SELECT key_id, least(given.used_at, now())

@@ -2,7 +2,7 @@ import { environmentNames } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
 import { LostRace, type Query } from './transaction.ts';
 
-/** A row to be written; times as RFC 3339. */
+/** A row to be written. Times are in RFC 3339 format. */
 type Row = Readonly<Record<string, string | boolean | null>>;
 
 /** Rows of one table, each with its primary key, in the order of insertion. */
@@ -10,7 +10,7 @@ type Rows = readonly (readonly [key: string, row: Row])[];
 
 interface Table {
   readonly name: string;
-  /** Columns of the primary key. */
+  /** The columns of the primary key. */
   readonly key: readonly string[];
   /** The rows of an account, each with all columns that are written. */
   readonly rowsOf: (account: StoredAccount) => Row[];
@@ -81,10 +81,10 @@ export function rowName(table: string, key: string): string {
 }
 
 /**
- * Replaces the rows of `before` with those of `after`; equal rows are not written.
+ * Replaces the rows of `before` with those of `after`. Rows that are equal are not written.
  *
- * @param versions the versions of the rows of `before`: a row that has another version now was changed in SQL after it was read
- * @throws LostRace
+ * @param versions the versions of the rows of `before`
+ * @throws LostRace if a row to be written has another version by now, because it was changed in SQL after it was read
  */
 export async function writeAccounts(
   query: Query,
@@ -94,7 +94,7 @@ export async function writeAccounts(
 ): Promise<void> {
   const changes = tables.map((table) => {
     const old = new Map(collectRows(table, before));
-    // Not a map by key, so that the database refuses a duplicate key.
+    // This is not a map by key, so that a duplicate key is not lost here but refused by the database.
     const wanted = collectRows(table, after);
     const wantedKeys = new Set(wanted.map(([key]) => key));
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
@@ -106,7 +106,7 @@ export async function writeAccounts(
       inserted: changed.filter(([key]) => !old.has(key)),
     };
   });
-  // Rows that reference an account are deleted before it and inserted after it.
+  // Rows that reference an account are deleted before that account and inserted after it.
   for (const { table, removed } of changes.toReversed()) await write(query, remove, table, removed, versions);
   for (const { table, old, updated, inserted } of changes) {
     await write(query, update, table, updated, versions);
@@ -116,8 +116,8 @@ export async function writeAccounts(
 }
 
 /**
- * A use belongs to the grace that ends at its `until`. If only the end of a grace has changed, the grace is still the same, and its use is
- * kept.
+ * Keeps the recorded use of a grace period of which only the end was changed. A use belongs to the grace period that ends at its `until`,
+ * so that time is changed in the recorded use, too.
  */
 async function keepGraceUses(query: Query, old: ReadonlyMap<string, Row>, updated: Rows): Promise<void> {
   const moved = updated.flatMap(([key, row]) => {
@@ -137,12 +137,12 @@ function collectRows({ key, rowsOf: rows }: Table, accounts: readonly StoredAcco
   return accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const);
 }
 
-/** A statement that writes the given rows, which have these columns. */
+/** Makes a statement that writes the given rows, which have these columns. */
 type Statement = (table: Table, given: string, columns: readonly string[]) => string;
 
 /**
- * Runs a statement on any number of rows. $1 is all rows as JSON, with the types of the table's columns; with `versions`, $2 is the
- * versions that the rows must have.
+ * Runs a statement on any number of rows. $1 contains all rows as JSON, with the types of the table's columns. If there are `versions`, $2
+ * contains the versions that the rows must have.
  */
 async function write(query: Query, statement: Statement, table: Table, rows: Rows, versions?: Versions): Promise<void> {
   const [first] = rows;
@@ -166,13 +166,13 @@ const update: Statement = (table, given, columns) => `
 const remove: Statement = (table, given) => `
   DELETE FROM envelope_sidecar.${table.name} AS stored USING ${given} WHERE ${isAsRead(table)} RETURNING true`;
 
-/** Whether a row is the given one and has not been changed since it was read: each change gives a row another `xmin`. */
+/** The condition that a row is the given one and was not changed after it was read. Each change gives a row another `xmin`. */
 function isAsRead({ key }: Table): string {
   const sameKey = key.map((column) => `stored.${column} = given.${column}`).join(' AND ');
   return `${sameKey} AND stored.xmin::text = ($2::text[])[given.ordinality]`;
 }
 
-/** Deletes those keys of accounts to be removed that were not read because there are too many. */
+/** Deletes the keys of removed accounts that were not read because there were too many. */
 export async function removeUnreadKeys(
   query: Query,
   accounts: readonly string[],

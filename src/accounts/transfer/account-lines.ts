@@ -11,16 +11,16 @@ import { tooLong } from './lines.ts';
 
 /** An account that was read, or its problems. */
 export interface AccountLine {
-  /** From 1. */
+  /** The number of the line, from 1. */
   readonly line: number;
   readonly account: StoredAccount | undefined;
-  /** `path  message`, without any value. */
+  /** Each as `path  message`. Values are not quoted. */
   readonly problems: readonly string[];
 }
 
 /**
- * Reads accounts from NDJSON: one account per line, with the members of the accounts file. References to other files
- * and to the environment are not followed.
+ * Reads accounts from NDJSON: one account per line, with the same members as in the accounts file. References to other files and to the
+ * environment are not followed.
  */
 export async function* ndjsonAccounts(
   lines: AsyncIterable<string | undefined>,
@@ -48,8 +48,8 @@ export async function* ndjsonAccounts(
 }
 
 /**
- * Reads accounts from CSV. The first line has the paths of members, such as `id`, `keys.0.sha256` and `encryption.live.iv`. Every other
- * line is an account. An empty cell means that the member is missing.
+ * Reads accounts from CSV. The first line contains the paths of members, such as `id`, `keys.0.sha256` and `encryption.live.iv`. Every
+ * other line is an account. An empty cell means that the member is missing.
  */
 export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vault: Vault): AsyncIterable<AccountLine> {
   const read = accountReader(vault);
@@ -77,7 +77,7 @@ export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vau
   }
 }
 
-/** Reads single accounts by the rules of the accounts file. */
+/** Returns a function that reads a single account by the rules of the accounts file. */
 function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'line'> {
   const files = {
     read: (): string => {
@@ -87,7 +87,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   const schema = accountsSchema(valuesIn({ directory: '', files }, {}));
   return (value) => {
     const problems = new Map<string, string>();
-    // The account is read as a file with only this account; problems are reported with paths within the account.
+    // The account is read as a file that contains only this account. Problems are reported with paths within the account.
     const formatName = (path: MemberPath): string => formatPath(path.slice(2));
     const source = {
       value: { accounts: [value] },
@@ -103,13 +103,11 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   };
 }
 
-/**
- * The mistake in the header line; undefined if the line is valid. The message does not quote its cells, because the line may be an account.
- */
+/** The mistake in the header line; undefined if there is none. Cells are not quoted, because the line may actually be an account. */
 function describeProblems(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));
   if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;
-  // The column of a member, and the first column of a member inside it.
+  // For each path, the column that names it, and the first column that names it or a path inside it.
   const named = new Map<string, number>();
   const entered = new Map<string, number>();
   for (const [i, name] of names.entries()) {
@@ -125,14 +123,14 @@ function describeProblems(names: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** No member is nested deeper. */
+/** The path of a member. No member is nested more deeply than this allows. */
 const memberPath = /^[A-Za-z0-9]{1,20}(?:\.[A-Za-z0-9]{1,20}){0,5}$/;
 
 interface Members {
   [name: string]: unknown;
 }
 
-/** An object with members at these paths; no path is inside another. */
+/** Builds an object with the cells as members at these paths. No path may be inside another. */
 function nested(paths: readonly (readonly string[])[], cells: readonly string[]): Members {
   const root: Members = {};
   for (const [i, path] of paths.entries()) {
@@ -141,7 +139,7 @@ function nested(paths: readonly (readonly string[])[], cells: readonly string[])
     const last = path.at(-1) ?? '';
     let parent = root;
     for (const step of path.slice(0, -1)) {
-      // Own members only, because a column may have the name of an inherited member.
+      // Only own members count, because a column may have the name of an inherited member.
       if (!Object.hasOwn(parent, step)) parent[step] = {};
       parent = parent[step] as Members;
     }
@@ -150,7 +148,7 @@ function nested(paths: readonly (readonly string[])[], cells: readonly string[])
   return withLists(root);
 }
 
-/** Converts nested objects whose members are all indexes to lists. */
+/** Converts nested objects to lists if all their members are indexes. */
 function withLists(members: Members): Members {
   return Object.fromEntries(
     Object.entries(members).map(([name, value]) => {

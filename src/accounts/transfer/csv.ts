@@ -1,9 +1,9 @@
 import { maxLineLength, tooLong } from './lines.ts';
 
-/** A record of CSV (RFC 4180): cells in quotes may hold commas, quotes written twice, and newlines. */
+/** A CSV record (RFC 4180). Cells in quotes may contain commas, newlines, and quotes that are written twice. */
 export type CsvRecord =
   | { readonly line: number; readonly cells: readonly string[] }
-  /** `isLast`: no further record can be read, because its start is not known. */
+  /** `isLast` if no further record can be read, because it is not known where the next one starts. */
   | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
 /** Maximum number of cells of a record, and of characters of a cell. */
@@ -24,7 +24,8 @@ export async function* csvRecords(lines: AsyncIterable<string | undefined>): Asy
       return;
     }
     begun.parts.push(text);
-    // Counts this line only. If a quote is never closed, counting the whole rest for each line would be quadratic.
+    // Only the quotes of this line are counted. If a quote is never closed, counting those of the whole record again for each line would
+    // take quadratic time.
     const isOpen = text.split('"').length % 2 === (begun.parts.length === 1 ? 0 : 1);
     if (isOpen) continue;
     const record = begun.parts.join('\n');
@@ -55,7 +56,7 @@ function parseCells(text: string): Cells {
   }
 }
 
-/** The end of a cell without quotes; undefined if it has a quote in it. */
+/** The end of a cell that does not begin with a quote; undefined if the cell contains a quote. */
 function endOfPlain(text: string, from: number): number | undefined {
   const comma = text.indexOf(',', from);
   const end = comma === -1 ? text.length : comma;

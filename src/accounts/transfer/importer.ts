@@ -5,7 +5,7 @@ import type { OperationsOptions } from '../operations.ts';
 import { maxKeysRead, type AppendedEvent, type AuditEvent, type StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
 
-/** The outcome of an account: `unchanged` if the store already has an equal one. */
+/** The outcome for an account. `unchanged` if the store already has an equal account. */
 type ImportOutcome = 'added' | 'unchanged' | AccountsError;
 
 const inTheClear = new Vault([]);
@@ -13,14 +13,14 @@ const inTheClear = new Vault([]);
 type ImporterOptions = Pick<OperationsOptions, 'store' | 'clock'> & { readonly vault: Vault };
 
 /**
- * Adds accounts to a store. An account that exists and differs is refused. An import never overwrites, so an
- * interrupted one can be run again. The store's trail gets an event for each account; the caller logs one line.
+ * Adds accounts to a store. An account that already exists and differs is refused. An import never overwrites an account, so an interrupted
+ * import can be run again. The store's trail gets an event for each account; the caller logs one line for all of them.
  */
 export class Importer {
   readonly #options: ImporterOptions;
   readonly #from: Vault;
   readonly #actor: string;
-  /** Ids and hashes of the keys that were checked. */
+  /** The ids and hashes of the keys that `check` has seen. */
   readonly #keys = new Set<string>();
   /** The last event of all batches; undefined if nothing was added. */
   last: AppendedEvent | undefined;
@@ -55,7 +55,7 @@ export class Importer {
       if (!(error instanceof AccountsError)) throw error;
       if (error.account !== undefined) return this.#addOthers(accounts, error.account, error);
       if (error.code !== 'key_exists') throw error;
-      // A key in the batch belongs to another account. The store does not say which key, so each half is tried.
+      // A key in the batch belongs to another account. The store does not say which key, so each half of the batch is tried separately.
       if (accounts.length === 1) return [error];
       const middle = Math.ceil(accounts.length / 2);
       const first = await this.add(accounts.slice(0, middle));
@@ -63,7 +63,10 @@ export class Importer {
     }
   }
 
-  /** The outcomes of `add`, without a change. Only `add` notices a key that the store has under another account. */
+  /**
+   * Returns the outcomes that `add` would return, without adding anything. Only `add` notices a key that belongs to another account in the
+   * store.
+   */
   async check(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const ids = accounts.map(({ id }) => id);
     const long = await this.#readLong(accounts);
@@ -77,7 +80,10 @@ export class Importer {
     });
   }
 
-  /** The stored versions of those accounts that have more keys than a change reads, with all keys that could be equal. */
+  /**
+   * For each account with more keys than a change reads: the stored version, with up to one key more than the given account has, which is
+   * enough to compare the two.
+   */
   async #readLong(accounts: readonly StoredAccount[]): Promise<ReadonlyMap<string, StoredAccount>> {
     const long = new Map<string, StoredAccount>();
     for (const { id, keys } of accounts) {
@@ -87,7 +93,7 @@ export class Importer {
     return long;
   }
 
-  /** Refuses a key that already occurred in the input, in another account or in this one. */
+  /** Returns an error if a key of the account already occurred in the input, in this account or in another one. */
   #repeatedKey({ id, keys }: StoredAccount): AccountsError | undefined {
     for (const key of keys) {
       if (this.#keys.has(key.id) || this.#keys.has(key.hash)) {
@@ -114,7 +120,7 @@ export class Importer {
     return { added, outcomes };
   }
 
-  /** Adds the parts of a batch in which one account is refused. */
+  /** Adds the other accounts of a batch in which one account has caused an error. */
   async #addOthers(
     accounts: readonly StoredAccount[],
     id: string,
@@ -125,7 +131,7 @@ export class Importer {
     return accounts.map((account) => (account.id === id ? error : (rest.next().value ?? error)));
   }
 
-  /** The account to store, or the reason to refuse it. */
+  /** Returns the account to store, `unchanged` if it is stored already, or the reason to refuse it. */
   #compare(
     account: StoredAccount,
     existing: StoredAccount | undefined,
@@ -148,7 +154,7 @@ export class Importer {
   }
 }
 
-/** The whole account with credentials in the clear, for comparison. */
+/** The whole account as text with its credentials in the clear, for comparison. */
 function plain(account: StoredAccount, vault: Vault): string {
   return JSON.stringify(toMembers(rewrap(account, vault, inTheClear)));
 }

@@ -1,20 +1,20 @@
 import { createReadStream } from 'node:fs';
 
-/** Maximum number of characters of a line, and of a CSV record of several lines. Five thousand keys with the longest names fit. */
+/** Maximum number of characters of a line, and of a CSV record of several lines. This is enough for 5,000 keys with the longest names. */
 export const maxLineLength = 4_194_304;
 
-/** The problem of a longer line or record. */
+/** The problem that is reported for a longer line or record. */
 export const tooLong = 'longer than 4 MiB';
 
 /**
- * The lines of a text file, read on demand; undefined for a line that is longer than `maxLineLength`, which is not kept. A byte order mark
- * is left out.
+ * The lines of a text file, read on demand. A line that is longer than `maxLineLength` is not kept in memory and yields undefined. A byte
+ * order mark is left out.
  *
  * @throws the file system's error; TypeError if the file is not UTF-8
  */
 export async function* readTextLines(path: string): AsyncIterable<string | undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
-  // The parts of the current line, which are joined once, so that a long line takes linear time.
+  // The parts of the current line. They are joined only once, so that a long line takes linear time.
   let parts: string[] = [];
   let length = 0;
   const add = (part: string): void => {
