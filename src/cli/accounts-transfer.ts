@@ -36,7 +36,7 @@ export function addTransferCommands(add: AddStoreCommand): void {
     .run(rekey);
 }
 
-/** An account to be added, or its problems, and its place in the input. */
+/** An account to be added, or the problems with it, and its position in the input. */
 interface Candidate {
   readonly where: string;
   readonly account: StoredAccount | undefined;
@@ -48,13 +48,13 @@ interface ImportOptions {
   readonly partial?: true;
 }
 
-/** The whole input is checked before any of it is added, except with `--partial`. */
+/** Imports the accounts of a file. Without `--partial`, the whole file is checked before any account is added. */
 async function importFile(session: StoreSession, file: string, { dryRun, partial }: ImportOptions): Promise<void> {
   await readable(file, async () => {
     const vault = await session.vault();
     const importer = new Importer({ ...session, vault }, vault, session.actor);
     if (dryRun || !partial) {
-      // Reading a pipe again would find nothing.
+      // The file is read twice, and reading a pipe again would find nothing.
       if (!dryRun && statSync(file).isFIFO()) {
         throw new CommandFailed(`${file} is a pipe, which cannot be read twice: use --partial`);
       }
@@ -83,7 +83,7 @@ async function* candidatesIn({ vault }: StoreSession, file: string): AsyncIterab
   for await (const { line, ...read } of lines) yield { where: `${file}:${line}`, ...read };
 }
 
-/** A change of `accounts apply`: `account_added`, `account_renamed`, `account_activated` or `account_deactivated`. */
+/** A change that `accounts apply` makes: `account_added`, `account_renamed`, `account_activated` or `account_deactivated`. */
 interface Step {
   readonly account: string;
   readonly change: AuditAction;
@@ -120,7 +120,7 @@ async function applyFile(session: StoreSession, file: string, { dryRun }: { read
       made.push(step);
     }
   } finally {
-    // Also if a step has failed: the steps before it stay.
+    // The changes are shown even if a step has failed, because the steps before it remain in effect.
     const lines = made.map(
       ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
     );
@@ -143,7 +143,7 @@ async function exportAll({ operations, store, unreadable, io, actor }: StoreSess
   await operations.record('accounts_exported', {}, { actor });
   for await (const account of store.list(undefined, unreadable)) {
     const line = JSON.stringify(toMembers(account));
-    // A line that an import refuses is no backup.
+    // A line that an import would refuse is no backup, so the account is reported instead.
     if (line.length <= maxLineLength) await io.stdout.write(`${line}\n`);
     else
       unreadable(new AccountsError('too_many_keys', `account ${account.id} has too many keys: its line is ${tooLong}`));
@@ -179,9 +179,9 @@ function countsLine({ added, unchanged, refused }: Counts): string {
 const someRefused = 'some accounts were refused: correct them, then run the command again';
 
 /**
- * Passes candidates to `add` in batches, and reports why a candidate is refused.
+ * Passes candidates to `add` in batches, and reports why candidates are refused.
  *
- * @param counts complete up to the previous batch if a batch fails
+ * @param counts the counts to add to. If a batch fails, they are complete up to the batch before it
  */
 async function inBatches(
   { io }: StoreSession,

@@ -16,7 +16,7 @@ import { members, type Layout } from './table.ts';
 
 const nameOption = ['--name <name>', 'name of the merchant, for display', readAs(newName)] as const;
 
-/** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
+/** Adds `accounts list|show|add|rename|activate|deactivate|remove|migrate` and the commands of `addTransferCommands`. */
 export function addAccountCommands(add: AddStoreCommand): void {
   const onAccount: AddStoreCommand = (name, description, access) =>
     add(name, description, access).addArgument(accountArgument('<id>'));

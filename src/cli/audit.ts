@@ -90,7 +90,7 @@ function addKey(file: string, keys: readonly KeyObject[] = []): readonly KeyObje
     const key = createPublicKey(readFileSync(file));
     if (key.asymmetricKeyType === cryptography.signature.algorithm) return [...keys, key];
   } catch {
-    // Refused below.
+    // The file is refused below.
   }
   throw new InvalidArgumentError('Expected the path of an Ed25519 public key in PEM.');
 }

@@ -21,11 +21,11 @@ export interface Check {
   readonly detail: string;
 }
 
-/** The number of accounts of a database whose credentials are tested. */
+/** Maximum number of accounts in a database whose credentials are tested. */
 const sampleSize = 1_000;
 
 const day = 86_400_000;
-/** Certificates must be valid for this many days. */
+/** Certificates must be valid for at least this many days. */
 const certificateDays = 14;
 
 /** Checks that the store, its credentials, the upstreams and the certificates of a valid configuration can be used. */
@@ -35,7 +35,7 @@ export async function onlineChecks(config: Config, { clock }: Pick<CliIo, 'clock
   return [...(await storeChecks(config)), ...(await Promise.all(upstreams)).flat(), ...certificateChecks(config, now)];
 }
 
-/** Checks that the KMS can be asked. Without a KMS, or if its settings have problems, there is nothing to check. */
+/** Checks that the KMS is available. If there is no KMS, or if its settings have problems, there is nothing to check. */
 export async function kmsChecks(loaded: ReturnType<typeof loadKms>, keyring: CliIo['keyring']): Promise<Check[]> {
   const kms = loaded.ok ? loaded.value : undefined;
   if (kms === undefined) return [];

@@ -16,8 +16,8 @@ export interface CheckOptions {
 }
 
 /**
- * `check`: prints `OK` after any warnings, or the problems of the configuration's files; with `--online`, also whether the store, the
- * upstreams and the certificates can be used now. Returns the exit code.
+ * `check`: prints `OK` after any warnings, or the problems of the configuration's files. With `--online`, also prints whether the store,
+ * the upstreams and the certificates can be used now. Returns the exit code.
  */
 export async function check(io: CheckIo, options: CheckOptions): Promise<number> {
   const kms = options.online ? await kmsChecks(loadKms(options.config, io.env), io.keyring) : [];
@@ -29,7 +29,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
   const unopened = 'warning: stored credentials were not opened: only "check --online" asks the KMS';
   const notes = isOffline ? [problemWithFile(options.config, unopened, 'kms')] : [];
   const warnings = loaded.ok ? [...loaded.warnings, ...notes] : [];
-  // Without the KMS, credentials do not open, whatever they are.
+  // If the KMS is unavailable, the other checks are skipped, because no credentials could be opened.
   const others = loaded.ok && options.online && !isLocked ? await onlineChecks(loaded.config, io) : [];
   const checks = [...kms, ...others];
   const ok = loaded.ok && checks.every((each) => each.ok);
@@ -44,7 +44,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
   return ok ? exitCodes.done : exitCodes.failed;
 }
 
-/** Like `loadConfig`, with master keys unwrapped by the KMS, which is asked once. */
+/** Like `loadConfig`, but asks the KMS, once, to unwrap the master keys. */
 async function loadOnline({ env, keyring }: CheckIo, file: string): Promise<LoadResult> {
   return combine(await loadInThread({ file, env }, [], { unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys) }));
 }

@@ -13,14 +13,14 @@ import { exitCodes, type CliIo } from './io.ts';
 /** The parts of the process that these commands use. */
 type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'env' | 'clock'>;
 
-/** The files with the credentials; without a file, `SIDECAR_KEY` or `SIDECAR_IV` of the environment is used. */
+/** The files with the credentials. If a file is not given, the environment variable `SIDECAR_KEY` or `SIDECAR_IV` is used. */
 export interface CipherOptions {
   readonly keyFile?: string | undefined;
   readonly ivFile?: string | undefined;
   readonly format: KeyText;
 }
 
-/** `seal`: reads a JSON document from stdin, writes its envelope and a newline to stdout. @throws CommandFailed, as `open` does */
+/** `seal`: reads a JSON document from stdin and writes its envelope and a newline to stdout. @throws CommandFailed */
 export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<void> {
   const credentials = await readCredentials(io, options);
   const input = await buffer(io.stdin);
@@ -28,7 +28,11 @@ export async function seal(io: CipherIo, options: CipherOptions & { readonly enc
   await io.stdout.write(`${createCodec(credentials, options.encoding).seal(input)}\n`);
 }
 
-/** `open`: reads an envelope, or the bare string out of one, from stdin; writes the plaintext to stdout, byte for byte. */
+/**
+ * `open`: reads an envelope, or only its ciphertext, from stdin and writes the plaintext to stdout, byte for byte.
+ *
+ * @throws CommandFailed
+ */
 export async function open(io: CipherIo, options: CipherOptions): Promise<void> {
   const opener = createCodec(await readCredentials(io, options), 'hex');
   const input = await buffer(io.stdin);
@@ -50,7 +54,7 @@ async function readCredentials(io: CipherIo, options: CipherOptions): Promise<Cr
   throw new CommandFailed(credentials.map(({ member, message }) => `the ${member} ${message}`).join('; '));
 }
 
-/** A file's text without the newline that editors and `echo` leave at its end. */
+/** The text of a file without the newline that editors and `echo` add at its end. */
 async function readSecret(path: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).replace(/\r?\n$/, '');
@@ -59,7 +63,9 @@ async function readSecret(path: string): Promise<string> {
   }
 }
 
-/** Distinguishes bad padding from a bad plaintext, which is safe here because the caller has the key. */
+/**
+ * Explains why an envelope does not open. The message may distinguish wrong padding from wrong plaintext, because the caller has the key.
+ */
 function explain({ code, reason }: OpenFailure, body: Buffer, opener: EnvelopeOpener): string {
   if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
   if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';

@@ -28,8 +28,8 @@ interface ShippedFile {
 }
 
 /**
- * `demo`: runs a stand-in payment core and, in front of it, the sidecar with the shipped configuration, and prints commands to paste. It
- * works on a copy of the accounts, so that changes in the console are lost when the demo ends. Runs until a signal ends it. Returns the
+ * `demo`: runs a stand-in payment core and, in front of it, the sidecar with the shipped configuration, and prints commands to paste. The
+ * demo works on a copy of the accounts, so changes made in the console are lost when it ends. It runs until a signal ends it. Returns the
  * exit code.
  *
  * @param options.freePorts whether to use any free ports instead of the configured ones
@@ -65,7 +65,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
   }
 }
 
-/** The commands to paste. The loaded configuration has no keys in the clear, so the demo's keys are read from its file. */
+/** The commands to paste. The loaded configuration has no keys in the clear, so the demo's keys are read from the shipped accounts file. */
 function commandsFor({ merchants, operators: api }: App['addresses'], operators: readonly DemoOperator[]): string {
   const { accounts } = parse(readFileSync(join(shipped, 'accounts.yaml'), 'utf8')) as DemoAccounts;
   const urls = {
@@ -88,7 +88,7 @@ function demoFile(base: ShippedFile, operators: readonly DemoOperator[], corePor
   };
 }
 
-/** Opens the payment core. Returns its port. @throws CommandFailed if the port is taken */
+/** Opens the payment core's listener. Returns its port. @throws CommandFailed if the port is taken */
 async function listenOnLoopback(server: Server, port: number): Promise<number> {
   try {
     return (await listen(server, { host: '127.0.0.1', port })).port;

@@ -14,7 +14,7 @@ export class CommandFailed extends Error {
   }
 }
 
-/** Ends a command with the problems of its configuration, which name their file. */
+/** Ends a command with the problems of its configuration. The messages name the file, so the command's name is not put before them. */
 class InvalidConfiguration extends CommandFailed {
   constructor(problems: readonly FileProblem[]) {
     super(problemLines(problems), exitCodes.configuration);
@@ -23,7 +23,7 @@ class InvalidConfiguration extends CommandFailed {
 
 type Loaded = { readonly ok: true } | { readonly ok: false; readonly problems: readonly FileProblem[] };
 
-/** A configuration that is valid. @throws CommandFailed with its problems if it is not */
+/** Returns a configuration if it is valid. @throws CommandFailed with its problems if it is not */
 export function valid<T extends Loaded>(loaded: T): Extract<T, { readonly ok: true }> {
   if (!loaded.ok) throw new InvalidConfiguration(loaded.problems);
   return loaded as Extract<T, { readonly ok: true }>;
@@ -36,7 +36,7 @@ export function withCode({ message, code }: AccountsError): string {
 /** Maximum number of problems printed. */
 export const maxProblems = 100;
 
-/** The first problems, one per line, and their number if there are more. */
+/** The first problems, one per line, and the number of all problems if there are more. */
 export function problemLines(problems: readonly FileProblem[]): string[] {
   const lines = problems.slice(0, maxProblems).map(formatFileProblem);
   if (problems.length <= maxProblems) return lines;
@@ -44,9 +44,9 @@ export function problemLines(problems: readonly FileProblem[]): string[] {
 }
 
 /**
- * Runs a command. If it fails, writes the messages to stderr, each after the name of the command. Returns the exit code.
+ * Runs a command. If it fails, writes its messages to stderr, each after the name of the command. Returns the exit code.
  *
- * @param work resolves to the exit code, or to nothing for success
+ * @param work resolves to the exit code, or to undefined for success
  */
 export async function toExitCode(
   io: Pick<CliIo, 'stderr'>,
@@ -64,16 +64,16 @@ export async function toExitCode(
   }
 }
 
-/** Writes messages to stderr. If stderr is closed, the command continues. @param text lines, with a newline at the end of each */
+/** Writes messages to stderr. If stderr is closed, the command continues. @param text lines, each of which ends with a newline */
 export async function printError({ stderr }: Pick<CliIo, 'stderr'>, text: string): Promise<void> {
   try {
     await stderr.write(text);
   } catch {
-    // There is no other place to report it.
+    // The error is ignored, because there is no other place to report it.
   }
 }
 
-/** Runs `work`. If the file cannot be read, the error names it. */
+/** Runs `work`. If it fails because `file` cannot be read, the error names the file. @throws CommandFailed */
 export async function readable(file: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();

@@ -5,7 +5,7 @@ import { packageFile } from '../package-file.ts';
 import { CommandFailed } from './failures.ts';
 import type { CliIo } from './io.ts';
 
-/** The file name of the new master key, as the shipped configuration has it. */
+/** The file name of the new master key, as in the shipped configuration. */
 const masterKey = 'master-key';
 
 /** The shipped files, by their names in the new folder. */
@@ -16,7 +16,7 @@ const shipped = {
   'accounts.schema.json': 'config/accounts.schema.json',
 };
 
-/** Files with secrets, or files that will have some. */
+/** Files that contain secrets, or will contain some. */
 const secret: ReadonlySet<string> = new Set(['accounts.yaml', masterKey]);
 
 /**
@@ -34,7 +34,7 @@ export async function init({ stdout }: Pick<CliIo, 'stdout'>, folder: string): P
   );
 }
 
-/** @returns the paths of the files */
+/** Writes the files. @returns their paths */
 function writeFiles(folder: string): string[] {
   try {
     mkdirSync(folder, { recursive: true });

@@ -11,23 +11,23 @@ export interface CliIo {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The output of the log. */
+  /** The destination of the log. */
   readonly log: DestinationStream;
   /** The sidecar's version. */
   readonly version: string;
   readonly clock: () => EpochMs;
-  /** Where master keys are wrapped. If `kms` is undefined: in the process itself. */
+  /** Returns the keyring that wraps and unwraps master keys. If `kms` is undefined, master keys are in the clear. */
   readonly keyring: (kms: KmsSettings | undefined) => Keyring;
   onSignal(signal: Signal, handler: () => void): void;
 }
 
-/** The signals a running sidecar listens to. */
+/** The signals that a running sidecar handles. */
 export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 
-/** Exit codes of all commands; 78 is EX_CONFIG of sysexits.h. */
+/** Exit codes of all commands. 78 is EX_CONFIG in sysexits.h. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;
 
-/** The configuration's path if a command is not given one. */
+/** The path of the configuration if a command is not given one. */
 export function defaultConfig(env: CliIo['env']): string {
   return env['SIDECAR_CONFIG'] ?? 'config/sidecar.yaml';
 }

@@ -117,7 +117,7 @@ const dueLayout: Layout<DueView> = {
   empty: 'Nothing is due or expiring.',
 };
 
-/** The id of a key that is named by its id or by the key itself: an operator who finds a leaked key may not know its id. */
+/** The id of a key that is given as its id or as the key itself, because an operator who finds a leaked key may not know its id. */
 async function resolveKeyId({ operations }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
   const { keys } = requireAccount(await operations.stored(id), id);
@@ -145,12 +145,12 @@ async function hashFrom({ stdin }: CliIo): Promise<string> {
   return sha256Hex(key);
 }
 
-/** For instance `valid, expiring`. */
+/** The state of a key and its warnings, such as `valid, expiring`. */
 function formatState({ state, warnings }: KeyView): string {
   return [state, ...warnings].join(', ');
 }
 
-/** `sk_live_…oiTq`: its kind and environment, and the last characters if they are known. */
+/** A key with its middle left out, such as `sk_live_…oiTq`. The last characters are shown only if they are known. */
 function maskedKey({ hint, kind, environment }: Pick<KeyView, 'hint' | 'kind' | 'environment'>): string {
   return hint ?? `${kind === 'secret' ? 'sk' : 'pk'}_${environment}_…`;
 }

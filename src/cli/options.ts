@@ -5,7 +5,7 @@ import { parseAs, WrongValue, type ValueType } from '../input/value-types.ts';
 import { capitalised } from '../input/text-value.ts';
 import { defaultConfig, type CliIo } from './io.ts';
 
-/** Reads an argument or an option as a value of a type of the configuration; invalid text counts as wrong usage. */
+/** Makes a parser for an argument or an option whose value has a type of the configuration. Invalid text counts as wrong usage. */
 export function readAs<T>(type: ValueType<T>): (text: string) => T {
   return (text) => {
     try {
@@ -17,14 +17,17 @@ export function readAs<T>(type: ValueType<T>): (text: string) => T {
   };
 }
 
-/** `--config`, for every command that works on a configuration. */
+/** The option `--config`, for every command that works on a configuration. */
 export function configOption({ env }: Pick<CliIo, 'env'>): Option {
   return new Option('--config <file>', 'path of the configuration file, or the variable SIDECAR_CONFIG').default(
     defaultConfig(env),
   );
 }
 
-/** `--actor`, for a user that several people share. Checked when it is used, because it may come from the environment. */
+/**
+ * The option `--actor`, for a user account that several people share. Its value is checked when it is used, because it may come from the
+ * environment.
+ */
 export function actorOption({ env }: Pick<CliIo, 'env'>): Option {
   return new Option(
     '--actor <name>',
@@ -32,12 +35,12 @@ export function actorOption({ env }: Pick<CliIo, 'env'>): Option {
   ).default(env['SIDECAR_ACTOR']);
 }
 
-/** The account that a command works on. @param usage its name in help */
+/** The argument for the account that a command works on. @param usage the argument's name in the help text */
 export function accountArgument(usage: '<account>' | '<id>'): Argument {
   return new Argument(usage, 'the id of the account').argParser(readAs(identifier));
 }
 
-/** `--environment`, which has no default. */
+/** The option `--environment`, which has no default. */
 export function environmentOption(): Option {
   return new Option('--environment <environment>', 'environment that the command applies to')
     .choices(environmentNames)

@@ -1,7 +1,7 @@
 import { createWriteStream, fstatSync } from 'node:fs';
 import type { Writable } from 'node:stream';
 
-/** The output could not be written. */
+/** Thrown if the output cannot be written. */
 export class OutputFailed extends Error {
   /** Whether the reader closed its end of the pipe, as `head` does. */
   readonly readerLeft: boolean;
@@ -12,7 +12,7 @@ export class OutputFailed extends Error {
   }
 }
 
-/** Standard output or standard error. A command that awaits each write holds no more than the stream's buffer. */
+/** Standard output or standard error. A command that awaits each write holds no more data in memory than the stream's buffer. */
 export class Output {
   readonly #stream: Writable;
   readonly isTerminal: boolean;
@@ -33,9 +33,10 @@ export class Output {
   }
 
   /**
-   * Resolves as soon as there is room for more.
+   * Resolves as soon as there is room for more data.
    *
-   * @throws OutputFailed also if an earlier write failed. A caller that cannot wait may ignore it: `flush` throws it again.
+   * @throws OutputFailed if this or an earlier write failed. A caller that cannot wait may ignore the error, because `flush` throws it
+   *   again
    */
   write(data: string | Uint8Array): Promise<void> {
     const result = this.#write(data);
@@ -46,7 +47,7 @@ export class Output {
   async #write(data: string | Uint8Array): Promise<void> {
     this.#check();
     const { promise, resolve } = Promise.withResolvers<void>();
-    // The callbacks are called in the order of the writes, also after failed ones.
+    // The callbacks are called in the order of the writes, even after a failed write.
     const hasRoom = this.#stream.write(data, () => resolve());
     this.#written = promise;
     if (hasRoom) return;
@@ -57,7 +58,7 @@ export class Output {
   /** Resolves when everything is written, so that the process may exit. @throws OutputFailed */
   async flush(): Promise<void> {
     await this.#written;
-    // The stream's error event follows the callback of the write that failed.
+    // The stream emits its error event after it has called the callback of the failed write.
     await new Promise(setImmediate);
     this.#check();
   }
@@ -68,8 +69,8 @@ export class Output {
 }
 
 /**
- * The stream for writing to a descriptor. For a regular file, Node's own stream calls `write` once and ignores a partial write to an almost
- * full disk.
+ * The stream for writing to a file descriptor. For a regular file, Node's own stream calls `write` once and ignores a partial write to an
+ * almost full disk.
  *
  * @param stream Node's own stream for that descriptor
  */

@@ -122,12 +122,12 @@ function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand):
 }
 
 async function printVersion({ stdout, version, env }: CliIo): Promise<void> {
-  // The image sets the variable when it is built.
+  // The build of the image sets the variable.
   const commit = env['SIDECAR_REVISION'] || readCommit(packageFile('.git'), env);
   await stdout.write(members({ 'envelope-sidecar': version, node: process.version, commit }));
 }
 
-/** The commit that is checked out. Undefined if this is not a checkout, or git is not installed or refuses. */
+/** The commit that is checked out; undefined if this is not a checkout, or if git is not installed or fails. */
 function readCommit(repository: string, env: CliIo['env']): string | undefined {
   if (!existsSync(repository)) return undefined;
   const options = { cwd: dirname(repository), env, encoding: 'utf8' } as const;

@@ -4,9 +4,8 @@ import { OutputFailed } from './output.ts';
 import { begin } from './start.ts';
 
 /**
- * Runs the command that `args` names (without the program's own name) and returns the process's exit code: 0 done,
- * 2 wrong usage, 78 an invalid configuration, 1 anything else. When it resolves, all output has been written: the
- * process may exit.
+ * Runs the command that `args` names (without the program's own name) and returns the process's exit code: 0 for success, 2 for wrong
+ * usage, 78 for an invalid configuration, 1 for any other failure. When it resolves, all output has been written, so the process may exit.
  */
 export async function run(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;
@@ -15,7 +14,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     await io.stdout.flush();
   } catch (error) {
     if (!(error instanceof OutputFailed)) throw error;
-    // The reader closed the pipe, as `| head` does: that is not a failure.
+    // If the reader closed the pipe, as `| head` does, the command has not failed.
     if (!error.readerLeft) {
       await printError(io, `${error.message}\n`);
       exitCode = exitCodes.failed;
@@ -39,8 +38,8 @@ async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
 }
 
 /**
- * The configuration of a plain `serve` or `serve --config FILE`, as containers run it, so that a running sidecar does not hold the
- * parser of other command lines in memory. Undefined for any other command line.
+ * The path of the configuration for a plain `serve` or `serve --config FILE`, as containers run it; undefined for any other command line.
+ * These two are handled without the command-line parser, so that a running sidecar does not hold the parser in memory.
  */
 function configToServe([command, option, file, ...rest]: readonly string[], { env }: CliIo): string | undefined {
   if (command !== 'serve' || rest.length > 0) return undefined;

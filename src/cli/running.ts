@@ -9,15 +9,17 @@ import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { members } from './table.ts';
 
-// Commands to the sidecar that runs with a configuration, on the same machine and as the same user. They throw CommandFailed if the sidecar
-// cannot be reached or refuses.
+// Commands to the sidecar that runs with a configuration. The sidecar must run on the same machine and as the same user. The commands throw
+// CommandFailed if it cannot be reached or refuses.
 
 interface Options {
   readonly config: string;
   readonly json?: true;
 }
 
-/** `drain`: returns when nothing is in flight or `timeouts.drain` is over. The process goes on until SIGTERM. */
+/**
+ * `drain`: drains the sidecar. Returns when no request is in flight or `timeouts.drain` is over. The sidecar keeps running until SIGTERM.
+ */
 export async function drain(io: CliIo, { config, json }: Options): Promise<void> {
   const status = await askSidecar(io, config, 'drain');
   const rest = `${status.in_flight} of its requests are still in flight: timeouts.drain is over`;
@@ -25,13 +27,13 @@ export async function drain(io: CliIo, { config, json }: Options): Promise<void>
   await show(io, json, status, () => `The sidecar is draining and not ready; ${outcome}.\n`);
 }
 
-/** `status`: the state of the sidecar and of its files. */
+/** `status`: shows the state of the sidecar and of its files. */
 export async function status(io: CliIo, { config, json }: Options): Promise<void> {
   const found = await askSidecar(io, config, 'status');
   await show(io, json, found, () => statusText(found));
 }
 
-/** `reload`: the files are loaded again, without waiting for a change. Returns the exit code. */
+/** `reload`: makes the sidecar load its files again, without waiting for a change. Returns the exit code. */
 export async function reload(io: CliIo, { config, json }: Options): Promise<number> {
   const found = await askSidecar(io, config, 'reload');
   await show(io, json, found, () => filesText(found));
@@ -58,7 +60,7 @@ function filesText(found: Status): string {
   return `${members(fileMembers(found))}${problemsText(found)}`;
 }
 
-/** Whether the content of each file is in force, and which members need a restart first. */
+/** Whether the content of each file is in force, and which changed members need a restart. */
 function fileMembers({ configuration, accounts_file: accounts, needs_restart: needsRestart }: Status) {
   const state = (file: Status['configuration']): string | undefined => {
     if (file === null) return undefined;
@@ -83,7 +85,7 @@ function listProblems({ configuration, accounts_file: accounts }: Status): reado
 /** Sends a command to the sidecar. @throws CommandFailed */
 async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' | 'reload' | 'status'): Promise<Status> {
   const { host, port } = valid(loadAdmin(configFile, env)).value;
-  // Without a token there may be no sidecar; the request will show that.
+  // If there is no token, there may be no sidecar, which the request will show.
   const token = (await readToken(drainTokenFile(configFile, env))) ?? '';
   const address = { host: toLoopback(host), port };
   const { status, body } = await post(address, `/${command}`, token);
@@ -92,7 +94,7 @@ async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' |
   throw notReached(address, `it responds with status ${status}`);
 }
 
-/** This address is the one in the file, but a sidecar keeps the address that it started with. */
+/** The error for a sidecar that does not respond at the address in the file. A running sidecar keeps the address that it started with. */
 function notReached(address: Listener, reason: string): CommandFailed {
   const advice = 'if "admin" has changed since the sidecar started, restart it, or restore the address';
   return new CommandFailed(`no sidecar at ${formatted(address)}: ${reason} (${advice})`);
@@ -102,7 +104,10 @@ function formatted({ host, port }: Listener): string {
   return `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 }
 
-/** The address of the admin listener: loopback if it listens on all addresses, because it accepts commands only from there. */
+/**
+ * The address for requests to the admin listener. It is loopback if the listener listens on all addresses, because the listener accepts
+ * commands only from loopback.
+ */
 function toLoopback(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   return host === '::' ? '::1' : host;
@@ -124,7 +129,7 @@ interface Answer {
 function post(address: Listener, path: string, token: string): Promise<Answer> {
   const headers = { Authorization: `Bearer ${token}` };
   return new Promise((resolve, reject) => {
-    // If a name has several addresses, the message is empty.
+    // If a host name has several addresses, the error's message is empty.
     const fail = ({ message, code, name }: NodeJS.ErrnoException): void =>
       reject(notReached(address, message || (code ?? name)));
     http

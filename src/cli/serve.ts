@@ -19,8 +19,8 @@ import { begin, type StopSignals } from './start.ts';
 /**
  * `serve`: runs the sidecar until a signal ends it. Returns the exit code.
  *
- * @param start what has been begun already
- * @throws CommandFailed if it cannot start
+ * @param start what `begin` has already begun
+ * @throws CommandFailed if the sidecar cannot start
  */
 export async function serve(
   outside: CliIo,
@@ -31,7 +31,7 @@ export async function serve(
   const counted = callCounter(registry);
   const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms)) };
   const created = Promise.withResolvers<Reloader>();
-  // Listeners open before there is a reloader: a reload that is requested meanwhile waits for it.
+  // Listeners open before the reloader exists. A reload that is requested before then waits for the reloader.
   const reload = async (): Promise<void> => (await created.promise).reload();
   io.onSignal('SIGHUP', () => void reload());
   const read = await Promise.race([loadPatiently(io, configFile, reading), signals.first]);
@@ -50,7 +50,7 @@ export async function serve(
     () => app.settings,
     () => kms.status()?.keyId,
   );
-  // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
+  // The token is written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   const tokenFile = drainTokenFile(configFile, io.env);
   await storeDrainToken(tokenFile, drainToken, log);
 
@@ -60,12 +60,12 @@ export async function serve(
   return untilStopped(signals, log, async () => {
     kms.stop();
     await app.stop(() => reloader.stop());
-    // If the token cannot be removed, it was never written, or it is in nobody's way.
+    // If the token cannot be removed, it was never written, or it does no harm.
     await removeDrainToken(tokenFile, drainToken).catch(() => {});
   });
 }
 
-/** Loads the configuration; waits for a KMS that is not available yet. @throws AccountsError if master keys stay wrapped */
+/** Loads the configuration. Waits if the KMS is not available yet. @throws AccountsError if master keys stay wrapped */
 async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Promise<LoadedFiles> {
   const unwrap: UnwrapKeys = ({ kms, keys }) => {
     const warn = ({ message: problem }: Error): void =>
@@ -75,7 +75,10 @@ async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Pr
   return loadInThread({ file, env: io.env }, [], { unwrap, first: reading });
 }
 
-/** Logs the first line: what runs, and with what. Its `configuration_hash` is that of `configuration_changed` in the trail. */
+/**
+ * Logs the first line, which says what runs and with which configuration. `configuration_hash` is the same as in `configuration_changed` in
+ * the trail.
+ */
 async function logStart(log: Logger, { version }: CliIo, configuration: object, config: Config): Promise<void> {
   const { environments, store, accounts } = config;
   const stored =
@@ -86,7 +89,7 @@ async function logStart(log: Logger, { version }: CliIo, configuration: object, 
   log.info({ version, node: process.version, ...configuration, environments: names, ...stored }, 'starting');
 }
 
-/** The number of accounts in a database, or why it is unknown: the start does not depend on it. */
+/** The number of accounts in a database, or why it is unknown. The sidecar starts even if it is unknown. */
 async function describeCount(url: string): Promise<object> {
   try {
     return { accounts: await countAccounts(url) };
@@ -95,9 +98,7 @@ async function describeCount(url: string): Promise<object> {
   }
 }
 
-/**
- * Creates the reloader that loads a configuration again and applies it to the sidecar: when it is asked to, or when a watched file changes.
- */
+/** Creates the reloader. It loads the configuration again and applies it to the sidecar, on request or when a watched file changes. */
 export function createReloader({ env, clock, keyring }: CliIo, file: string, app: App, log: Logger): Reloader {
   return new Reloader({
     file,
@@ -136,7 +137,7 @@ async function storeDrainToken(file: string, token: string, log: Logger): Promis
   }
 }
 
-/** Waits for the first signal, then stops gracefully; a second signal ends it at once. Returns the exit code. */
+/** Waits for the first signal, then stops the sidecar gracefully. A second signal ends it at once. Returns the exit code. */
 export async function untilStopped(signals: StopSignals, log: Logger, stop: () => Promise<void>): Promise<number> {
   await signals.first;
   log.info('stopping');

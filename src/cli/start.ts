@@ -1,7 +1,7 @@
 import { beginReading, type FirstReading } from '../config/load-in-thread.ts';
 import type { CliIo } from './io.ts';
 
-/** What `serve` begins before most of the program is loaded. */
+/** The work that `serve` begins before most of the program is loaded. */
 export interface Start {
   readonly signals: StopSignals;
   readonly reading: FirstReading;
@@ -9,12 +9,12 @@ export interface Start {
 
 /** Begins to read the configuration on another thread, while this one loads the program. */
 export function begin(io: CliIo, file: string): Start {
-  // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
+  // Until there is a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   io.onSignal('SIGHUP', () => {});
   return { signals: stopSignals(io), reading: beginReading({ file, env: io.env }, io.clock()) };
 }
 
-/** The first and the second SIGTERM or SIGINT. */
+/** Promises that resolve at the first and at the second SIGTERM or SIGINT. */
 export interface StopSignals {
   readonly first: Promise<void>;
   readonly second: Promise<void>;

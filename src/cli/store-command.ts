@@ -20,17 +20,17 @@ export interface StoreSession
   readonly settings: StoreSettings;
   /** The user who runs the command, for the audit trail. */
   readonly actor: string;
-  /** Writes to stderr. */
+  /** The log, which writes to stderr. */
   readonly log: Logger;
-  /** The operating system's user and host, whatever the actor is. */
+  /** The operating system's user and host, regardless of the actor. */
   readonly origin: string;
-  /** Whether results are JSON. */
+  /** Whether results are printed as JSON. */
   readonly json: boolean;
   /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. */
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
   /** Writes a list to stdout while it is read: as a JSON array with `--json`, otherwise as a table. */
   readonly showList: <Item>(items: Items<Item>, layout: Layout<Item>) => Promise<void>;
-  /** Notes an account that cannot be read and is left out; when the command ends, it names the account and fails. */
+  /** Records an account that is left out because it cannot be read. When the command ends, it names all such accounts and fails. */
   readonly unreadable: (error: AccountsError) => void;
 }
 
@@ -44,13 +44,13 @@ interface StoreOptions {
   readonly actor?: string;
 }
 
-/** Runs the work of a command for its exit code. Messages call the command by this name. */
+/** Runs the work of a command and sets the exit code. Error messages begin with `name`. */
 export type RunCommand = (name: string, work: () => Promise<number | void>) => Promise<void>;
 
 /** What a command does to the store. A command that only reads has no `--actor`. */
 type Access = 'reads' | 'changes';
 
-/** Adds a command to a group. It changes accounts unless `access` says otherwise. */
+/** Adds a command to a group. The command changes accounts unless `access` is `reads`. */
 export type AddStoreCommand = (name: string, description: string, access?: Access) => StoreCommand;
 
 export function storeCommands(group: Command, io: CliIo, runCommand: RunCommand): AddStoreCommand {
@@ -63,7 +63,7 @@ export function storeCommands(group: Command, io: CliIo, runCommand: RunCommand)
   };
 }
 
-/** A command on the accounts of the configured store, with the options that all of these have. */
+/** A command on the accounts of the configured store, with the options that all such commands have. */
 class StoreCommand extends Command {
   readonly #io: CliIo;
   readonly #runCommand: RunCommand;
@@ -78,7 +78,7 @@ class StoreCommand extends Command {
     if (access === 'changes') this.addOption(actorOption(io));
   }
 
-  /** Called for the first missing option: names all missing options and arguments. */
+  /** Called by commander for the first missing option. Reports all missing options and arguments. */
   missingMandatoryOptionValue(_first: Option): void {
     const options = this.options.filter(
       (option) => option.mandatory && this.getOptionValue(option.attributeName()) === undefined,
@@ -88,7 +88,7 @@ class StoreCommand extends Command {
     this.error(`error: missing: ${missing.join(', ')}`, { code: 'commander.missingMandatoryOptionValue' });
   }
 
-  /** A command that only reads may have an `--actor` of its own, which is not the store's option. */
+  /** The options for the store. A command that only reads may define an `--actor` of its own, which is left out here. */
   #storeOptions(): StoreOptions {
     const { config, json, actor } = this.opts<StoreOptions>();
     return { config, ...(json && { json }), ...(this.#access === 'changes' && actor !== undefined && { actor }) };
@@ -97,8 +97,8 @@ class StoreCommand extends Command {
   /**
    * Sets what the command does. Changes are logged to stderr, because stdout is for the result.
    *
-   * @param work gets a session, the arguments of the command, and its options
-   * @param offline called first: if it returns a promise, this is the command's work instead, without a store
+   * @param work receives a session, the arguments of the command, and its options
+   * @param offline called first. If it returns a promise, that is the command's work, and no store is opened
    */
   run(
     work: (session: StoreSession, ...args: never[]) => Promise<void>,
@@ -106,7 +106,7 @@ class StoreCommand extends Command {
   ): void {
     const name = `${this.parent?.name()} ${this.name()}`;
     this.action((...args: unknown[]) => {
-      // The last one is the command itself.
+      // The last argument is the command itself.
       const own = args.slice(0, -1) as never[];
       return this.#runCommand(
         name,
@@ -118,7 +118,7 @@ class StoreCommand extends Command {
   }
 }
 
-/** @throws CommandFailed */
+/** Opens the configured store and runs the work of a command on it. @throws CommandFailed */
 async function onStore(
   io: CliIo,
   { config, json, actor: givenActor }: StoreOptions,
@@ -131,7 +131,7 @@ async function onStore(
   const { settings } = configured;
   for (const line of problemLines(warnings)) await printError(io, `warning: ${line}\n`);
   const { store, vault, keyring, masterKeys } = openStore(configured, io.env, io.keyring, origin);
-  // On a terminal, these lines of JSON would be mixed with the results.
+  // Nothing is logged to a terminal, because these lines of JSON would be mixed with the results.
   const log = createLogger('info', { write: (line) => void (io.stderr.isTerminal || io.stderr.write(line)) });
   const { maxKeyAge } = settings;
   const parts = { store, vault, clock: io.clock, audit: auditTo(log), maxKeyAge };
@@ -176,7 +176,7 @@ function checkedActor(name: string): string {
   throw new CommandFailed(message, exitCodes.usage);
 }
 
-/** The codes of refusals that end with exit code 78, because the configuration or the accounts file must be corrected. */
+/** Error codes that end a command with exit code 78, because the configuration or the accounts file must be corrected. */
 export const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([
   'master_key_missing',
   'master_key_wrong',
@@ -185,12 +185,12 @@ export const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErr
   'store_invalid',
 ]);
 
-/** Whether the configuration or the accounts file must be corrected. An unreachable database may recover. */
+/** Whether the configuration or the accounts file must be corrected. A database that is unavailable may recover by itself. */
 function isConfiguration({ code }: AccountsError, { type }: StoreSettings): boolean {
   return misconfigured.has(code) || (type === 'file' && code === 'store_unavailable');
 }
 
-/** In containers the user may have no name. */
+/** The name of the user who runs the command. In containers, the user may have no name; the user id is used instead. */
 function userName(): string {
   try {
     return userInfo().username;

@@ -1,13 +1,16 @@
 import type { Output } from './output.ts';
 
 const gap = '  ';
-/** Characters that move the cursor, begin a line or reverse the order of letters: a terminal would show a row that nobody has written. */
+/**
+ * Characters that move the cursor, begin a line or reverse the order of letters. They could make a terminal show a row that does not exist.
+ */
 const controls = /[\p{Cc}\p{Zl}\p{Zp}\u202A-\u202E\u2066-\u2069]/gu;
 
 /**
- * Lays rows out in columns.
+ * Lays out rows in columns.
  *
- * @param cells rows, of which the first names the columns; whoever may write to the store may have written anything into the others
+ * @param cells the rows. The first row names the columns. The others may contain any text that someone with write access to the store has
+ *   put there
  */
 export function table(cells: readonly (readonly string[])[]): string {
   const rows = cells.map((row) => row.map((text) => text.replaceAll(controls, '\uFFFD')));
@@ -17,7 +20,7 @@ export function table(cells: readonly (readonly string[])[]): string {
   return rows.map((row) => `${line(row).trimEnd()}\n`).join('');
 }
 
-/** Lays names and their values out in two columns. Names without a value are left out. */
+/** Lays out names and their values in two columns. Names without a value are left out. */
 export function members(values: Readonly<Record<string, string | undefined>>): string {
   return table(Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])));
 }
@@ -31,11 +34,11 @@ export function counted(count: number, noun: string): string {
 export interface Layout<Item> {
   readonly head: readonly string[];
   readonly row: (item: Item) => readonly string[];
-  /** The line that is shown if there is no item. */
+  /** The line that is shown if there are no items. */
   readonly empty: string;
 }
 
-/** Rows per table, so that a million accounts need not fit into memory. */
+/** Maximum number of rows per table. A longer list becomes several tables, so that a million accounts need not fit into memory. */
 const page = 1_000;
 
 /** Writes a table, page by page, while its items are read. */

@@ -9,7 +9,10 @@ interface ConfiguredCertificate {
   readonly expiresAt: EpochMs;
 }
 
-/** When the certificates of a configuration expire: for a chain, the first of its certificates counts, for a bundle of CAs the last. */
+/**
+ * When the certificates of a configuration expire. A chain expires with whichever of its certificates expires first, a bundle of CAs with
+ * whichever expires last.
+ */
 export function listCertificates({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [
     ...expiry('listen.tls.cert', listen.tls?.cert, Math.min),

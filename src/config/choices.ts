@@ -1,15 +1,15 @@
 import type { RefusalCode } from '../errors.ts';
 
-/** The choices that members of the configuration have. */
+/** The values that members of the configuration can have. */
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** What access lines contain of a client's address. */
+/** How much of a client's address access lines contain. */
 export const clientDetails = ['none', 'truncated', 'full'] as const;
 
 /** Each of these roles may do everything that the roles before it may do. */
 export const rankedRoles = ['viewer', 'operator', 'admin'] as const;
-/** The role `core`, of the payment core, may only seal. */
+/** All roles. The role `core`, for the payment core, may only seal. */
 export const operatorRoles = [...rankedRoles, 'core'] as const;
 
 export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;

@@ -15,7 +15,7 @@ import { readSidecar } from './load.ts';
 import type { FileContent } from './loaded.ts';
 import type { SidecarFile } from './schema.ts';
 
-/** The store of a command, and the problem with its master keys if they cannot be read: most commands need no master key. */
+/** The store of a command. If the master keys cannot be read, the problem is only noted, because most commands need no master key. */
 interface CommandStore {
   readonly settings: StoreSettings;
   readonly kms: KmsSettings | undefined;
@@ -24,7 +24,7 @@ interface CommandStore {
 
 /**
  * The members that a command on accounts does not use. Problems in them must not keep a key from being revoked. Problems in other members,
- * and unknown members, end the command: it could use a different store from the one that is meant, or leave events unsigned.
+ * and unknown members, end the command, because it could otherwise use the wrong store or leave events unsigned.
  */
 const unusedByCommands: ReadonlySet<string> = new Set<keyof SidecarFile>([
   'listen',
@@ -42,7 +42,7 @@ const unusedByCommands: ReadonlySet<string> = new Set<keyof SidecarFile>([
   'log',
 ]);
 
-/** Reads the sidecar's file for a command on its store. Problems in members that the command does not use are warnings. */
+/** Reads the sidecar's file for a command on its store. Problems in members that the command does not use become warnings. */
 export function loadCommandStore(path: string, env: Env): FileContent<CommandStore> {
   const { sidecar, store, kms } = readSidecar(path, env, new Files());
   if (sidecar.ok) {
@@ -57,17 +57,17 @@ export function loadCommandStore(path: string, env: Env): FileContent<CommandSto
   return { ok: true, value: { settings: store, kms, keyProblem: others[0] }, warnings };
 }
 
-/** The store of a command, and what opens its credentials. Each is opened on demand. */
+/** The store of a command, and the keys for opening its credentials. Master keys are unwrapped, and the vault is opened, only on demand. */
 interface OpenedStore {
   readonly store: Store;
   readonly keyring: Keyring;
-  /** The master keys, unwrapped. @throws AccountsError if the keyring cannot unwrap them */
+  /** The unwrapped master keys. @throws AccountsError if the keyring cannot unwrap them */
   readonly masterKeys: () => Promise<readonly MasterKey[]>;
   readonly vault: () => Promise<Vault>;
 }
 
 /**
- * Opens the store of a command. A command needs no directory of keys.
+ * Opens the store of a command. Unlike a sidecar, a command needs no directory of keys.
  *
  * @param keyringOf makes the keyring of a configuration
  * @param origin the origin of the command's changes, for the audit trail
@@ -85,7 +85,7 @@ export function openStore(
     if (problem !== undefined) throw problem;
     return (unwrapped ??= Promise.all(settings.masterKeys.map((key) => keyring.unwrap(key))));
   };
-  // Most of what a command reads is not sealed: the problem matters only once something is.
+  // Most data that a command reads is not sealed, so a problem with the master keys is thrown only when sealed data is opened.
   const vault = async (): Promise<Vault> => new Vault(problem ?? (await masterKeys()));
   const opened = { keyring, masterKeys, vault };
   const { auditKeys } = settings;

@@ -13,7 +13,7 @@ import type { SidecarFile } from './schema.ts';
 
 type Content = Partly<SidecarFile>;
 
-/** Reports members that are valid on their own and contradict each other. */
+/** Reports members that are valid on their own but contradict each other. */
 export function crossCheck(file: YamlFile, content: Content): void {
   checkListeners(file, content);
   checkEnvironments(file, content.environments);
@@ -38,7 +38,7 @@ function checkListeners(file: YamlFile, { listen, admin, operators }: Content): 
   }
 }
 
-/** Tokens and names must be unique: each identifies one operator. */
+/** Checks that tokens and names are unique, because each identifies one operator. */
 function checkOperators(file: YamlFile, operators: Content['operators']): void {
   if (operators?.tokens === undefined) return;
   if (operators.token !== undefined)
@@ -85,7 +85,7 @@ function checkCertificate(
   try {
     nodeTls().createSecureContext({ cert: tls.cert, key: tls.key });
   } catch (error) {
-    // A certificate may parse and still be too weak for a listener, which would otherwise fail only in use.
+    // A certificate may parse and still be too weak for a listener. Without this check, the listener would fail only when it is used.
     file.report([...path, 'cert'], `OpenSSL rejects it: ${(error as { reason?: string }).reason ?? 'unusable'}`);
   }
 }
@@ -145,7 +145,7 @@ function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
   }
 }
 
-/** With a master key for each environment, every environment that is served needs its own. */
+/** If master keys are set per environment, each environment that is served needs one, and no two may be the same. */
 function checkMasterKeys(file: YamlFile, { accounts, environments }: Content): void {
   const inDatabase = accounts?.postgres !== undefined;
   const path = masterKeyPath(inDatabase ? 'postgres' : 'file');
@@ -167,10 +167,10 @@ export function masterKeyPath(store: StoreSettings['type'] | undefined): MemberP
 }
 
 /**
- * Master keys, with the key itself for those that are known. Nothing falls back: with a KMS every line must be wrapped, without one none
- * may be.
+ * Fills in `key` for wrapped master keys that are known. There is no fallback: with a KMS, every line must be wrapped; without a KMS, no
+ * line may be wrapped.
  *
- * @param known keys that were unwrapped before, or that have the problem of their line
+ * @param known keys that were unwrapped before, or that have a problem because they could not be unwrapped
  */
 export function openedLines(
   file: YamlFile,
@@ -212,7 +212,7 @@ function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): vo
   }
 }
 
-/** The methods of a route: all if none is listed, `HEAD` with `GET`. Undefined if every listed method is invalid. */
+/** The methods of a route: all if none is listed; `GET` includes `HEAD`. Undefined if every listed method is invalid. */
 function collectMethods(listed: readonly (HttpMethod | undefined)[] = []): ReadonlySet<HttpMethod> | undefined {
   if (listed.length === 0) return new Set(httpMethods);
   const methods = new Set(listed.filter((method) => method !== undefined));
@@ -220,10 +220,7 @@ function collectMethods(listed: readonly (HttpMethod | undefined)[] = []): Reado
   return methods.size === 0 ? undefined : methods;
 }
 
-/**
- * The key of a path. Paths that differ only in letter case, a trailing slash or the names of parameters have the same
- * key.
- */
+/** A key for comparing paths. Paths that differ only in letter case, a trailing slash or the names of parameters have the same key. */
 function routeKey(path: string): string {
   const key = path.toLowerCase().replaceAll(/:[^/]+/g, ':p');
   return key.length > 1 && key.endsWith('/') ? key.slice(0, -1) : key;

@@ -3,7 +3,7 @@ import { oneOf } from '../input/value-types.ts';
 import type { Values } from '../yaml/values.ts';
 import { certificates, hostName, privateKey, upstreamUrl } from './value-types.ts';
 
-/** One member of `environments`. The short form of an upstream is read as the long form. */
+/** The schema of one member of `environments`. The short form of an upstream is converted to the long form. */
 export function environmentSchema({ value, pem }: Values) {
   const upstream = z
     .union(

@@ -13,7 +13,7 @@ const maxProblems = 100;
 export interface FileState {
   /** When the content in force was loaded. */
   readonly loadedAt: EpochMs;
-  /** Why the current content is not in force, as `file:line:column  path  message`; empty if it is. */
+  /** Why the current content is not in force, as `file:line:column  path  message`; empty if it is in force. */
   readonly problems: readonly string[];
 }
 
@@ -50,9 +50,9 @@ export class FileStates {
   }
 
   /**
-   * Applies the valid files of a reload. The current content of an invalid file is kept.
+   * Applies the valid files of a reload. If a file is invalid, its content in force is kept.
    *
-   * @param apply puts a configuration in force, or throws and leaves the current one
+   * @param apply puts a configuration in force, or throws and leaves the current one in force
    * @returns the digests of the files whose content in force has changed
    */
   take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
@@ -83,7 +83,8 @@ export class FileStates {
     const changed = valid.map(({ file }) => file).filter((file) => this.#digests[file] !== loaded.digests[file]);
     const digests: FileDigests = Object.fromEntries(changed.map((file) => [file, loaded.digests[file]]));
     this.#digests = { ...this.#digests, ...digests };
-    // The problems of a refused file have been logged, and settings that wait for a KMS get their line later.
+    // If no file has changed, the reload is logged only if all files are valid. The problems of a refused file have been logged, and
+    // settings that wait for a KMS are logged later.
     const areAll = valid.length === (loaded.accounts === undefined ? 1 : configFiles.length);
     if (changed.length > 0 || areAll) log.info({ files: changed }, 'configuration reloaded');
     return digests;
@@ -100,15 +101,15 @@ export class FileStates {
 }
 
 /**
- * Refuses the accounts if an account that works now would stop working with them because its sealed credentials no longer open: a wrong
- * master key, or a file that was put together from two, must not stop merchants. Settings that come with another store are refused with the
- * accounts.
+ * Refuses the new accounts if an account that works now would stop working because its sealed credentials no longer open. A wrong master
+ * key, or a file that was put together from two files, must not stop merchants. Settings that name another store are refused together with
+ * its accounts.
  */
 function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   const { sidecar, accounts } = loaded;
   if (accounts?.ok !== true) return loaded;
   const working = new Set(running.accounts.filter(({ unwrapError }) => unwrapError === undefined).map(({ id }) => id));
-  // Which accounts of a database work is not known here.
+  // If the accounts in force are in a database, it is not known here which of them work.
   const mayWork = (id: string): boolean => running.store.type === 'postgres' || working.has(id);
   const broken = accounts.value.filter(({ id, unwrapError }) => unwrapError !== undefined && mayWork(id));
   if (broken.length === 0) return loaded;
@@ -122,7 +123,7 @@ function withoutBroken(loaded: ReloadedFiles, running: Config): ReloadedFiles {
   return { ...loaded, accounts: refused, sidecar: isDeepStrictEqual(store, running.store) ? sidecar : refused };
 }
 
-/** The new content of valid files, and the current content of the others. */
+/** Combines the new content of valid files with the current content of the other files. */
 function combineWithRunning({ sidecar, accounts }: ReloadedFiles, running: Config): Config {
   const settings = sidecar?.ok === true ? sidecar.value : running;
   if (settings.store.type === 'postgres') return { ...settings, accounts: [] };

@@ -2,25 +2,25 @@ import { share, size, within, type ValueType } from '../input/value-types.ts';
 import { rate, timeLimit } from './value-types.ts';
 
 /**
- * A setting, described once: the schema, the documentation, `GET /configuration` and the list of what needs a restart are made from it. A
- * new setting needs its row here, and its guard.
+ * The only description of a setting. The schema, the documentation, `GET /configuration` and the list of settings that need a restart are
+ * made from it. A new setting needs a row here, and code that enforces it.
  */
 export interface Setting<T = unknown> {
   readonly type: ValueType<T> | WholeNumber;
-  /** As it would be written in the file. */
+  /** The default, as it would be written in the file. */
   readonly default: string | number;
   readonly text: string;
-  /** Whether a change applies only after a restart. */
+  /** Whether a change takes effect only after a restart. */
   readonly needsRestart?: true;
 }
 
-/** A number without a unit; the bounds are included. */
+/** A number without a unit. The bounds are inclusive. */
 export interface WholeNumber {
   readonly min: number;
   readonly max?: number;
 }
 
-/** The members of an object in the file. */
+/** The settings that are the members of an object in the file. */
 export type Group = Readonly<Record<string, Setting>>;
 
 /** The values of a group. */
@@ -28,7 +28,7 @@ export type ValuesOf<G extends Group> = {
   readonly [Name in keyof G]: G[Name]['type'] extends ValueType<infer T> ? T : number;
 };
 
-/** What each client, and all clients together, may use. */
+/** How much each client, and all clients together, may use. */
 export const limitSettings = {
   requestBody: {
     type: within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'),
@@ -127,7 +127,7 @@ export function writtenSettings(values: Groups): readonly WrittenSetting[] {
   });
 }
 
-/** The values in force in a running process: the new ones, except for settings that need a restart. */
+/** The values in force in a running process: the new values, except for settings that need a restart. */
 export function settingsInForce(started: Groups, { limits, timeouts }: Groups): Groups {
   return {
     limits: inForce(limitSettings, started.limits, limits),

@@ -10,27 +10,27 @@ import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } f
 import { lockedKeys, type LoadedFiles, type LockedKeys } from './loaded.ts';
 import type { EpochMs } from '../times.ts';
 
-/** Asks a KMS for master keys. */
+/** Asks a KMS to unwrap master keys. */
 export type UnwrapKeys = (locked: LockedKeys) => Promise<readonly MasterKey[]>;
 
-/** A timeout for reading that is never reached under supported load. Milliseconds. */
+/** Timeout for reading, in milliseconds. It is never reached under supported load. */
 const deadline = 300_000;
 
-/** How `loadInThread` loads. */
+/** The options of `loadInThread`. */
 interface LoadOptions {
-  /** Called, on this thread, for locked master keys; then the files are read again. Without `unwrap`, they stay locked. */
+  /** Called on this thread if master keys are locked. The files are then read again. Without `unwrap`, the keys stay locked. */
   readonly unwrap?: UnwrapKeys;
   /** A reading of the same task that has already begun. */
   readonly first?: FirstReading;
-  /** By default, one that ends as soon as it is idle. */
+  /** The thread to use. Default: a thread that ends as soon as it is idle. */
   readonly thread?: LoadThread;
 }
 
 /**
- * Runs `loadFiles` on another thread, so that requests are served meanwhile and the memory for libraries and text is freed with the thread.
- * If the thread dies, both files have a problem.
+ * Runs `loadFiles` on another thread, so that this thread can serve requests, and the memory for libraries and text is freed with that
+ * thread. If the thread dies, the result is a problem with each of the two files.
  *
- * @param watched the files to name if the thread dies
+ * @param watched the files in the result if the thread dies
  * @throws AccountsError from `unwrap`
  */
 export async function loadInThread(
@@ -55,20 +55,20 @@ export async function loadInThread(
 
 /** A first reading that has already begun. */
 export interface FirstReading {
-  /** When it began. */
+  /** When the reading began. */
   readonly since: EpochMs;
   readonly files: Promise<LoadedFiles>;
 }
 
-/** Begins a first reading, which `loadInThread` then takes. */
+/** Begins a first reading, whose result `loadInThread` uses later. */
 export function beginReading(task: WorkerTask, since: EpochMs): FirstReading {
   const files = new LoadThread().load(task);
-  // It may fail before anybody waits for it.
+  // The reading may fail before anyone waits for it.
   files.catch(() => {});
   return { since, files };
 }
 
-/** Loads one task at a time on another thread, which is started when it is needed. */
+/** Loads one task at a time on another thread, which is started when a task needs it. */
 export class LoadThread {
   readonly #idleTime: number;
   readonly #thread = new IdleThread(
@@ -76,8 +76,8 @@ export class LoadThread {
   );
 
   /**
-   * @param idleTime how long the thread waits for another task, in milliseconds. A waiting thread loads it in a third of the time, which
-   *   matters if operators may change the accounts file: the token of one account can make change after change
+   * @param idleTime how long the thread waits for another task, in milliseconds. A thread that is already running needs only a third of the
+   *   time, which matters if operators may change the accounts file: the token of one account can make change after change
    */
   constructor(idleTime = 0) {
     this.#idleTime = idleTime;
@@ -92,7 +92,7 @@ export class LoadThread {
       let message = await thread.ask({ ...task, env: { ...task.env } });
       while (!('sidecar' in message)) {
         accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
-        // Lets other events run: Node delivers messages that have already arrived without a pause.
+        // Lets other events run, because Node delivers messages that have already arrived without a pause.
         await nextTurn();
         message = await thread.ask('next');
       }
@@ -105,13 +105,13 @@ export class LoadThread {
     }
   }
 
-  /** Ends the thread; a task in progress fails. */
+  /** Ends the thread. A task in progress fails. */
   end(): void {
     void this.#thread.end();
   }
 }
 
-/** The error's own message is omitted, because it may quote a file. */
+/** Says why loading failed. The error's own message is omitted, because it may quote a file. */
 function describeFailure(error: unknown): string {
   const { code, name } = error as NodeJS.ErrnoException;
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'there is too little memory to load it';

@@ -7,24 +7,24 @@ import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
 import type { RefusedStore } from './try-store.ts';
 
-/** The messages of the loading thread, in this order: batches of accounts, then the rest of the result, without accounts. */
+/** The messages from the loading thread, in this order: batches of accounts, then the rest of the result without the accounts. */
 export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;
 
-/** A request to the loading thread: a task, or the next message about that task. */
+/** A request to the loading thread: a new task, or `next` for the next message about the current task. */
 export type WorkerRequest = WorkerTask | 'next';
 
-/** What the thread loads. */
+/** A task for the loading thread. */
 export interface WorkerTask {
   readonly file: string;
   readonly env: Env;
-  /** As for `loadFiles`. */
+  /** As in `loadFiles`. */
   readonly running?: StoreSettings;
   readonly unwrapped?: readonly MasterKey[];
-  /** A store that is not tried again: waiting for it would keep a revoked key in force. */
+  /** A refused store that is not tried again, because waiting for it would keep a revoked key in force. */
   readonly refused?: RefusedStore | undefined;
 }
 
-/** An account with its codecs in another form: packed, they can be sent to another thread. */
+/** Converts the codecs of an account. Packed codecs can be sent to another thread. */
 export function withCodecs<A, B>(account: Account<A>, convert: (codec: A) => B): Account<B> {
   const encryption: Partial<Record<EnvironmentName, Encryption<B>>> = {};
   for (const environment of environmentNames) {

@@ -6,10 +6,12 @@ import { lockedKeys, type FileContent, type LoadedFiles } from './loaded.ts';
 import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } from './load-messages.ts';
 import { isRefusalOf, tryStore } from './try-store.ts';
 
-/** Maximum number of problems of a file that are sent at a reload: the receiving thread, which serves requests, logs each of them. */
+/**
+ * Maximum number of problems per file that are sent at a reload, because the receiving thread, which serves requests, logs each of them.
+ */
 const maxProblems = 100;
 
-/** Accounts in one message: few enough that receiving them never blocks the request thread. */
+/** Number of accounts in one message. It is so small that receiving a message never blocks the request thread. */
 const batch = 100;
 
 let messages: AsyncGenerator<WorkerMessage> | undefined;
@@ -34,14 +36,14 @@ async function* createMessages(task: WorkerTask): AsyncGenerator<WorkerMessage> 
   };
 }
 
-/** Reads the files. If they name a store other than the one in force, tries it. */
+/** Reads the files. If they name a store other than the one in force, tries that store. */
 async function loadForSidecar({ file, env, running, unwrapped, refused }: WorkerTask): Promise<LoadedFiles> {
   const loaded = loadFiles(file, env, running, unwrapped);
   const { sidecar, accounts } = loaded;
   if (running === undefined || !sidecar.ok || lockedKeys(loaded) !== undefined) return loaded;
   const inFile = accounts?.ok === true ? accounts.value.length : 0;
   const { store } = sidecar.value;
-  // With the same store settings, the running process keeps its store.
+  // If the store settings are the same, the running process keeps its store.
   if (isDeepStrictEqual(store, running)) return loaded;
   const refusal = isRefusalOf(refused, store) ? refused : await tryStore(store, running, inFile);
   if (refusal === undefined) return loaded;
@@ -49,9 +51,7 @@ async function loadForSidecar({ file, env, running, unwrapped, refused }: Worker
   return { ...kept, refused: refusal };
 }
 
-/**
- * A key that the receiving thread already has is sent as that same object, so that a reload does not add another copy of the master key.
- */
+/** Sends a key that the receiving thread already has as that same object, so that a reload does not add another copy of the master key. */
 function withSharedKeys(sidecar: LoadedFiles['sidecar'], running: StoreSettings | undefined): LoadedFiles['sidecar'] {
   if (!sidecar.ok || running === undefined) return sidecar;
   const { store } = sidecar.value;
@@ -62,7 +62,7 @@ function withSharedKeys(sidecar: LoadedFiles['sidecar'], running: StoreSettings 
   return { ...sidecar, value: { ...sidecar.value, store: { ...store, masterKeys } } };
 }
 
-/** The first problems, and how many more there are. */
+/** Keeps the first problems, and says how many more there are. */
 function shortened<T>(content: FileContent<T>, most: number): FileContent<T> {
   const next = content.ok ? undefined : content.problems[most];
   if (content.ok || next === undefined) return content;

@@ -22,22 +22,22 @@ import { warnOfReadableSecrets } from './secret-files.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { findSources } from './sources.ts';
 
-/** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
+/** Reads the sidecar's file and all files that it names. Reports every problem at once, in the order of the files. */
 export function loadConfig(path: string, env: Env, unopened?: UnopenedSeverity): LoadResult {
   return combine(loadFiles(path, env, undefined, [], unopened));
 }
 
-/** How to report sealed credentials that the master key does not open, if it opens others. */
+/** How to report sealed credentials that the master key does not open although it opens others. */
 type UnopenedSeverity = 'warning' | 'problem';
 
 /**
  * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name another store are
- * applied together with its accounts.
+ * applied together with the accounts in that store.
  *
- * @param running the store in force; undefined at the start. Its accounts are read even if the settings are not applied, or not until a KMS
- *   has unwrapped their master keys, so that a key revoked in it stops working
- * @param unwrapped master keys that a KMS has unwrapped and that are not in force yet. Other wrapped keys stay wrapped, and the credentials
- *   that they have sealed are not opened
+ * @param running the store in force; undefined at startup. Its accounts are read even if the new settings are not applied, or are applied
+ *   only after a KMS has unwrapped their master keys, so that a key revoked in that store stops working
+ * @param unwrapped master keys that a KMS has unwrapped and that are not in force yet. Other wrapped keys stay wrapped, and credentials
+ *   sealed with them are not opened
  * @param refusal why the store that the settings name cannot replace the one in force, if that is known
  */
 export function loadFiles(
@@ -74,21 +74,21 @@ export function loadFiles(
   return loaded(settings, readStoreAccounts(running, env, filesOfAccounts, { unopened }));
 }
 
-/** With this many accounts, a change of the file takes about a second. */
+/** With this many accounts, a change to the file takes about a second. */
 const maxAccounts = 1_000;
 
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
-  /** `store` and `kms` are set even if other members are invalid. Undefined: not known. */
+  /** `store` and `kms` are set even if other members are invalid. Undefined if the store is not known. */
   readonly store: StoreSettings | undefined;
   readonly kms: KmsSettings | undefined;
-  /** Makes a problem at a place in the file. */
+  /** Creates a `FileProblem` for a member of the file. */
   readonly problemWith: ProblemWith;
 }
 
 type ProblemWith = (path: MemberPath, message: string) => FileProblem;
 
-/** Reads the sidecar's file alone. */
+/** Reads only the sidecar's file. */
 export function readSidecar(path: string, env: Env, files: Files, known: readonly MasterKey[] = []): ReadSidecar {
   const file = open(path, files);
   if (!(file instanceof YamlFile)) {
@@ -110,13 +110,13 @@ export function readSidecar(path: string, env: Env, files: Files, known: readonl
     return { sidecar: { ok: false, problems: file.problems }, store, kms, problemWith };
   }
   warnOfReadableSecrets(file, content?.kms !== undefined);
-  // Without problems, no member is missing.
+  // If there are no problems, no member is missing.
   const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: findSources(file.value) };
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, kms: value.kms, problemWith };
 }
 
 interface Reporting {
-  /** Reports a file that cannot be read at the member that names it. Default: at the file itself. */
+  /** Creates the `FileProblem` for an accounts file that cannot be read, at the member that names the file. Default: at the file itself. */
   readonly problemWith?: ProblemWith;
   readonly unopened: UnopenedSeverity | undefined;
 }
@@ -151,8 +151,8 @@ function readStoreAccounts(
 }
 
 /**
- * The address of the admin listener, or its problems. Other problems are ignored, because the caller wants to reach a
- * sidecar that may run on an earlier, valid configuration.
+ * The address of the admin listener, or the problems with it. Other problems are ignored, because the caller wants to reach a sidecar that
+ * may run on an earlier, valid configuration.
  */
 export function loadAdmin(path: string, env: Env): FileContent<Listener> {
   const file = open(path, new Files());
@@ -163,8 +163,8 @@ export function loadAdmin(path: string, env: Env): FileContent<Listener> {
 }
 
 /**
- * The KMS that the file names; undefined if there is none. Other problems are ignored: master keys are made before a configuration is
- * complete.
+ * The KMS that the file names; undefined if there is none. Problems with other members are ignored, because master keys are made before a
+ * configuration is complete.
  */
 export function loadKms(path: string, env: Env): FileContent<KmsSettings | undefined> {
   const file = open(path, new Files());
@@ -172,7 +172,7 @@ export function loadKms(path: string, env: Env): FileContent<KmsSettings | undef
   const { kms } = validate(file, sidecarSchema(valuesIn(file, env)), true) ?? {};
   const problems = file.problems.filter(({ path: at }) => file.value === undefined || /^kms\b/.test(at));
   if (problems.length > 0) return { ok: false, problems };
-  // Without problems, no member is missing.
+  // If there are no problems, no member is missing.
   return { ok: true, value: toKms(kms as KmsSettings | undefined, file.directory), warnings: [] };
 }
 
@@ -180,7 +180,7 @@ function toKms(kms: SidecarFile['kms'], directory: string): KmsSettings | undefi
   return kms && { ...kms, socket: resolve(directory, kms.socket) };
 }
 
-/** The master keys that the file names, or else those of the environment. A database requires one. */
+/** The master keys that the file names or, if it names none, those in `SIDECAR_MASTER_KEY`. A database requires a master key. */
 function readMasterKeys(
   file: YamlFile,
   content: Partly<SidecarFile> | undefined,
@@ -244,7 +244,7 @@ function toOperators({ token, tokens, ...listener }: SidecarFile['operators']): 
 
 type StoreKeys = Pick<StoreSettings, 'masterKeys' | 'auditKeys' | 'maxKeyAge'>;
 
-/** The store that a file with problems names; undefined if its file, its URL or a setting of its cache is not known. */
+/** The store named by a configuration that has problems; undefined if its file, its URL or a setting of its cache is not known. */
 function partialStore(
   accounts: Partly<SidecarFile>['accounts'],
   directory: string,

@@ -4,7 +4,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
 import type { RefusedStore } from './try-store.ts';
 
-/** The two files of a configuration. Other files that one of them names count as part of it. */
+/** The two files of a configuration. Other files that one of these names count as part of it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
 export type ConfigFile = (typeof configFiles)[number];
 
@@ -13,23 +13,24 @@ export type FileContent<T> =
   | { readonly ok: true; readonly value: T; readonly warnings: readonly FileProblem[] }
   | { readonly ok: false; readonly problems: readonly FileProblem[] };
 
-/** A file's digest differs if its content, or that of a file that it names, has changed. */
+/** The digests of the files. A file's digest changes if its content or the content of a file that it names has changed. */
 export type FileDigests = Readonly<Partial<Record<ConfigFile, string>>>;
 
 /** The result of loading the two files. */
 export interface LoadedFiles {
   readonly digests: FileDigests;
   readonly sidecar: FileContent<Settings>;
-  /** Undefined: the accounts are not in a file. */
+  /** Undefined if the accounts are not in a file. */
   readonly accounts: FileContent<readonly Account[]> | undefined;
-  /** Absolute paths of all files read or tried, for watching. */
+  /** Absolute paths of all files that were read or could not be read, for watching. */
   readonly files: readonly string[];
   /** Set if the settings were refused because of the store that they name. */
   readonly refused?: RefusedStore;
 }
 
 /**
- * What a reload applies. If `sidecar` is undefined, the current settings stay until a KMS has unwrapped the master keys of the new ones.
+ * The files that a reload applies. If `sidecar` is undefined, the current settings stay in force until a KMS has unwrapped the master keys
+ * of the new settings.
  */
 export type ReloadedFiles = Omit<LoadedFiles, 'sidecar'> & { readonly sidecar: LoadedFiles['sidecar'] | undefined };
 

@@ -1,7 +1,7 @@
 import { settingsInForce, writtenSettings } from './limits.ts';
 import type { Listener, ServerTls, Settings } from './config.ts';
 
-/** The members that differ from those the process started with and cannot change while it runs. */
+/** The members that cannot change while the process runs and whose values differ from those at startup. */
 export function needsRestart(started: Settings, settings: Settings): readonly string[] {
   const before = pickFixed(started);
   return Object.entries(pickFixed(settings))
@@ -9,7 +9,7 @@ export function needsRestart(started: Settings, settings: Settings): readonly st
     .map(([member]) => member);
 }
 
-/** The settings of a running process: `settings`, except for members that cannot change while it runs. */
+/** The settings of a running process: `settings`, except for members that cannot change while the process runs. */
 export function keepFixed(started: Settings, settings: Settings): Settings {
   const { listen, operators } = settings;
   return {
@@ -26,7 +26,10 @@ export function keepFixed(started: Settings, settings: Settings): Settings {
   };
 }
 
-/** Certificates and keys are renewed. Whether TLS is on, and whether client certificates are required, does not change. */
+/**
+ * The certificates and keys in force, which a reload may renew. Whether TLS is on, and whether client certificates are required, does not
+ * change.
+ */
 function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined): ServerTls | undefined {
   if (started === undefined || tls === undefined) return started;
   const isFixed = (started.clientCa === undefined) !== (tls.clientCa === undefined);

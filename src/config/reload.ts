@@ -10,22 +10,22 @@ import { lockedKeys, type LoadedFiles, type LockedKeys, type ReloadedFiles } fro
 import type { RefusedStore } from './try-store.ts';
 import type { EpochMs } from '../times.ts';
 
-/** A file is often written in several steps. It is read this long after the last step. Milliseconds. */
+/** A file is often written in several steps. It is read this many milliseconds after the last step. */
 const settleTime = 100;
 
-/** A file that is written continuously is read this long after the first step. Milliseconds. */
+/** A file that is written continuously is read this many milliseconds after the first step. */
 export const maxSettleTime = 500;
 
 /**
- * How often files are compared with their last versions, in milliseconds. Watching fails silently if a folder, or a link above it, is
- * replaced.
+ * How often files are compared with the versions that were read last, in milliseconds. Watching alone is not enough, because it fails
+ * silently if a folder, or a link above it, is replaced.
  */
 export const pollInterval = 10_000;
 
-/** How long the loading thread waits for the next change, in milliseconds: one account's token may make one change after another. */
+/** How long the loading thread waits for the next change, in milliseconds. The token of one account may make one change after another. */
 const idleTime = 5_000;
 
-/** A watched folder. It may be replaced by another one of the same name. */
+/** A watched folder, which may be replaced by another folder of the same name. */
 interface WatchedPath {
   readonly watcher: FSWatcher;
   readonly identity: string;
@@ -35,7 +35,7 @@ interface ReloaderOptions {
   /** The sidecar's file. */
   readonly file: string;
   readonly env: Env;
-  /** Compared with the times of files. */
+  /** The clock whose time is compared with the times of files. */
   readonly clock: () => EpochMs;
   /** The store in force. */
   readonly running: () => StoreSettings;
@@ -44,11 +44,11 @@ interface ReloaderOptions {
   readonly log: Logger;
 }
 
-/** Watches and polls the files of the configuration and passes their content to `apply`, read and validated on another thread. */
+/** Watches and polls the files of the configuration. Another thread reads and validates them; `apply` puts them in force. */
 export class Reloader {
   readonly #options: ReloaderOptions;
   readonly #watched = new Map<string, WatchedPath>();
-  /** Folders whose failure has been logged. */
+  /** Folders for which it has been logged that they cannot be watched. */
   readonly #unwatched = new Set<string>();
   /** For each file, the version that was read last. */
   #files: ReadonlyMap<string, string> = new Map();
@@ -60,13 +60,13 @@ export class Reloader {
   /** `#load` settles after the load in progress, `#next` after the load that follows it. */
   #load: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
-  /** Whether the next load tries a refused store again, because somebody has asked for a reload. */
+  /** Whether the next load tries a refused store again, because someone has asked for a reload. */
   #isAsked = false;
-  /** Settles once a KMS has been asked for master keys and the files have been loaded with its answer. */
+  /** Settles once a KMS has been asked to unwrap master keys and the files have been loaded again. */
   #unlocking: Promise<void> | undefined;
-  /** The answer of the KMS, for the loads until it is in force. */
+  /** Master keys that the KMS has unwrapped. Later loads reuse them until a configuration with them is in force. */
   #unwrapped: readonly MasterKey[] = [];
-  /** The store that was refused last, and whether it is being tried again now. */
+  /** `#refused` is the store that was refused last; `#retrying` tells whether that store is being tried again now. */
   #refused: RefusedStore | undefined;
   #retrying = false;
   #stopped = false;
@@ -76,9 +76,9 @@ export class Reloader {
   }
 
   /**
-   * Watches `files` (absolute paths) and no others.
+   * Watches `files` (absolute paths) and no other files.
    *
-   * @param readSince when reading them began: a file that has changed since is read again
+   * @param readSince when reading the files began. A file that has changed since then is read again
    */
   watch(files: readonly string[], readSince: EpochMs): void {
     this.#files = new Map(files.map((file) => [file, this.#files.get(file) ?? readVersion(file)]));
@@ -88,13 +88,13 @@ export class Reloader {
     if (unwatched.some((path) => changedSince(path, readSince))) this.#changed();
   }
 
-  /** Watches the folders of all files. Returns those that were not watched before. */
+  /** Watches the folders of all files. Returns the folders that were not watched before. */
   #watchFolders(): readonly string[] {
     const folders = new Set([...this.#files.keys()].map((file) => dirname(file)));
     for (const [folder, { watcher, identity }] of this.#watched) {
       const isNeeded = folders.has(folder);
       const found = readIdentity(folder);
-      // Watches that are still needed are kept: closing them would lose their pending events.
+      // Watches that are still needed are kept, because closing them would lose their pending events.
       if (isNeeded && found === identity) continue;
       if (isNeeded && found !== '')
         this.#options.log.warn(
@@ -118,15 +118,15 @@ export class Reloader {
   }
 
   /**
-   * Loads again if the refused store may be used now. Loads of changed files do not try it: they would all wait for a database that does
-   * not respond.
+   * Tries the refused store. If the store can be used now, loads the files again. Loads of changed files do not try that store, because
+   * each of them would wait for a database that does not respond.
    */
   async #retry(): Promise<void> {
     this.#retrying = true;
     const before = this.#refused;
     const loaded = await loadInThread(this.#task(undefined), []);
     this.#retrying = false;
-    // The files may meanwhile name a store that only comes into force if somebody asks for a reload.
+    // By now, the files may name a store that only comes into force if someone asks for a reload.
     const isSame = this.#refused?.digest === before?.digest;
     if (this.#stopped || !isSame || !isDecided(loaded) || loaded.refused?.reason === before?.reason) return;
     this.#refused = undefined;
@@ -139,8 +139,8 @@ export class Reloader {
   }
 
   /**
-   * Loads now or, if a load is in progress, once more after it; also tries a refused store again. Resolves once what was loaded has been
-   * applied or reported.
+   * Loads the files now or, if a load is in progress, once more after it. Also tries a refused store again. Resolves once the loaded files
+   * have been applied or their problems have been reported.
    */
   reload(): Promise<void> {
     this.#isAsked = true;
@@ -175,7 +175,7 @@ export class Reloader {
     const unwrapped = this.#unwrapped;
     const isAsked = this.#isAsked;
     this.#isAsked = false;
-    // Before the files are read, so that a change in between is noticed.
+    // The versions are read before the files, so that a change in between is noticed.
     this.#files = new Map([...this.#files.keys()].map((name) => [name, readVersion(name)]));
     const task = this.#task(isAsked ? undefined : this.#refused);
     const loaded = await loadInThread(task, [...this.#files.keys()], { thread: this.#thread });
@@ -184,8 +184,8 @@ export class Reloader {
     const tellsOfStore = isDecided(loaded);
     if (tellsOfStore) this.#refused = loaded.refused;
     if (locked !== undefined) this.#isAsked ||= isAsked;
-    // If the store was refused, the unwrapped keys are kept: otherwise the KMS would be asked at each load. A failure counts for one load:
-    // the next load asks again.
+    // If the store was refused, the unwrapped keys are kept, because otherwise the KMS would be asked at each load. A key that could not be
+    // unwrapped is not kept, so the next load asks for it again.
     const isInForce = tellsOfStore && loaded.refused === undefined;
     if (this.#unwrapped === unwrapped)
       this.#unwrapped = isInForce ? [] : unwrapped.filter(({ key }) => key !== undefined);
@@ -196,7 +196,8 @@ export class Reloader {
   }
 
   /**
-   * A KMS may take long, or be away. Files that change meanwhile are applied: a revoked key must not go on working until the KMS answers.
+   * Asks the KMS to unwrap master keys, and then loads the files again. The KMS may be slow or unavailable. Files that change before it
+   * responds are applied at once, so that a revoked key does not keep working until then.
    */
   async #unlock(locked: LockedKeys): Promise<void> {
     const { unwrap, log } = this.#options;
@@ -211,7 +212,8 @@ export class Reloader {
 
   #watchFolder(folder: string): void {
     try {
-      // The folder, not the file: Kubernetes swaps the symlink `..data`, and editors rename files, which would end a watch on the file.
+      // The folder is watched, not the file, because Kubernetes swaps the symlink `..data` and editors rename files, which would end a
+      // watch on the file.
       const watcher = watch(folder, { persistent: false }, (_event, name) => {
         if (name === null || name === '..data' || this.#files.has(join(folder, name))) this.#changed();
       });
@@ -227,7 +229,7 @@ export class Reloader {
     }
   }
 
-  /** Logs the first failure; the watch is tried again at each poll. */
+  /** Logs the first failure to watch a folder. Each poll tries again to watch it. */
   #failed(folder: string, error: unknown): void {
     const { code } = error as NodeJS.ErrnoException;
     // Loading reports a folder that does not exist.
@@ -245,29 +247,29 @@ export class Reloader {
   }
 }
 
-/** Whether loaded files show if their store can be used. Invalid settings, and settings that wait for the KMS, do not. */
+/** Whether loaded files show if their store can be used. Invalid settings, and settings that wait for the KMS, do not show it. */
 function isDecided(loaded: LoadedFiles): boolean {
   return loaded.refused !== undefined || (loaded.sidecar.ok && lockedKeys(loaded) === undefined);
 }
 
-/** Distinguishes a folder from another one of the same name; empty if there is none. */
+/** Text that distinguishes a folder from another folder of the same name; empty if there is no folder. */
 function readIdentity(folder: string): string {
   const stats = readStats(folder);
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
 }
 
-/** Whether a file, or a folder's list of entries, has changed. */
+/** Whether a file, or a folder's list of entries, has changed since this time. */
 function changedSince(path: string, time: EpochMs): boolean {
   return Number(readStats(path)?.ctimeMs ?? 0) >= time;
 }
 
-/** Differs after each change of a file, and of a link to it; empty if there is no file. */
+/** Text that differs after each change to a file or to a link to it; empty if there is no file. */
 function readVersion(path: string): string {
   const stats = readStats(path);
   return stats === undefined ? '' : [stats.dev, stats.ino, stats.size, stats.mtimeNs, stats.ctimeNs].join(' ');
 }
 
-/** Undefined if there is no file or no access to it, which loading reports. */
+/** The state of a file or a folder; undefined if it does not exist or is not accessible, which loading reports. */
 function readStats(path: string): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true });

@@ -150,7 +150,7 @@ export function sidecarSchema(values: Values) {
   });
 }
 
-/** The members of every listener: where it listens. */
+/** The members of every listener that say where it listens. */
 function endpoint({ value }: Values, host: string, port: number, note = '') {
   return {
     host: value(address).prefault(host).describe(`Address to listen on.${note}`),
@@ -220,7 +220,7 @@ function operatorsSchema(values: Values) {
   });
 }
 
-/** In the short form the keys are for both environments. */
+/** The schema of master keys. In the short form, the keys are for both environments. */
 function masterKeySchema({ value }: Values) {
   const forms = z.union(
     [
@@ -282,7 +282,7 @@ function routeSchema({ value }: Values) {
     methods: z
       .array(value(oneOf(httpMethods)))
       .min(1)
-      // A file may not contain an empty list, which stands for all.
+      // An empty list, which a file may not contain, means all methods.
       .default([])
       .describe('Methods of the route; `GET` includes `HEAD`. Default: all.'),
     keys: z

@@ -9,14 +9,17 @@ const secretMember =
 
 const masterKeyMember = /\.masterKey\b/;
 
-/** The permission of users other than the owner and the group to read a file. */
+/** The mode bit that lets users other than the owner and the group read a file. */
 const othersRead = 0o004;
 
-/** Warns of secrets in files that every user of the machine can read. The group may read them: Kubernetes mounts Secrets for a group. */
+/**
+ * Warns of secrets in files that every user of the machine can read. The group may read them, because Kubernetes mounts Secrets for a
+ * group.
+ */
 export function warnOfReadableSecrets(file: YamlFile, hasKms: boolean): void {
   for (const { path, written } of filesIn(file.value, [])) {
     const member = formatPath(path);
-    // With a KMS, the file contains only wrapped master keys.
+    // If there is a KMS, the file contains only wrapped master keys.
     if (hasKms && masterKeyMember.test(member)) continue;
     if (secretMember.test(member) && isReadableByOthers(resolve(file.directory, written))) {
       file.warn(path, 'every user of this machine can read the file: use mode 0600, or 0640');
@@ -24,7 +27,7 @@ export function warnOfReadableSecrets(file: YamlFile, hasKms: boolean): void {
   }
 }
 
-/** The values of the form `{ file: path }`. */
+/** Finds the values of the form `{ file: path }`. */
 function* filesIn(
   value: unknown,
   path: MemberPath,
@@ -41,7 +44,7 @@ function isReadableByOthers(path: string): boolean {
   try {
     return (statSync(path).mode & othersRead) !== 0;
   } catch {
-    // The file was replaced after it was read: the reload will see the new one.
+    // The file was replaced after it was read. The reload will see the new file.
     return false;
   }
 }

@@ -3,10 +3,10 @@ import { formatPath, type MemberPath } from '../input/member-path.ts';
 /** The source of each member, such as `operators.tokens[0].token`: `file PATH`, `variable NAME`, or `inline`. */
 export type Sources = Readonly<Record<string, string>>;
 
-/** Members whose text is the path of a PEM file, unless it is PEM itself. */
+/** Members whose text is the path of a PEM file, unless the text is PEM itself. */
 const pemMembers: ReadonlySet<string | number | undefined> = new Set(['cert', 'key', 'ca', 'clientCa']);
 
-/** The source of each value of a valid file, without the values. */
+/** Finds the source of each value in a valid file. The result does not contain the values. */
 export function findSources(value: unknown): Sources {
   const sources: Record<string, string> = {};
   collect(value, [], sources);
@@ -25,7 +25,7 @@ function collect(value: unknown, path: MemberPath, into: Record<string, string>)
   }
 }
 
-/** Undefined if the value has members. */
+/** The source of a value; undefined if the value has members. */
 function describeSource(value: unknown, member: string | number | undefined): string | undefined {
   if (typeof value === 'object' && value !== null) {
     const { file } = value as { readonly file?: unknown };

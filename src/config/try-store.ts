@@ -7,33 +7,39 @@ import type { StoredAccount } from '../accounts/store.ts';
 import type { StoreSettings } from './config.ts';
 import { sha256Hex } from '../cryptography.ts';
 
-/** The number of accounts whose credentials are unwrapped. */
+/** Maximum number of accounts whose credentials are unwrapped to test a store. */
 const sampleSize = 1_000;
 
-/** How long a database may take, in milliseconds. Nothing else is reloaded meanwhile, not even a revocation in the file in force. */
+/**
+ * How long a database may take to respond, in milliseconds. During this time, nothing else is reloaded, not even a revocation in the file
+ * in force.
+ */
 const patience = 3_000;
 
 /** Why a store cannot replace the one in force. */
 export interface RefusedStore {
   readonly reason: string;
-  /** Whether to try the store again even if the files do not change: only the database in force, because another one may be half a copy. */
+  /**
+   * Whether the store is tried again even if the files do not change. This is done only for the database in force, because another database
+   * may be an incomplete copy.
+   */
   readonly mayEnd: boolean;
-  /** The digest of what would have to change for the store to be tried again. */
+  /** A digest of the settings that have to change before the store is tried again. */
   readonly digest: string;
 }
 
-/** Whether this refusal holds for a store, so that the store need not be tried again. */
+/** Whether this refusal applies to a store, so that the store need not be tried again. */
 export function isRefusalOf(refused: RefusedStore | undefined, store: StoreSettings): refused is RefusedStore {
   return refused !== undefined && [digestOf(store), sha256Hex(placeOf(store))].includes(refused.digest);
 }
 
-/** Differs for two stores if one may be refused and the other not. */
+/** A digest of a store. It differs for two stores if one may be refused and the other accepted. */
 function digestOf(store: StoreSettings): string {
   const keys = store.masterKeys.map(({ kcv, environment }) => [kcv, environment]);
   return sha256Hex(JSON.stringify([store.type, store.type === 'file' ? store.file : store.url, keys]));
 }
 
-/** The file, or the database, whichever user connects to it. */
+/** The file, or the database regardless of the user who connects to it. */
 function placeOf(store: StoreSettings): string {
   if (store.type === 'file') return store.file;
   const { host, pathname, searchParams } = new URL(store.url);
@@ -41,12 +47,13 @@ function placeOf(store: StoreSettings): string {
 }
 
 /**
- * Why the store that new settings name cannot replace the one in force; undefined if it can. Merchants must not be moved to a store without
- * accounts, or to a database that cannot be read or does not report changes. They must not lose the master key of credentials that work now
- * or, in an outage, the cache: a store with other settings starts with an empty one.
+ * Tests whether the store that new settings name can replace the one in force. Returns why it cannot; undefined if it can. Merchants must
+ * not be moved to a store without accounts, or to a database that cannot be read or does not announce changes. They must not lose the
+ * master key of credentials that work now. In an outage of the database, they must not lose the cache, because a store with other settings
+ * starts with an empty cache.
  *
- * @param next   a store other than `running`
- * @param inFile the number of accounts in the new file, if the accounts come from one
+ * @param next a store other than `running`
+ * @param inFile the number of accounts in the new file, if the accounts are in a file
  */
 export async function tryStore(
   next: StoreSettings,
@@ -79,8 +86,8 @@ export async function tryStore(
 }
 
 /**
- * In an empty store, nobody's key would work. It is not tried again by itself: its first accounts may be part of a copy, and only whoever
- * makes the copy knows when it is complete.
+ * Refuses an empty store, in which no key would work. The store is not tried again automatically: its first accounts may be part of a copy,
+ * and only the person who makes the copy knows when it is complete.
  */
 function isEmpty(store: StoreSettings): RefusedStore {
   const type = store.type === 'file' ? 'file' : 'database';
@@ -100,7 +107,7 @@ async function inspectForUse(url: string): Promise<Inspection> {
 function credentialsFailure(inspection: Inspection, next: StoreSettings, running: StoreSettings): string | undefined {
   const after = new Vault(next.masterKeys);
   const { noneUnwraps, failures } = unwrapSample(inspection, after);
-  // Which credentials of a file work is not known here.
+  // If the store in force is a file, it is not known here which of its credentials work.
   if (noneUnwraps || failures.length === 0 || running.type === 'file') return failures[0];
   const before = new Vault(running.masterKeys);
   for (const account of inspection.sample) {

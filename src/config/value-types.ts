@@ -14,7 +14,7 @@ export const address: ValueType<string> = {
   read: (text) => text,
 };
 
-/** A host as in a request's `Host`, without port: read in lower case. */
+/** A host as in a request's `Host`, without port. It is read in lower case. */
 export const hostName: ValueType<string> = {
   name: 'host name',
   expected: 'a host name without port, such as api.pay.example',
@@ -54,7 +54,7 @@ export const network: ValueType<string> = {
 
 /**
  * The path of a route: literal segments, `:parameter` segments and a trailing `/*`. Literals consist of unreserved characters (RFC 3986
- * §2.3): a request in which one of them is percent-encoded is refused, so that each path has one spelling.
+ * §2.3). A request in which such a character is percent-encoded is refused, so that each path has only one spelling.
  */
 export const routePath: ValueType<string> = {
   name: 'path',
@@ -67,7 +67,7 @@ export const routePath: ValueType<string> = {
   },
 };
 
-/** A number of attempts in a window of time: read as a number and milliseconds. */
+/** A number of attempts within a window of time, read as a number and milliseconds. */
 export const rate: ValueType<{ readonly attempts: number; readonly window: number }> = {
   name: 'rate',
   expected: 'a number of attempts and a duration such as 20/1m',
@@ -80,10 +80,10 @@ export const rate: ValueType<{ readonly attempts: number; readonly window: numbe
   format: ({ attempts, window }) => `${attempts}/${formatDuration(window)}`,
 };
 
-/** A duration that a timer can run: Node fires a timer of 25 days or more at once. */
+/** A duration that a timer can run. Node fires a timer of 25 days or more at once. */
 export const timeLimit = within(duration, 1, 24 * 86_400_000, 'from 1ms to 24d');
 
-/** The database of accounts in PostgreSQL. */
+/** The URL of the PostgreSQL database with the accounts. */
 export const postgresUrl: ValueType<string> = {
   name: 'URL',
   expected: 'postgres://user:password@host:port/database, special characters of the password percent-encoded',
@@ -91,7 +91,7 @@ export const postgresUrl: ValueType<string> = {
   read: (text) => (URL.canParse(text) && new URL(text).pathname.length > 1 ? text : undefined),
 };
 
-/** The keys that wrap key material: one per line, the first wraps, all unwrap. */
+/** The keys that wrap key material, one per line. The first one wraps; all unwrap. */
 export const masterKeys: ValueType<readonly MasterKey[]> = {
   name: 'master key',
   expected: '32 bytes in base64 or hex; further lines are older keys that still open',
@@ -116,15 +116,15 @@ interface OperatorsToken {
   /** The operator's name in logs and in the audit trail. */
   readonly name: string;
   readonly role: (typeof operatorRoles)[number];
-  /** The id of the only account that the operator may see and change. Undefined: all accounts. */
+  /** The id of the only account that the operator may see and change; undefined if all accounts are allowed. */
   readonly account: string | undefined;
-  /** The only environment that the role `core` may seal for. Undefined: both. */
+  /** The only environment that the role `core` may seal for; undefined if both are allowed. */
   readonly environment?: EnvironmentName | undefined;
   /** Lower-case hex SHA-256 of the token. The token itself is not kept. */
   readonly hash: string;
 }
 
-/** The tokens of admins: one per line, alone or as `name: token`. */
+/** The tokens of admins, one per line, alone or as `name: token`. */
 export const operatorsTokens: ValueType<readonly OperatorsToken[]> = {
   name: 'token',
   expected: `${tokenForm}, one token per line, alone or as "name: token", each name and token once`,
@@ -178,7 +178,7 @@ export const certificates: ValueType<string> = {
   },
 };
 
-/** A private key in PEM, not encrypted. */
+/** An unencrypted private key in PEM. */
 export const privateKey: ValueType<string> = {
   name: 'PEM file',
   expected: 'the path of a file with a private key in PEM',
@@ -192,7 +192,7 @@ export const privateKey: ValueType<string> = {
   },
 };
 
-/** The keys that sign the audit trail: the first signs, the others signed before it. */
+/** The keys that sign the audit trail. The first one signs now; the others signed earlier events. */
 export const auditKeys: ValueType<readonly KeyObject[]> = {
   name: 'Ed25519 key',
   expected: 'Ed25519 private keys in PEM, the signing key first',

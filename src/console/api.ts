@@ -25,12 +25,12 @@ export type Member = Schemas['Configuration']['members'][number];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 
-/** Why a request of the page failed: the message is shown. */
+/** Why a request of the page failed. The page shows the message. */
 export class Refused extends Error {
   /** The problem's `code`, or `unreachable`. */
   readonly code: string;
   readonly requestId: string | undefined;
-  /** What is wrong with members of the request, by their names. */
+  /** What is wrong with members of the request, by member name. */
   readonly errors: Readonly<Record<string, string>>;
 
   constructor(code: string, message: string, requestId?: string, errors: Readonly<Record<string, string>> = {}) {
@@ -40,7 +40,7 @@ export class Refused extends Error {
     this.errors = errors;
   }
 
-  /** This refusal without what is wrong with these members, which is shown elsewhere; undefined if nothing is left. */
+  /** This refusal without the errors of these members, which are shown elsewhere; undefined if no error is left. */
   without(members: ReadonlySet<string>): Refused | undefined {
     const all = Object.entries(this.errors);
     const others = all.filter(([name]) => !members.has(name));
@@ -53,7 +53,7 @@ function listed(errors: readonly (readonly [member: string, message: string])[])
   return errors.map(([member, message]) => `${member}: ${message}`).join('; ');
 }
 
-/** Why an attempt was refused; undefined: it succeeded. */
+/** Makes an attempt. Returns why it was refused; undefined if it succeeded. */
 export async function catchRefusal(attempt: () => Promise<void>): Promise<Refused | undefined> {
   try {
     await attempt();
@@ -64,7 +64,7 @@ export async function catchRefusal(attempt: () => Promise<void>): Promise<Refuse
   }
 }
 
-/** The members that are not empty, for a query. */
+/** Returns the members that are not empty, for a query. */
 export function given<Members extends object>(members: Members) {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== '')) as {
     [Name in keyof Members]?: Exclude<Members[Name], ''>;
@@ -83,7 +83,7 @@ api.use({
 });
 
 /**
- * The body of a response.
+ * Waits for a response and returns its body.
  *
  * @throws Refused
  */

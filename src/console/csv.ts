@@ -16,7 +16,7 @@ export function toCsv(events: readonly AuditEvent[]): string {
     .join('');
 }
 
-/** Cells that begin like this are formulas to a spreadsheet. A leading quote makes them text. */
+/** A spreadsheet treats cells that begin like this as formulas. A leading quote makes them text. */
 const formula = /^[=+\-@\t\r]/;
 
 function cell(text: string): string {

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 /** How often `now` is updated, in milliseconds. */
 const step = 5_000;
 
-/** The time to which ages are relative, in epoch milliseconds. */
+/** The current time, to which ages are relative, in epoch milliseconds. */
 export const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
@@ -21,7 +21,10 @@ const relative = new Intl.RelativeTimeFormat('en');
 
 const second = ['second', 1_000] as const;
 
-/** The distance of a time in its largest whole unit: `3 days ago`, `in 2 hours`; less than a minute only in `seconds`. */
+/**
+ * The distance between two times in its largest whole unit, such as `3 days ago` or `in 2 hours`. Seconds are shown only if `least` is
+ * `seconds`.
+ */
 export function distance(time: number, from: number, least: 'minutes' | 'seconds' = 'minutes'): string {
   const apart = time - from;
   const all = least === 'seconds' ? [...units, second] : units;
@@ -37,7 +40,7 @@ export function inFull(date: string): string {
   return `${date.slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** Whether a certificate needs somebody: it ends within 30 days, as in the first alert. */
+/** Whether a certificate needs attention, because it expires within 30 days. The first alert uses the same limit. */
 export function isEndingSoon(date: string): boolean {
   return Date.parse(date) < now.value + 30 * 86_400_000;
 }

@@ -1,4 +1,4 @@
-/** How an envelope's `data` is written. */
+/** How an envelope's `data` is encoded. */
 export type Encoding = 'hex' | 'base64';
 
 /** The key and the IV of an account as its page shows them. */
@@ -7,7 +7,7 @@ export interface Credentials {
   readonly iv: string;
 }
 
-/** Why an envelope does not open, as far as its form shows. With `unopened`, only the sidecar's diagnosis can name the cause. */
+/** Why an envelope does not open, as far as its form shows. For `unopened`, only the sidecar's diagnosis can name the cause. */
 export type Fault = 'key_length' | 'iv_length' | 'data_missing' | 'encoding' | 'length' | 'unopened';
 
 type Opened = { readonly text: string } | { readonly fault: Fault };
@@ -16,15 +16,15 @@ const blockBytes = 16;
 const encoder = new TextEncoder();
 
 /**
- * The mistake in a key or an IV in text form. A key has 32 bytes; an IV has at least 16 characters, of which 16 bytes
- * are used.
+ * Finds the mistake in a key or an IV in text form. A key must have 32 bytes. An IV must have at least 16 characters, of which the first 16
+ * are used and must be 16 bytes.
  */
 export function findFault({ key, iv }: Credentials): Fault | undefined {
   if (encoder.encode(key).length !== 32) return 'key_length';
   return encoder.encode(iv.slice(0, 16)).length === blockBytes ? undefined : 'iv_length';
 }
 
-/** Seals text in the browser: AES-256-CBC with PKCS#7, as `data` of an envelope. */
+/** Seals text in the browser with AES-256-CBC and PKCS#7 padding. Returns the `data` of an envelope. */
 export async function seal(text: string, credentials: Credentials, encoding: Encoding): Promise<string> {
   const { key, iv } = await imported(credentials);
   const sealed = new Uint8Array(await crypto.subtle.encrypt({ name: 'AES-CBC', iv }, key, encoder.encode(text)));
@@ -48,7 +48,7 @@ export async function open(sent: string, credentials: Credentials): Promise<Open
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(plain);
     if (isJson(text)) return { text };
   } catch {
-    // Bad padding, or bytes that are not UTF-8.
+    // The padding is wrong, or the bytes are not UTF-8.
   }
   return { fault: 'unopened' };
 }
@@ -63,7 +63,7 @@ async function imported({ key, iv }: Credentials): Promise<{ key: CryptoKey; iv:
   return { key: imported, iv: encoder.encode(iv.slice(0, 16)) };
 }
 
-/** The ciphertext in pasted text: an envelope, a JSON string, or the bare ciphertext. */
+/** Finds the ciphertext in pasted text, which may be an envelope, a JSON string, or the bare ciphertext. */
 export function readData(sent: string): string | undefined {
   if (!/^[{["]/.test(sent)) return sent === '' ? undefined : sent;
   try {
@@ -76,7 +76,7 @@ export function readData(sent: string): string | undefined {
 }
 
 function decode(data: string): Uint8Array<ArrayBuffer> | undefined {
-  // The browser's decoder skips white space, which the sidecar refuses.
+  // The browser's decoder would skip white space, but the sidecar refuses it.
   if (/\s/.test(data)) return undefined;
   try {
     if (/^[0-9a-f]+$/i.test(data)) return Uint8Array.fromHex(data);

@@ -13,7 +13,7 @@ import { isReadOnly, session, signOut, unreachable, type Session } from './sessi
 import { texts } from './texts.ts';
 import { Nav } from './ui/nav.tsx';
 
-/** The pages of a token for all accounts, in the order of the menu. */
+/** The pages that a token for all accounts sees, in the order of the menu. */
 const pages = {
   overview: OverviewPage,
   accounts: Accounts,
@@ -25,7 +25,7 @@ type PageName = keyof typeof pages;
 const pageNames = Object.keys(pages) as PageName[];
 const firstPage = 'overview';
 
-/** The menu and the selected page, or the sign-in. */
+/** The menu and the selected page, or the sign-in page. */
 export function Frame() {
   const signedIn = session.value;
   if (signedIn === undefined) return null;
@@ -43,7 +43,7 @@ function SignedIn({ session }: { session: Session }) {
   const [first = firstPage, named, tab] = path.value;
   const account = session.account ?? (first === 'accounts' ? named : undefined);
   const title = account ?? texts.pages[isPage(first) ? first : firstPage];
-  // With a keyboard or a screen reader, reading continues at the new page, not after the link.
+  // Moves the focus, so that users of a keyboard or a screen reader continue at the new page, not after the link.
   useEffect(() => {
     document.title = `${title} · ${texts.product}`;
     if (!isFirst.current) main.current?.focus();
@@ -101,7 +101,7 @@ function isPage(name: string): name is PageName {
   return Object.hasOwn(pages, name);
 }
 
-/** The live region for screen readers. */
+/** The last notice, in a live region for screen readers. */
 function Live() {
   const shown = notice.value;
   return (

@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { catchRefusal, type Refused } from './api.ts';
 import { session } from './session.ts';
 
-/** Data of the API that a page shows. */
+/** Data from the API that a page shows. */
 export interface Loaded<Data> {
   /** Undefined until the first response. Kept during later requests and after a refusal. */
   readonly data: ReadonlySignal<Data | undefined>;
@@ -13,10 +13,10 @@ export interface Loaded<Data> {
 }
 
 /**
- * Loads from the API, and periodically again while the page is visible.
+ * Loads data from the API. With `every`, loads it again periodically while the page is visible.
  *
- * @param ask always asks for the same: a component that needs other data gets a new `key`
- * @param every milliseconds; undefined: once
+ * @param ask must always ask for the same data. A component that needs other data gets a new `key`
+ * @param every the interval in milliseconds; undefined to load the data only once
  */
 export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<Data> {
   const data = useSignal<Data | undefined>(undefined);
@@ -30,7 +30,7 @@ export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<
       const loaded = await asked;
       if (pending.current === asked) data.value = loaded;
     });
-    // Otherwise a later request has replaced this one.
+    // A later request has replaced this one.
     if (pending.current !== asked) return;
     pending.current = undefined;
     refused.value = refusal;
@@ -56,7 +56,7 @@ export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<
   return { data, refused, reload };
 }
 
-/** Why the last attempt was refused, and how to make one. */
+/** Returns why the last attempt was refused, and a function that makes an attempt. */
 export function useAttempt() {
   const refused = useSignal<Refused | undefined>(undefined);
   const attempt = (make: () => Promise<void>): void => {

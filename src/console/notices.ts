@@ -11,7 +11,7 @@ interface Notice {
 /** The message about the last change, in a live region. */
 export const notice = signal<Notice | undefined>(undefined);
 
-// A message disappears with its page and its session.
+// A message disappears when its page is left or its session ends.
 effect(() => {
   void [place.value, session.value];
   notice.value = undefined;
@@ -23,7 +23,7 @@ export function announceChange(text: string, { in_force: inForce }: { readonly i
     ? { tone: 'good', text: `${text} ${texts.inForce}` }
     : { tone: 'warn', text: `${text} ${texts.notInForce}` };
   notice.value = announced;
-  // A message that needs no action disappears after a time.
+  // A message that needs no action disappears after a while.
   setTimeout(() => {
     if (notice.value === announced && announced.tone === 'good') notice.value = undefined;
   }, 10_000);

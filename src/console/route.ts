@@ -2,17 +2,17 @@ import { computed, signal } from '@preact/signals';
 
 const signInLink = /^#\/sign-in\/(.+)$/;
 
-/** The fragment of the address, which selects the page. It names accounts, never anything secret. */
+/** The fragment of the address, which selects the page. It may name accounts but never contains a secret. */
 const hash = signal(location.hash);
 addEventListener('hashchange', () => {
-  // A sign-in link was opened in this window: only a page that is starting takes its token.
+  // A sign-in link was opened in this window. The page is loaded again, because only a page that is starting takes the token from a link.
   if (signInLink.test(location.hash)) location.reload();
   hash.value = location.hash;
 });
 
 const parts = computed(() => hash.value.replace(/^#\/?/, '').split('?'));
 
-/** The token of a link that signs in, as the demo prints it. It is removed from the address and from the history at once. */
+/** Takes the token from a sign-in link, such as the demo prints. The token is removed from the address and from the history at once. */
 export function takeToken(): string | undefined {
   const [, token] = signInLink.exec(location.hash) ?? [];
   if (token === undefined) return undefined;
@@ -21,12 +21,12 @@ export function takeToken(): string | undefined {
   return token;
 }
 
-/** The segments of the page's path, decoded: `#/accounts/acme/keys` is `accounts`, `acme`, `keys`. */
+/** The decoded segments of the page's path: `accounts`, `acme` and `keys` for `#/accounts/acme/keys`. */
 export const path = computed<readonly string[]>(() => (parts.value[0] ?? '').split('/').filter(Boolean).map(decode));
 
 const query = computed(() => new URLSearchParams(parts.value[1]));
 
-/** The page without its tab: `accounts/acme`. */
+/** The page without its tab, such as `accounts/acme`. */
 export const place = computed(() => path.value.slice(0, 2).join('/'));
 
 function decode(segment: string): string {
@@ -42,12 +42,12 @@ export function linkTo(...segments: readonly string[]): string {
   return `#/${segments.map(encodeURIComponent).join('/')}`;
 }
 
-/** Opens a page at once, so that the next message belongs to it. */
+/** Opens a page at once, so that the next message is shown on that page. */
 export function goTo(...segments: readonly string[]): void {
   openAddress(linkTo(...segments));
 }
 
-/** As `goTo`, for an address. */
+/** Like `goTo`, but takes an address. */
 export function openAddress(address: string): void {
   location.hash = address;
   hash.value = location.hash;
@@ -58,12 +58,12 @@ export interface Cell<Value> {
   value: Value;
 }
 
-/** The position in a list. It is reset when another parameter changes. */
+/** The name of the parameter for the position in a list. The position is reset when another parameter changes. */
 const position = 'page';
 
 /**
- * A parameter in the page's address, by default `preset`: a reload, a copied address and Back keep it. Back leads to the previous page or,
- * in a list, to the earlier position.
+ * A parameter in the page's address, which is `preset` by default. Its value survives a reload and is part of a copied address. Back leads
+ * to the previous page or, in a list, to the earlier position.
  */
 export function inAddress<Value extends string = string>(name: string, preset: Value | '' = ''): Cell<Value | ''> {
   return {

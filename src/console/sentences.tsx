@@ -4,7 +4,10 @@ import { AccountLink } from './ui/inline.tsx';
 
 type Details = AuditEvent['details'];
 
-/** What an event says before and after the account that it concerns. Undefined: the event is described by its name and its details. */
+/**
+ * The text of an event before and after the account that the event concerns. An event without such text is described by its name and its
+ * details.
+ */
 const told: Record<AuditEvent['action'], ((details: Details, at: string) => readonly [string, string?]) | undefined> = {
   account_added: ({ name }) => ['added', `, named ${name}`],
   account_imported: () => ['imported'],
@@ -59,7 +62,7 @@ export const actions = Object.fromEntries(Object.keys(told).map((action) => [act
   string
 >;
 
-/** `key_revoked` as `Key revoked`. */
+/** Formats the name of an action: `key_revoked` becomes `Key revoked`. */
 function written(action: string): string {
   return action.slice(0, 1).toUpperCase() + action.slice(1).replaceAll('_', ' ');
 }
@@ -83,7 +86,7 @@ export function Sentence({ event: { action, account, details, at } }: { event: A
   );
 }
 
-/** Where a key is used. Events of earlier versions do not say it. */
+/** The environment of a key. Events from earlier versions do not contain it. */
 function formatPlace({ environment }: Details): string {
   return environment === undefined ? '' : ` (${environment})`;
 }
@@ -100,12 +103,12 @@ function formatDate(date: Details[string] | undefined): string {
   return inFull(String(date));
 }
 
-/** Whether two events belong to the import of several accounts. */
+/** Whether two events belong to the same import of several accounts. */
 export function isOneImport(one: AuditEvent, other: AuditEvent): boolean {
   return one.action === 'account_imported' && other.action === one.action && other.actor === one.actor;
 }
 
-/** Consecutive events of one import, as one entry; every other event is an entry of its own. */
+/** Groups events into entries. Consecutive events of one import form one entry; every other event is an entry of its own. */
 export function groupEvents(events: readonly AuditEvent[]): readonly (readonly [AuditEvent, ...AuditEvent[]])[] {
   const entries: [AuditEvent, ...AuditEvent[]][] = [];
   for (const event of events) {

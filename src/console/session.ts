@@ -6,24 +6,24 @@ type Role = 'viewer' | 'operator' | 'admin';
 export interface Session {
   readonly name: string;
   readonly role: Role;
-  /** The one account that the token may see; null: all. */
+  /** The only account that the token may see; null if it may see all. */
   readonly account: string | null;
   /** RFC 3339. */
   readonly expires_at: string;
-  /** False: the accounts are in a file that this sidecar cannot write. */
+  /** False if the accounts are in a file that this sidecar cannot write. */
   readonly accounts_writable: boolean;
 }
 
-/** Undefined: not known yet. Null: not signed in. */
+/** Undefined until it is known; null if no one is signed in. */
 export const session = signal<Session | null | undefined>(undefined);
 
 /** Whether the sign-in page says that a session has ended. */
 export const sessionEnded = signal(false);
 
-/** Whether the API is unreachable. Pages then keep their data and say so. */
+/** Whether the API is unreachable. While it is, pages keep their data and say so. */
 export const unreachable = signal(false);
 
-/** Whether the page offers changes. The API itself refuses those that are not permitted. */
+/** Whether the page offers changes. The API itself refuses changes that are not permitted. */
 export function mayChange(): boolean {
   return hasRoleToChange() && session.value?.accounts_writable === true;
 }
@@ -43,7 +43,7 @@ export function mayDisable(environment: 'test' | 'live'): boolean {
   return mayChange() && (environment === 'test' || session.value?.role === 'admin');
 }
 
-/** Whether changes are not offered only because the accounts cannot be written here. */
+/** Whether the only reason not to offer changes is that the accounts cannot be written here. */
 export function isReadOnly(): boolean {
   return hasRoleToChange() && session.value?.accounts_writable === false;
 }
@@ -52,7 +52,7 @@ function hasRoleToChange(): boolean {
   return session.value !== undefined && session.value !== null && session.value.role !== 'viewer';
 }
 
-/** Drops all data of the page, because the server no longer accepts the session. */
+/** Drops all data of the page. Called when the server no longer accepts the session. */
 export function endSession(): void {
   if (session.value !== null && session.value !== undefined) sessionEnded.value = true;
   session.value = null;
@@ -61,16 +61,16 @@ export function endSession(): void {
 
 const address = '/console/session';
 
-/** The name in `sessionStorage` of this window's half of the session. */
+/** The name under which `sessionStorage` holds this window's half of the session. */
 const storedKey = 'session-key';
 
-/** The header of this window's half of the session. Other programs on this host get the cookie, but not this. */
+/** The header with this window's half of the session. Browsers send the cookie, but not this header, to other programs on this host. */
 export function sessionHeader(): Readonly<Record<string, string>> {
   const key = sessionStorage.getItem(storedKey);
   return key === null ? {} : { 'Session-Key': key };
 }
 
-/** Whether a request was part of this window's present session. */
+/** Whether a request was part of this window's current session. */
 export function isOfSession(headers: Headers): boolean {
   return headers.get('Session-Key') === sessionStorage.getItem(storedKey);
 }
@@ -87,14 +87,14 @@ export async function resume(): Promise<void> {
 }
 
 /**
- * The token as a header, which arrives before the body: from then on, the listener does not close this connection for a stranger's. What a
- * header cannot carry is no token.
+ * Puts the token into a header, which arrives before the body. From then on, the listener does not close this connection in favour of one
+ * without a valid token. Text that a header cannot carry is not a token.
  */
 function authorization(token: string): Readonly<Record<string, string>> {
   return /^[!-~]+$/.test(token) ? { authorization: `Bearer ${token}` } : {};
 }
 
-/** Exchanges a token for a session. Returns why that failed, or undefined. */
+/** Exchanges a token for a session. Returns why that failed; undefined if it succeeded. */
 export async function signIn(token: string): Promise<'wrong' | 'core' | 'unreachable' | undefined> {
   let response: Response;
   try {
@@ -116,10 +116,12 @@ export async function signIn(token: string): Promise<'wrong' | 'core' | 'unreach
   return undefined;
 }
 
-/** How long a window may be left alone, in milliseconds. The page polls the server, which alone would keep its session open. */
+/**
+ * How long a window may be left unused, in milliseconds. The server cannot tell, because the page polls it even if nobody uses the page.
+ */
 const idleTime = 30 * 60_000;
 
-/** Ends the session of a window that nobody uses. */
+/** Ends the session of a window that is not being used. */
 export function endWhenIdle(): void {
   let usedAt = Date.now();
   for (const event of ['pointerdown', 'keydown', 'scroll'] as const) {
@@ -135,7 +137,7 @@ export async function signOut(): Promise<void> {
   try {
     await fetch(address, { method: 'DELETE', headers: sessionHeader() });
   } catch {
-    // The cookie expires later, but the page's data is dropped now.
+    // If the server is unreachable, the session expires later, but the page's data is dropped now.
   }
   sessionStorage.removeItem(storedKey);
   session.value = null;

@@ -3,17 +3,17 @@ import type { Fault } from './envelope.ts';
 
 type RefusalCode = components['schemas']['Activity']['refusals'][number]['code'];
 
-/** `1,200.5`: with at most one digit after the point. */
+/** Formats a number with at most one digit after the point, such as `1,200.5`. */
 export function formatNumber(value: number): string {
   return value.toLocaleString('en', { maximumFractionDigits: 1 });
 }
 
-/** A number of things: `1 key`, `1,200 keys`. */
+/** Formats a number of things, such as `1 key` or `1,200 keys`. */
 function counted(count: number, thing: string): string {
   return `${formatNumber(count)} ${thing}${count === 1 ? '' : 's'}`;
 }
 
-/** How long something may go on, as the API writes it. */
+/** The durations that an operator can choose, as the API writes them. */
 const durations = { '1h': '1 hour', '24h': '24 hours', '7d': '7 days', '30d': '30 days' } as const;
 
 /** All texts of the page, in English. */

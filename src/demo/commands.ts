@@ -1,4 +1,4 @@
-/** The shipped accounts that the demo uses: an encrypting account and a plain one, with keys in the clear. */
+/** The shipped accounts that the demo uses: one that encrypts and one that does not, with keys in the clear. */
 export interface DemoAccounts {
   readonly accounts: readonly {
     readonly id: string;
@@ -14,7 +14,7 @@ export interface DemoOperator {
 }
 
 /**
- * Shell commands that work as pasted: for a POSIX shell with curl, openssl, od and perl.
+ * Commands that can be pasted into a POSIX shell with curl, openssl, od and perl.
  *
  * @param urls the URLs of the merchants' listener, without a trailing slash, and of the console
  */
@@ -34,7 +34,7 @@ export function demoCommands(
   const post = (path: string, key: string, data: string): string => `curl -sw '\\n' ${base}${path} \\
   -H 'Authorization: Bearer ${key}' \\
   -H 'Content-Type: application/json' -d ${data}`;
-  // These comments have no quotes and semicolons: some shells take them for commands when they are pasted.
+  // The comments below contain no quotes or semicolons, because some shells treat pasted comments as commands.
   const links = operators.map(({ role, token }) => `  ${role.padEnd(10)}${urls.console}#/sign-in/${token}\n`).join('');
   return `
 The console: ${urls.console}

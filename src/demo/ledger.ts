@@ -1,17 +1,17 @@
-/** A response of the core: its status and its JSON; undefined: no body. */
+/** A response from the core: its status and its JSON, which is undefined if there is no body. */
 export interface Response {
   readonly status: number;
   readonly body: unknown;
 }
 
-/** A requested payment. `amount` in minor units. */
+/** A requested payment. `amount` is in minor units. */
 interface Payment {
   readonly amount: number;
   readonly currency: string;
   readonly reference?: string | undefined;
 }
 
-/** As in responses. */
+/** A transaction, as in responses. */
 interface Transaction {
   readonly id: string;
   readonly object: 'transaction';
@@ -22,7 +22,7 @@ interface Transaction {
   readonly reference: string | null;
 }
 
-/** As in responses. */
+/** A webhook, as in responses. */
 interface Webhook {
   readonly id: string;
   readonly object: 'webhook';
@@ -33,13 +33,15 @@ interface Webhook {
 /** Items by their ids, each with the account it belongs to. */
 type Items<T> = Map<string, { readonly account: string; readonly item: T }>;
 
-/** The oldest items are dropped beyond this number, so that a long demo (or a load test) does not fill the memory. */
+/**
+ * Maximum number of items of one kind. Beyond it, the oldest item is dropped, so that a long demo or a load test does not fill the memory.
+ */
 const maxStored = 10_000;
 
 /** Maximum number of items in a list. */
 const maxListed = 100;
 
-/** The payments of the stand-in core. An account sees only its own items. Items of others get a 404. */
+/** The payments of the stand-in core. An account sees only its own items. A request for another account's item gets a 404. */
 export class Ledger {
   readonly #transactions: Items<Transaction> = new Map();
   readonly #webhooks: Items<Webhook> = new Map();
@@ -119,7 +121,7 @@ function notFound(id: string): Response {
   return failure(404, 'transaction_not_found', `There is no transaction ${id}.`);
 }
 
-/** An error response, in the form of all errors of the core. */
+/** An error response, in the form that all errors from the core have. */
 export function failure(status: number, code: string, message: string): Response {
   return { status, body: { error: { code, message } } };
 }

@@ -22,10 +22,10 @@ interface Call {
 }
 
 /**
- * A stand-in payment core, the upstream of the demo. It keeps everything in memory, trusts `X-Account-Id` and knows nothing of
+ * A stand-in payment core, the upstream of the demo. It keeps everything in memory, trusts `X-Account-Id` and knows nothing about
  * envelopes.
  *
- * @param log gets one line for each request, with its JSON body: the demo shows what reached the core
+ * @param log receives one line for each request, with its JSON body, so that the demo shows what reached the core
  */
 export function createPaymentCore(log: (line: string) => void): Server {
   const ledger = new Ledger();
@@ -84,7 +84,7 @@ function readAccount(request: IncomingMessage): string | undefined {
 }
 
 /**
- * The whole body; undefined if it is too long. A long body is still read to its end, so that the client reads the
+ * Reads the whole body; undefined if it is too long. A body that is too long is still read to its end, so that the client reads the
  * response.
  */
 async function readText(request: IncomingMessage): Promise<string | undefined> {
@@ -97,7 +97,7 @@ async function readText(request: IncomingMessage): Promise<string | undefined> {
   return size <= bodyLimit ? Buffer.concat(chunks).toString() : undefined;
 }
 
-/** Undefined if the text is not JSON: no JSON document has that value. */
+/** Parses JSON. Returns undefined if the text is not JSON, because no JSON document has that value. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -117,14 +117,14 @@ function send(response: ServerResponse, { status, body }: Response): void {
     .end(text);
 }
 
-/** A page on any origin may start a payment with a public key. */
+/** Lets a page on any origin start a payment with a public key. */
 function allowBrowsers(response: ServerResponse): void {
   response.setHeader('Access-Control-Allow-Origin', '*');
   response.setHeader('Access-Control-Allow-Methods', 'POST');
   response.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type');
 }
 
-/** A single line: control characters from a client could break the line or control the terminal. */
+/** Makes text safe to print on a single line. Control characters from a client could break the line or control the terminal. */
 function printable(text: string): string {
   return text
     .slice(0, 2_000)

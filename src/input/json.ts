@@ -1,7 +1,7 @@
 /** Thrown for JSON in which an object has two members of the same name. */
 export class DuplicateMember extends Error {}
 
-/** The members of an object in JSON, with values of any type; none if the text is anything else. */
+/** Reads the members of a JSON object, whose values may have any type. Returns no members if the text is anything else. */
 export function readMembers(text: string): Readonly<Record<string, unknown>> {
   try {
     return Object(JSON.parse(text)) as Readonly<Record<string, unknown>>;
@@ -13,8 +13,8 @@ export function readMembers(text: string): Readonly<Record<string, unknown>> {
 const strings = /"(?:[^"\\]|\\.)*"/g;
 
 /**
- * Like JSON.parse, but refuses two members of the same name, of which JSON.parse takes the last. Names are the same if their values are,
- * however they are escaped.
+ * Like JSON.parse, but refuses two members of the same name, of which JSON.parse would take the last. Names are compared after their
+ * escapes have been decoded.
  *
  * @throws SyntaxError if the text is not JSON
  * @throws DuplicateMember
@@ -27,7 +27,7 @@ export function parseJson(text: string): unknown {
   return value;
 }
 
-/** The number of members of all objects in a JSON value. Not recursive: a value may be nested deeply. */
+/** The number of members of all objects in a JSON value. The function is not recursive, because a value may be deeply nested. */
 function membersIn(value: unknown): number {
   let members = 0;
   const values = [value];

@@ -1,7 +1,7 @@
 /** The position of a member: names of members and indexes of list items, from the root of the file. */
 export type MemberPath = readonly (string | number)[];
 
-/** Writes a path as in `routes[1].methods[0]`; `.` is the file as a whole. */
+/** Formats a path as in `routes[1].methods[0]`, or as `.` for the file as a whole. */
 export function formatPath(path: MemberPath): string {
   let text = '';
   for (const step of path) {
@@ -11,19 +11,22 @@ export function formatPath(path: MemberPath): string {
   return text || '.';
 }
 
-/** The message for a member that the schema does not have. */
+/** The message for a member that is not in the schema. */
 export function unknownMember(name: string, known: readonly string[]): string {
   const unknown = isPrintable(name) ? `unknown member "${name}"` : 'unknown member';
   const nearest = nearestName(name, known);
   return nearest === undefined ? `${unknown}: expected ${known.join(', ')}` : `${unknown}: did you mean "${nearest}"?`;
 }
 
-/** Whether a name may be shown. A secret whose `name:` is missing is parsed as a name, so only what looks like a name is repeated. */
+/**
+ * Whether a name may be shown. If the `name:` before a secret is missing, the secret is parsed as a name, so only text that looks like a
+ * name is shown.
+ */
 function isPrintable(name: string): boolean {
   return /^[A-Za-z_-]{1,20}[0-9]{0,3}$/.test(name);
 }
 
-/** The known name that was probably meant: at most two letters, and at most half of them, differ. */
+/** The known name that was probably meant. At most two letters, and at most half of the letters, may differ. */
 function nearestName(name: string, known: readonly string[]): string | undefined {
   let nearest: string | undefined;
   let least = Math.min(2, Math.floor(name.length / 2)) + 1;
@@ -35,7 +38,7 @@ function nearestName(name: string, known: readonly string[]): string | undefined
   return nearest;
 }
 
-/** Levenshtein's distance: how many letters to insert, delete or replace. */
+/** The Levenshtein distance: how many letters must be inserted, deleted or replaced. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 0; i < a.length; i++) {

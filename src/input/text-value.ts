@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseAs, WrongValue, type ValueType } from './value-types.ts';
 
-/** The schema of a string of this type in JSON. Unlike a value of the configuration, it cannot refer to a file or a variable. */
+/** The schema of a JSON string of this type. Unlike a value of the configuration, the string cannot refer to a file or a variable. */
 export function textValue<T>(type: ValueType<T>) {
   const expected = `expected ${type.expected}`;
   const text = z.string({ error: ({ input }) => (input === undefined ? `missing: ${expected}` : expected) });
@@ -15,10 +15,10 @@ export function textValue<T>(type: ValueType<T>) {
 }
 
 /**
- * A step of a schema that reads a value; `WrongValue` becomes an issue.
+ * A step of a schema that reads a value and turns a `WrongValue` into an issue.
  *
- * @param goesOn whether the checks of the object or list around the value still run. In a union, zod would otherwise drop the issue if an
- *   alternative has no mistake but unknown members
+ * @param goesOn whether the checks of the object or list around the value still run. In a union, zod would otherwise drop the issue if the
+ *   only mistakes in an alternative are unknown members
  */
 export function orIssue<Written, T>(read: (written: Written) => T, goesOn = false) {
   return (written: Written, context: z.core.$RefinementCtx): T => {
@@ -26,8 +26,8 @@ export function orIssue<Written, T>(read: (written: Written) => T, goesOn = fals
       return read(written);
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
-      // Omitted rather than `false`, which is not the default: with `continue: false`, zod would skip the checks that see the rest of the
-      // value.
+      // `continue` is omitted rather than `false`, because omitting it has a different effect: with `continue: false`, zod would skip the
+      // checks that see the rest of the value.
       context.addIssue({ code: 'custom', message: error.message, ...(goesOn && { continue: true }) });
       return z.NEVER;
     }

@@ -12,7 +12,7 @@ export type Partly<T> = T extends readonly (infer Item)[]
 export interface Input {
   /** Plain values as parsed; undefined if the parser has reported that there are none. */
   readonly value: unknown;
-  /** Notes a mistake in the member at `path`, or in its name. */
+  /** Records a mistake in the member at `path`, or in its name. */
   report(path: MemberPath, message: string, part?: 'name' | 'value'): void;
 }
 
@@ -24,11 +24,11 @@ interface Mistake {
 }
 
 /**
- * Validates input against a schema and reports every mistake. Returns the valid parts: each missing part has been reported, so further
+ * Validates input against a schema and reports every mistake. Returns the valid parts. Each missing part has been reported, so further
  * checks can skip it.
  *
- * @param once whether the schema is used for this input only, and the input has no long list: then generating code for the schema, as zod
- *   does, would take longer than it saves
+ * @param once whether the schema is used for this input only, and the input has no long list. Generating code for the schema, as zod does
+ *   by default, would then take longer than it saves
  */
 export function validate<S extends z.ZodType>(input: Input, schema: S, once = false): Partly<z.output<S>> | undefined {
   if (input.value === undefined) return undefined;
@@ -36,7 +36,7 @@ export function validate<S extends z.ZodType>(input: Input, schema: S, once = fa
   if (result.success) return result.data as Partly<z.output<S>>;
 
   let seen: unknown;
-  // Only after a mistake: refining makes a new schema, which takes longer than validating a small input.
+  // Done only after a mistake, because refining makes a new schema, which takes longer than validating a small input.
   schema.refine((value) => ((seen = value), true), { when: () => true }).safeParse(input.value);
   for (const issue of result.error.issues) {
     for (const { path, message, part } of mistakesIn(issue, [])) input.report(path, message, part);
@@ -45,7 +45,10 @@ export function validate<S extends z.ZodType>(input: Input, schema: S, once = fa
   return seen as Partly<z.output<S>>;
 }
 
-/** Validates a value that is of use only as a whole. Each mistake is worked out only when it is read: a stranger may make many. */
+/**
+ * Validates a value that is of use only as a whole. A mistake is described only when it is read, because anyone may send a value with many
+ * mistakes.
+ */
 export function validateWhole<S extends z.ZodType>(
   sent: unknown,
   schema: S,
@@ -62,7 +65,7 @@ function* listMistakes(issues: readonly z.core.$ZodIssue[], parent: MemberPath):
 function* mistakesIn(issue: z.core.$ZodIssue, parent: MemberPath): Generator<Mistake> {
   const path = [...parent, ...(issue.path as MemberPath)];
   if (issue.code === 'unrecognized_keys') {
-    // The known names: see `messageOf`.
+    // `messageOf` has put the known names into the message.
     const known = issue.message.split(',');
     for (const name of issue.keys) yield { path: [...path, name], message: unknownMember(name, known), part: 'name' };
     return;
@@ -99,7 +102,7 @@ const typeNames: Readonly<Record<string, string>> = {
 };
 
 const messageOf: z.core.$ZodErrorMap = (issue) => {
-  // Only the known names, because comparing an unknown name with each of them takes long.
+  // The message contains only the known names, because comparing an unknown name with each of them takes a long time.
   if (issue.code === 'unrecognized_keys')
     return issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape).join(',') : '';
   if (issue.code === 'invalid_type') {

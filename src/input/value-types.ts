@@ -1,27 +1,27 @@
 import type { EpochMs } from '../times.ts';
 
-/** Thrown for an invalid value: the message says what is expected, and never quotes the value. */
+/** Thrown for an invalid value. The message says what is expected and never quotes the value. */
 export class WrongValue extends Error {}
 
 /** The type of a value that is written as text: its form and how it is read. */
 export interface ValueType<T> {
-  /** Its name in the documentation. */
+  /** The name of the type in the documentation. */
   readonly name: string;
-  /** Completes "expected …" in problems. */
+  /** Completes "expected …" in messages. */
   readonly expected: string;
   /** Matches all valid text. */
   readonly pattern: RegExp;
   /** All valid strings, if they can be listed. */
   readonly choices?: readonly string[];
-  /** Whether a number is accepted too, and read as its digits. */
+  /** Whether a number is accepted too. It is read like text with the same digits. */
   readonly numbers?: true;
-  /** The value of text that matches the pattern; undefined if the text is still invalid. */
+  /** Reads text that matches the pattern. Returns undefined if the text is still invalid. */
   readonly read: (text: string) => T | undefined;
-  /** Writes a value as in a file; absent if it is never shown. */
+  /** Formats a value as in a file. Absent if values of this type are never shown. */
   format?(value: T): string;
 }
 
-/** The value of the text. Throws `WrongValue` if the text is invalid. */
+/** Reads text as a value of a type. @throws WrongValue if the text is invalid */
 export function parseAs<T>(type: ValueType<T>, text: string): T {
   const value = type.pattern.test(text) ? type.read(text) : undefined;
   if (value === undefined) throw new WrongValue(`expected ${type.expected}`);
@@ -50,7 +50,7 @@ export function oneOf<const T extends string>(choices: readonly T[]): ValueType<
 const durationUnits: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 const sizeUnits: Readonly<Record<string, number>> = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
 
-/** `250ms`, `30s`, `5m`, `12h`, `180d`: read as milliseconds. */
+/** A duration such as `250ms`, `30s`, `5m`, `12h` or `180d`, read as milliseconds. */
 export const duration: ValueType<number> = {
   name: 'duration',
   expected: 'a duration such as 250ms, 30s, 5m, 12h or 7d',
@@ -59,7 +59,7 @@ export const duration: ValueType<number> = {
   format: formatDuration,
 };
 
-/** `64KiB`, `1MiB`, or a number of bytes: read as bytes. */
+/** A size such as `64KiB` or `1MiB`, or a number of bytes, read as bytes. */
 export const size: ValueType<number> = {
   name: 'size',
   expected: 'a size such as 512B, 64KiB, 1MiB or 2GiB',
@@ -69,7 +69,7 @@ export const size: ValueType<number> = {
   format: formatSize,
 };
 
-/** `50%`: read as a fraction, 0.5. */
+/** A percentage such as `50%`, read as a fraction such as 0.5. */
 export const share: ValueType<number> = {
   name: 'percentage',
   expected: 'a percentage from 1% to 100%',
@@ -90,7 +90,7 @@ export function within(type: ValueType<number>, min: number, max: number, range:
   };
 }
 
-/** A point in time (RFC 3339, or a bare date for its first moment in UTC): read as epoch milliseconds. */
+/** A point in time as in RFC 3339, or a bare date, which stands for its first moment in UTC. It is read as epoch milliseconds. */
 export const instant: ValueType<number> = {
   name: 'date',
   expected: 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z',
@@ -99,7 +99,7 @@ export const instant: ValueType<number> = {
   read: (text) => {
     const day = text.slice(0, 10);
     const midnight = Date.parse(`${day}T00:00:00Z`);
-    // The 29th to the 31st of a shorter month are read as days of the next one.
+    // `Date.parse` reads the 29th to the 31st of a shorter month as days of the next month.
     if (Number.isNaN(midnight) || new Date(midnight).getUTCDate() !== Number(day.slice(8))) {
       throw new WrongValue('expected a date that exists');
     }
@@ -107,28 +107,28 @@ export const instant: ValueType<number> = {
   },
 };
 
-/** RFC 3339, without a fraction of zero. */
+/** Formats a time as in RFC 3339, without a fraction if it is zero. */
 export function rfc3339(time: EpochMs): string {
   const written = new Date(time).toISOString();
   return time % 1_000 === 0 ? `${written.slice(0, -5)}Z` : written;
 }
 
-/** Writes milliseconds as in a file: `90s`. */
+/** Formats milliseconds as in a file, such as `90s`. */
 export function formatDuration(milliseconds: number): string {
   return inLargest(milliseconds, durationUnits);
 }
 
-/** Writes bytes as in a file: `64KiB`. */
+/** Formats bytes as in a file, such as `64KiB`. */
 function formatSize(bytes: number): string {
   return inLargest(bytes, sizeUnits);
 }
 
-/** Writes a fraction as in a file: `50%`. */
+/** Formats a fraction as in a file, such as `50%`. */
 function formatShare(fraction: number): string {
   return `${Math.round(fraction * 100)}%`;
 }
 
-/** Writes an amount in the largest unit of which it is a whole multiple. */
+/** Formats an amount in the largest unit of which it is a whole multiple. */
 function inLargest(amount: number, units: Readonly<Record<string, number>>): string {
   const [unit = '', size = 1] = Object.entries(units).findLast(([, size]) => amount > 0 && amount % size === 0) ?? [
     Object.keys(units)[0],

@@ -4,19 +4,19 @@ import type { RemoteOperations } from '../accounts/operations-rpc.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /**
- * All refused requests in this time make one event, and so do the sign-ins of a token, so that neither strangers nor a viewer can fill the
- * trail. Milliseconds.
+ * All refused requests within this many milliseconds become one event, and so do all sign-ins with one token. Otherwise anyone could fill
+ * the trail with refused requests, and a viewer could fill it with sign-ins.
  */
 const window = 60_000;
 
-/** A request, for its event. */
+/** The source of a request, as shown in its event. */
 interface Source {
   /** The client's address. */
   readonly origin: string | undefined;
   readonly requestId: string;
 }
 
-/** Requests since the last event of their kind that was added. */
+/** Requests that are not in an event yet. */
 interface Counted {
   requests: number;
   last: Source;
@@ -28,14 +28,14 @@ interface SignIns extends Counted {
   readonly role: string;
 }
 
-/** Adds sign-ins, refused requests and changes of the configuration to the audit trail. No request waits for this. */
+/** Adds sign-ins, refused requests and changes to the configuration to the audit trail. Requests do not wait for this. */
 export class AccessEvents {
   readonly #operations: () => Pick<RemoteOperations, 'record'>;
   readonly #log: Logger;
-  /** By the name and the role of the token: those that have signed in lately. */
+  /** Recent sign-ins, by the name and the role of their token. */
   readonly #signIns = new Map<string, SignIns>();
   readonly #refused: Counted = { requests: 0, last: { origin: undefined, requestId: '' } };
-  /** The hashes of configurations that are not in the trail yet, in their order. */
+  /** The hashes of configurations that are not in the trail yet, oldest first. */
   readonly #configurations: string[] = [];
   #recorded: Promise<void> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
@@ -45,7 +45,7 @@ export class AccessEvents {
     this.#log = log;
   }
 
-  /** The first sign-in of a token becomes an event at once; those of the following minute become another. */
+  /** The first sign-in with a token becomes an event at once; all sign-ins with it in the following minute become another event. */
   signedIn({ name, role }: Pick<OperatorsToken, 'name' | 'role'>, source: Source): void {
     const token = `${name} ${role}`;
     const lately = this.#signIns.get(token);
@@ -64,13 +64,16 @@ export class AccessEvents {
     this.#flushLater();
   }
 
-  /** Called after each change of the sidecar's file. Those who can write that file are trusted: each change is an event. */
+  /**
+   * Called after each change to the sidecar's file. Every change becomes an event of its own, because anyone who can write that file is
+   * trusted.
+   */
   configurationChanged(hash: string): void {
     this.#configurations.push(hash);
     void this.#recordConfigurations();
   }
 
-  /** Adds events for the requests since the last events. If an event cannot be added, its requests are in the next one. */
+  /** Adds events for the requests that are not in an event yet. If an event cannot be added, its requests are counted in the next event. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -99,7 +102,7 @@ export class AccessEvents {
       signIns.requests += requests;
   }
 
-  /** One after the other, so that the last one in the trail is the one in force. */
+  /** Adds the events one after the other, so that the last one in the trail names the configuration in force. */
   #recordConfigurations(): Promise<void> {
     this.#recorded = this.#recordConfigurationsAfter(this.#recorded);
     return this.#recorded;
@@ -122,7 +125,7 @@ export class AccessEvents {
     this.#timer ??= setTimeout(() => void this.flush(), window).unref();
   }
 
-  /** Whether the event was added. */
+  /** Adds an event. Returns whether it was added. */
   async #record(...event: Parameters<RemoteOperations['record']>): Promise<boolean> {
     const [action] = event;
     try {

@@ -1,4 +1,4 @@
-/** Counts the bytes that are held for requests, up to a limit. One owner gets at most half of it. */
+/** Counts the bytes that are held for requests, up to a limit. One owner may hold at most half of the limit. */
 export class ByteBudget {
   readonly #limit: () => number;
   readonly #held = new Map<string, number>();
@@ -9,7 +9,7 @@ export class ByteBudget {
     this.#limit = limit;
   }
 
-  /** Whether there was room for more bytes, which are then held until they are released. */
+  /** Charges bytes to an owner until they are released. Returns false, and charges nothing, if there is no room for them. */
   hold(bytes: number, owner: string): boolean {
     const limit = this.#limit();
     const held = (this.#held.get(owner) ?? 0) + bytes;

@@ -1,7 +1,9 @@
 import type { ServerResponse } from 'node:http';
 import { ApiProblem } from './problems.ts';
 
-/** Aborts when the client has left, or has its response: then nobody waits for the work of the request any more. */
+/**
+ * Returns a signal that aborts when the client has left or has its response, because from then on no one waits for the work of the request.
+ */
 export function whenLeft(response: ServerResponse): AbortSignal {
   const controller = new AbortController();
   const abort = (): void => controller.abort(new ApiProblem('request_timeout', 'The client has left.'));

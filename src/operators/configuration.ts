@@ -21,7 +21,7 @@ const placeholder = '***';
 /** One member of the configuration: its name and value as in sidecar.yaml. */
 interface Row {
   readonly member: string;
-  /** Undefined: not set. */
+  /** Undefined if not set. */
   readonly value: string | undefined;
   /** Whether `value` is the placeholder. */
   readonly secret?: true;
@@ -29,13 +29,11 @@ interface Row {
   readonly needsRestart?: boolean;
   /** The member under which the source is recorded; by default `member`. */
   readonly writtenAt?: string;
-  /** The source of a value that the file does not set. */
+  /** The source to show for a value that the file does not set. */
   readonly defaultSource?: string;
 }
 
-/**
- * The running configuration without its secrets. This is an allow-list: a new member is not shown until it gets a row here.
- */
+/** The running configuration without its secrets. Its rows are an allow-list, so a new member is not shown until it has a row here. */
 export function viewConfiguration(settings: Settings): z.output<typeof views.Configuration> {
   const { listen, admin, operators, environments, kms, store, routes, tracing } = settings;
   const rows: Row[] = [
@@ -74,7 +72,10 @@ function viewMember({ member, value, secret, needsRestart, defaultSource, writte
   };
 }
 
-/** The source of a list is recorded for its items, the source of an upstream in short form for the upstream as a whole. */
+/**
+ * Finds the source of a member. For a list, the source is recorded under the items; for an upstream in short form, it is recorded under the
+ * upstream as a whole.
+ */
 function findSource(member: string, sources: Sources): string | undefined {
   return sources[member] ?? sources[`${member}[0]`] ?? sources[member.replace(/\.url$/, '')];
 }
@@ -90,13 +91,13 @@ function addressRows(member: string, { host, port }: Listener): Row[] {
   ];
 }
 
-/** A certificate is not secret but too long to show. Its source is enough. */
+/** The rows show `PEM` instead of certificates, which are not secret but too long to show. */
 function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
   if (tls === undefined) return [{ member: `${listener}.tls`, value: undefined, needsRestart: true }];
   return [
     pem(`${listener}.tls.cert`, tls.cert),
     secret(`${listener}.tls.key`),
-    // A different CA applies at once. Whether client certificates are required changes only with a restart.
+    // A different CA takes effect at once. Whether client certificates are required changes only with a restart.
     { ...pem(`${listener}.tls.clientCa`, tls.clientCa), ...(tls.clientCa === undefined && { needsRestart: true }) },
   ];
 }
@@ -152,7 +153,10 @@ function storeRows(store: StoreSettings): Row[] {
   ];
 }
 
-/** One row, or one for each environment. Key check values are not secret. */
+/**
+ * One row or, if master keys are set per environment, one row for each environment. Key check values are shown, because they are not
+ * secret.
+ */
 function masterKeyRows(member: string, keys: readonly MasterKey[]): Row[] {
   const row = (name: string, own: readonly MasterKey[]): Row => ({
     ...secret(name, own.length > 0),
@@ -180,15 +184,15 @@ function list(items: readonly string[]): string {
 }
 
 /**
- * The address of a database, without user, password and options. A password with an unencoded slash would end up in the path, so
- * only a plain name is shown.
+ * The address of a database without user, password and options. The path is shown only if it is a plain name, because a password with an
+ * unencoded slash would end up in the path.
  */
 function formatDatabase(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return /^\/[A-Za-z0-9_.-]+$/.test(pathname) ? `${protocol}//${host}${pathname}` : `${protocol}//…`;
 }
 
-/** Without the path, because tracing vendors put keys into it. */
+/** Omits the path, because tracing vendors put keys into it. */
 function otlpWithoutPath(url: string): string {
   const { origin, pathname } = new URL(url);
   return pathname === '/' ? origin : `${origin}/…`;

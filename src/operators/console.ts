@@ -20,10 +20,10 @@ import { Sessions, type OpenSession, type SessionHalves } from './sessions.ts';
 import { findToken, maySignIn } from './tokens.ts';
 import type { EpochMs } from '../times.ts';
 
-/** The folder of the built page. */
+/** The folder with the files of the built page. */
 const built = packageFile('dist/console/');
 
-/** The types of the page's files, which are all text, by their extensions. */
+/** The content types of the page's files, by their extensions. All files are text. */
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html',
   '.js': 'text/javascript',
@@ -34,12 +34,12 @@ const types: Readonly<Record<string, string>> = {
 /** The path of the console on the listener. */
 const consoleRoot = '/console/';
 
-/** Whether a route pattern is the console's: its files and its sign-in need no token. */
+/** Whether a route pattern belongs to the console. The console's files and its sign-in need no token. */
 export function isOfConsole(url: string | undefined): boolean {
   return url === '/' || (url !== undefined && `${url}/`.startsWith(consoleRoot));
 }
 
-/** The page loads only its own files and asks only its own API; it has no inline script or style. */
+/** The page loads only its own files, calls only its own API, and has no inline scripts or styles. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -73,20 +73,20 @@ interface ConsoleDependencies {
   };
   readonly log: Logger;
   readonly clock: () => EpochMs;
-  /** Whether the listener speaks TLS. */
+  /** Whether the listener uses TLS. */
   readonly secure: boolean;
   readonly access: AccessEvents;
 }
 
-/** The header with the half of a session that its window keeps. */
+/** The header with the half of a session that the window keeps. */
 const keyHeader = 'session-key';
 
-/** The operators' page: its files, and sessions that are opened with a token and carried by a cookie and a header. */
+/** Serves the files of the operators' page, and its sessions. A token begins a session, whose requests carry a cookie and a header. */
 export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
   readonly #wrongTokens: WrongTokenDelay;
-  /** Takes the bodies of sign-ins, one in a turn of the event loop. */
+  /** Processes the bodies of sign-ins, one per turn of the event loop. */
   readonly #reading = new TickQueue(1);
 
   constructor(dependencies: ConsoleDependencies) {
@@ -95,17 +95,17 @@ export class Console {
     this.#wrongTokens = new WrongTokenDelay(dependencies.clock);
   }
 
-  /** The token of a request's session; undefined without a session, or if another site's page sent the request. */
+  /** The token of a request's session; undefined if there is no session, or if another site's page sent the request. */
   findToken(request: Head): OperatorsToken | undefined {
     return this.#findSession(request)?.token;
   }
 
-  /** Ends the sessions of tokens that the configuration no longer has. Called after each change of it. */
+  /** Ends the sessions of tokens that are no longer in the configuration. Called after every configuration change. */
   configure(): void {
     this.#sessions.keepOnly(this.#dependencies.state().tokens.filter(maySignIn));
   }
 
-  /** Adds the page and its sessions to the listener. Nothing here needs a token. */
+  /** Adds the routes of the page and its sessions to the listener. None of them needs a token. */
   async serve(app: FastifyInstance): Promise<void> {
     await app.register(async (page) => {
       page.addHook('onRequest', async (_request, reply) => {
@@ -136,7 +136,8 @@ export class Console {
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const left = whenLeft(reply.raw);
-      // Strangers may send many bodies at once. There is no rest after a body: an operator would wait for the rests after all of theirs.
+      // Anyone may send many bodies at once. There is no pause after each body, because an operator's sign-in would have to wait for the
+      // pauses after all earlier bodies.
       await new Promise<void>((resolve) => void this.#reading.add(resolve));
       left.throwIfAborted();
       const token = await this.#tokenIn(request.body).catch(async (error: unknown) => {
@@ -158,7 +159,7 @@ export class Console {
     });
   }
 
-  /** @throws ApiProblem `unauthorized`, or what is wrong with the body */
+  /** Finds the token that a sign-in sends. @throws ApiProblem `unauthorized`, or a problem with the body */
   async #tokenIn(body: unknown): Promise<OperatorsToken> {
     const sent = typeof body === 'string' ? readBody(body) : undefined;
     const { token } = readInput(signIn, {}, sent) as z.output<typeof signIn>;
@@ -181,7 +182,7 @@ export class Console {
   #readHalves(request: Head): SessionHalves {
     const { [keyHeader]: key, cookie = '' } = request.headers;
     const name = `${this.#formatCookie(request)}=`;
-    // Only this cookie is read: a stranger may send a thousand.
+    // Only this cookie is parsed, because anyone may send a thousand cookies.
     const browser = cookie.split(/; */).find((pair) => pair.startsWith(name)) ?? name;
     return { browser: browser.slice(name.length), key: typeof key === 'string' ? key : '' };
   }
@@ -193,8 +194,8 @@ export class Console {
   }
 
   /**
-   * The cookie's name. It contains the port, because browsers share cookies between ports, and several sidecars are
-   * often reached through ports of one machine. `__Host-` keeps other hosts of a domain from setting it (RFC 6265bis).
+   * The cookie's name. It contains the port, because browsers share cookies between ports, and several sidecars are often reached through
+   * ports of one machine. The prefix `__Host-` keeps other hosts of the domain from setting the cookie (RFC 6265bis).
    */
   #formatCookie({ headers }: Head): string {
     const port = /:(?<port>[0-9]+)$/.exec(headers.host ?? '')?.groups?.['port'] ?? '';
@@ -213,7 +214,7 @@ export class Console {
   }
 }
 
-/** The files of the page, by name. In memory, because strangers may request them any number of times. */
+/** The files of the page, by name. They are kept in memory, because anyone may request them any number of times. */
 function readFiles(): ReadonlyMap<string, Buffer> {
   const names = existsSync(built) ? readdirSync(built, { recursive: true, encoding: 'utf8' }) : [];
   const files = names.filter((name) => Object.hasOwn(types, extname(name)));

@@ -18,14 +18,14 @@ import type { EpochMs } from '../times.ts';
 /** The dependencies of endpoints. */
 export interface Parts {
   readonly operations: RemoteOperations;
-  /** Waits until this sidecar uses the account with this id as stored; false if that takes too long. */
+  /** Waits until this sidecar uses the account with this id as it is stored; returns false if that takes too long. */
   readonly isServed: (account: string, hints: Hints) => Promise<boolean>;
   /** The account as this sidecar serves it; undefined if there is none. */
   readonly find: (account: string) => Promise<AccountWithoutKeys | undefined>;
-  /** The bytes of bodies that are being sealed. */
+  /** The budget for bodies that are being sealed. */
   readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;
-  /** As in `AccountsDatabase`; undefined if the accounts are in a file, or if the uses cannot be read. */
+  /** As in `AccountsDatabase`. Undefined if the accounts are in a file or the uses cannot be read. */
   readonly dailyUses: (owner: string, keys: readonly string[], now: EpochMs) => Promise<DailyUses | undefined>;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
@@ -33,48 +33,51 @@ export interface Parts {
 
 /** The context of a request, without its input. Plain data except for `check`, so that it can be sent to a thread. */
 export interface Caller extends ChangeRequest {
-  /** The token it came with. */
+  /** The token of the request. */
   readonly token: OperatorsToken;
 }
 
-/** A request with a raw body. */
+/** The parts of a request that only some endpoints read. */
 export interface RawRequest {
   readonly now: EpochMs;
-  /** Undefined if the request has none. */
+  /** The body if the endpoint reads it raw; undefined if there is none. */
   readonly body: Readable | undefined;
-  /** From `whenLeft`. */
+  /** The signal from `whenLeft`. */
   readonly left: AbortSignal;
 }
 
 export interface Endpoint {
   readonly method: 'GET' | 'POST';
-  /** Below the API's root, with `{parameters}` as OpenAPI writes them. */
+  /** Relative to the API's root, with `{parameters}` as in OpenAPI. */
   readonly path: string;
-  /** Its name in the log, in metrics and in the API's description. */
+  /** The name of the endpoint in the log, in metrics and in the API's description. */
   readonly operation: string;
   readonly summary: string;
   /**
-   * The lowest role that may use it. With `operator` or `admin`, it changes one account, named as `account` or `id` in the input, and its
-   * response has `in_force`.
+   * The lowest role that may use the endpoint. An endpoint for `operator` or `admin` changes one account, which the input names as
+   * `account` or `id`, and its response has the member `in_force`.
    */
   readonly role: OperatorRole;
-  /** The lowest role that may use it for `live`, if different. */
+  /** The lowest role that may use the endpoint for `live`, if it differs from `role`. */
   readonly roleInLive?: OperatorRole;
   /**
-   * Whether a token of one account may use it. Undefined: for the account in the path. `own`: `run` reads only the account of the
-   * token. `none`: not at all, although the path names an account.
+   * Whether a token of one account may use the endpoint. Undefined: yes, if the path names that account. `own`: yes, because `run` reads
+   * only the account of the token. `none`: no, although the path names an account.
    */
   readonly accountToken?: 'own' | 'none';
-  /** Path, query and body in one: no name occurs twice. */
+  /** The schema of path, query and body together. No name occurs twice. */
   readonly input: z.ZodObject;
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
-  /** Whether it creates a secret, so that `Idempotency-Key` applies. */
+  /** Whether the endpoint creates a secret, so that `Idempotency-Key` applies. */
   readonly makesSecret?: true;
-  /** Whether it reads many accounts or events: such requests of one token are carried out one at a time. */
+  /** Whether the endpoint reads many accounts or events. Such requests of one owner are carried out one at a time. */
   readonly takesTurns?: true;
-  /** Whether it takes something away: if its account is locked, it does not hold up such requests for other accounts. */
+  /**
+   * Whether the endpoint takes something away, such as a key. While an account is locked, such requests for other accounts do not wait for
+   * it.
+   */
   readonly urgent?: true;
-  /** Whether its body may be of any type. `run` then resolves to a `SealedBody`, which is the response. */
+  /** Whether the body may be of any type. If so, `run` resolves to a `SealedBody`, which becomes the response. */
   readonly rawBody?: true;
   /** @param input validated by this endpoint's schema */
   readonly run: (parts: Parts, input: never, caller: Caller, raw: RawRequest) => Promise<object>;

@@ -22,9 +22,9 @@ export function readBody(text: string): unknown {
 }
 
 /**
- * Merges the parameters of the path with the members of the body, or of the query, and validates them by the schema.
+ * Merges the path parameters with the members of the body or of the query, and validates the result against the schema.
  *
- * @throws ApiProblem `invalid_request`, with the first mistakes
+ * @throws ApiProblem `invalid_request`, which lists the first mistakes
  */
 export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Members {
   const wrong: MemberProblem[] = [];
@@ -52,10 +52,10 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
 }
 
 /**
- * Turns an `Idempotency-Key` into the key under which a store records the request. A token of one account has separate keys, because
- * another merchant may choose the same key and must not learn that it is taken.
+ * Turns an `Idempotency-Key` into the key under which a store records the request. If the token is for one account, that key is scoped to
+ * the account, because another merchant may choose the same `Idempotency-Key` and must not learn that it is taken.
  *
- * @param own the account of the token; undefined for a token of all accounts
+ * @param own the account of the token; undefined for a token for all accounts
  * @throws ApiProblem `invalid_request`
  */
 export function readIdempotencyKey(
@@ -69,7 +69,7 @@ export function readIdempotencyKey(
     throw new ApiProblem('invalid_request', 'Idempotency-Key must be 1 to 255 printable ASCII characters.');
   }
   const members = Object.entries(input).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  // Neither part contains a space.
+  // Neither part contains a space, so the result is unambiguous.
   const scoped = own === undefined ? key : `${own} ${key}`;
   return { key: scoped, request: sha256Hex(JSON.stringify([operation, members])) };
 }

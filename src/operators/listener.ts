@@ -28,10 +28,10 @@ import { UnparsedRequests } from './unparsed.ts';
 import { waitUntil } from '../promises.ts';
 import type { EpochMs } from '../times.ts';
 
-/** The status of a request whose client left, in the log and the metrics. */
+/** The status that the log and the metrics show for a request whose client has left. */
 const clientLeft = 499;
 
-/** Limits for clients that have not sent a token yet. Times are milliseconds. */
+/** Limits for clients that have not sent a token yet. Times are in milliseconds. */
 const limits = {
   maxHeaderSize: 8_192,
   handshakeTimeout: 5_000,
@@ -43,11 +43,11 @@ const limits = {
 /** Maximum number of query parameters that are read. */
 const maxParameters = 100;
 /**
- * Maximum number of connections. Beyond that, the oldest connection that has not shown a valid token, or exceeds its owner's share, is
- * closed for a new one.
+ * Maximum number of connections. At the limit, a new connection closes the oldest one that has not shown a valid token or exceeds its
+ * owner's share.
  */
 const maxConnections = 100;
-/** An idle connection is closed after this time, which is longer than any operation takes. */
+/** How long an idle connection is kept, in milliseconds. No operation takes this long. */
 const idleTimeout = 60_000;
 
 /** The configuration of the API. It may change between two requests. */
@@ -67,7 +67,7 @@ export interface OperatorsDependencies {
   readonly log: Logger;
   readonly metrics: OperatorsMetrics;
   readonly clock: () => EpochMs;
-  /** Undefined: without TLS. */
+  /** Undefined if the listener does not use TLS. */
   readonly tls: TlsOptions | undefined;
   /** Called for each TLS handshake that fails because of the client. */
   readonly onHandshakeFailure: OnHandshakeFailure;
@@ -78,7 +78,7 @@ declare module 'fastify' {
     /** The name of a route, for the log and the metrics. */
     readonly operation?: string;
   }
-  /** The facts of a request for its log line. */
+  /** Facts about a request for its log line. */
   interface FastifyRequest {
     token: OperatorsToken | undefined;
     account: string | undefined;
@@ -90,15 +90,15 @@ declare module 'fastify' {
 export interface OperatorsApi {
   /** Not listening yet. */
   readonly listener: Server;
-  /** Called after each change of the configuration. */
+  /** Called after each configuration change. */
   readonly configure: () => void;
-  /** Records in the audit trail that the sidecar's file is in force with other content. @param hash the hash of that content */
+  /** Records in the audit trail that new content of the sidecar's file is in force. @param hash the hash of that content */
   readonly configurationChanged: (hash: string) => void;
-  /** Completes requests in progress, within a few seconds, then closes all connections and adds to the audit trail what it still lacks. */
+  /** Waits a few seconds for requests in progress, closes all connections, and adds the missing events to the audit trail. */
   readonly close: () => Promise<void>;
 }
 
-/** How long requests in progress may take when the listener closes: a key that a change has made is only in its response. Milliseconds. */
+/** Milliseconds that requests in progress may take when the listener closes. Only the response to such a request shows its new key. */
 const closingPatience = 5_000;
 
 /** Creates the listener of the operators' API. */
@@ -123,7 +123,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     log[level]({ ...line, duration_ms: Math.round(elapsed * 1_000) / 1_000 }, 'operator request');
   };
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
-    // The request itself has failed: its client has left.
+    // If the request itself has failed, its client has left.
     if (error !== null && error === request.raw.errored) {
       ended(request, clientLeft, reply.elapsedTime);
       return reply.hijack();
@@ -148,12 +148,12 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     // Endpoints check parameters themselves.
     routerOptions: {
       maxParamLength: limits.maxHeaderSize,
-      // The query is parsed before the token is known. No endpoint has this many parameters, and one that comes twice is refused.
+      // The query is parsed before the token is known. No endpoint has this many parameters, and a repeated parameter is refused.
       querystringParser: (query) => parseQuery(query, '&', '=', { maxKeys: maxParameters }),
     },
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => chooseRequestId(headers['x-request-id']),
-    // The router cannot decode the path.
+    // Called if the router cannot decode the path.
     frameworkErrors: (_error, request, reply) => void fail(request, reply, noEndpoint()),
   });
   const connections = new ConnectionLimit(app.server, maxConnections);
@@ -163,9 +163,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   }
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
-  // Without Fastify's own parser for text/plain, which a page of another site may send.
+  // Remove Fastify's own parser for text/plain, because pages of other sites may send text/plain.
   app.removeAllContentTypeParsers();
-  // The JSON is parsed in the request's turn.
+  // The JSON is parsed later, in the request's turn.
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
   const turns = new OwnerQueues();
@@ -193,7 +193,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   let description: string | undefined;
   app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async (_request, reply) => {
-    // Made once, because it takes milliseconds.
+    // Made only once, because it takes milliseconds.
     description ??= JSON.stringify(openApi());
     return reply.type('application/json; charset=utf-8').send(description);
   });
@@ -213,8 +213,8 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
 }
 
 /**
- * Tracks requests with a valid token. Returns a function that closes the listener and, when the requests in progress have a response, all
- * connections.
+ * Tracks requests with a valid token. Returns a function that closes the listener and, once the requests in progress have been answered,
+ * closes all connections.
  */
 function completeWhenClosing(app: FastifyInstance): () => Promise<void> {
   const inProgress = new Set<FastifyRequest>();
@@ -252,9 +252,9 @@ function createListener(
     const before = unparsed.begin(res);
     if (req.socket.destroyed) return;
     if (res.socket !== null) serve(req, res);
-    // The client has read the whole previous response, but Node may not know yet. If it was the connection's last, this one gets no socket.
+    // The client may have all of the previous response before Node knows. If that was the connection's last, this one gets no socket.
     else if (before?.writableEnded) before.once('finish', () => void (res.socket !== null && serve(req, res)));
-    // Pipelined requests would all be processed and held at once, and no browser sends them.
+    // Pipelined requests would all be processed and held at once. No browser sends them.
     else req.socket.destroy();
   };
   const server =
@@ -263,7 +263,7 @@ function createListener(
   return server.on('checkExpectation', begin);
 }
 
-/** Why a request was refused, if the reason was its token or its host. */
+/** Why a request was refused, if its token or its host was the reason. */
 function classifyRefusal({ code, headers }: FastifyRequest, operation: string): OperatorRefusal | undefined {
   if (code === 'forbidden' || code === 'unknown_host') return code;
   if (code !== 'unauthorized') return undefined;
@@ -294,7 +294,7 @@ function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string | un
     .send(Buffer.from(JSON.stringify(problemBody(problem, page, reply.request.id))));
 }
 
-/** Keeps a client's own id if it is safe in a log. */
+/** Keeps the client's own request id if it is safe to log; otherwise makes a new one. */
 function chooseRequestId(sent: unknown): string {
   return typeof sent === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(sent) ? sent : randomUUID();
 }

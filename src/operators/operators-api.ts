@@ -11,21 +11,21 @@ interface OperatorsApiDependencies extends Omit<OperatorsDependencies, 'state'>,
   readonly accounts: () => Accounts;
 }
 
-/** How long the response to a change waits until this sidecar has applied it. Milliseconds. */
+/** How long the response to a change waits for this sidecar to apply the change, in milliseconds. */
 const servedPatience = 2_000;
 
-/** Creates the operators' API on the accounts and the configuration in force. */
+/** Creates the operators' API for the accounts and the configuration in force. */
 export function createOperatorsApi(dependencies: OperatorsApiDependencies): Promise<OperatorsApi> {
   const { config, accounts, recent, sidecar, ...rest } = dependencies;
   const find = (account: string) => accounts().find(account);
   const sealing = new ByteBudget(() => {
     const { requestBody, buffered } = config().limits;
-    // Each owner's half is at least one body.
+    // At least two bodies, so that each owner's half has room for one.
     return Math.max(2 * requestBody, buffered / 8);
   });
   const state = () => {
     const { operators, documentation } = config();
-    // Without tokens every request is refused.
+    // If there are no tokens, every request is refused.
     const { tokens = [], hosts = [], console = false } = operators ?? {};
     const used = accounts();
     const { operations, vault, database } = used;
@@ -36,10 +36,10 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
         { stored, vault, find, directory: () => used.directory },
         servedPatience,
       );
-      // A reload may have replaced the store: then the change is in the previous one.
+      // A reload may have replaced the store. The change is then in the previous store, not in the one in force.
       return isInForce && accounts() === used;
     };
-    // Without the right to read them, which earlier versions did not need, everything else works.
+    // The database user may lack the right to read daily uses, which earlier versions did not need. Everything else works without it.
     const dailyUses: Parts['dailyUses'] = async (owner, keys, now) =>
       database?.dailyUses(owner, keys, now).catch(() => undefined);
     return { operations, isServed, find, sealing, recent, dailyUses, sidecar, tokens, hosts, console, documentation };

@@ -5,11 +5,10 @@ import { isIP } from 'node:net';
 const hostAndPort = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^:]+))(?::[0-9]*)?$/;
 
 /**
- * Whether the listener serves the host of a request. A web page can point its own name at 127.0.0.1 and then send requests
- * here from the browser of an operator (DNS rebinding), but under that name only: not under an IP address, nor under
- * `localhost`.
+ * Whether the listener serves the host of a request. With DNS rebinding, a web page points its own name at 127.0.0.1 and sends requests to
+ * this listener from an operator's browser. Such requests name the page's own host, never an IP address or `localhost`.
  *
- * @param fields the request's `Host` header fields: there must be one
+ * @param fields the request's `Host` header fields, of which there must be exactly one
  * @param names additional names, in lower case
  */
 export function isKnownHost(fields: readonly string[] = [], names: readonly string[]): boolean {
@@ -21,11 +20,11 @@ export function isKnownHost(fields: readonly string[] = [], names: readonly stri
 }
 
 /**
- * Whether a request that carries a cookie comes from a page of this listener. Any other page can make a browser send
- * requests here (cross-site request forgery), but not under these headers, which a script cannot set. `Sec-Fetch-Site`
- * is checked first (W3C Fetch Metadata); a browser without it sends `Origin` with all requests except reads.
+ * Whether a request that carries a cookie comes from a page of this listener. Any other page can make a browser send requests to this
+ * listener (cross-site request forgery), but no script can set the headers that are checked here. `Sec-Fetch-Site` is checked first (W3C
+ * Fetch Metadata). A browser that does not send it sends `Origin` with all requests except reads.
  *
- * @param secure whether the listener speaks TLS
+ * @param secure whether the listener uses TLS
  */
 export function isFromOwnPage(method: string, headers: IncomingHttpHeaders, secure: boolean): boolean {
   const site = headers['sec-fetch-site'];

@@ -1,19 +1,25 @@
 import { FairQueue } from '../fair-queue.ts';
 
-/** An owner rests for this many times as long as its work took: work may be synchronous, and merchants wait meanwhile. */
+/** An owner pauses for this many times as long as its work took, because work may be synchronous and keep merchants waiting. */
 const restFactor = 3;
 
-/** Maximum rest, in milliseconds. A rest much shorter than the work would let one owner keep merchants waiting. */
+/** Maximum pause, in milliseconds. If pauses were much shorter than the work before them, one owner could keep merchants waiting. */
 const maxRest = 1_000;
 
-/** Work of one owner is done one at a time, with rests, so that an owner with much of it leaves room for others. */
+/**
+ * Does the work of each owner one piece at a time, with pauses in between, so that an owner with a lot of work does not hold up merchants
+ * and other owners.
+ */
 export class OwnerQueues {
-  /** The waiting work of owners whose work is in progress or who rest. The tokens of an owner take turns. */
+  /**
+   * By owner, the work that waits while other work of the same owner is in progress or the owner pauses. The tokens of an owner take turns.
+   */
   readonly #waiting = new Map<string, FairQueue<string>>();
 
   /**
-   * @param left if this aborts before the work has begun, the work is not done and this throws the signal's reason
-   * @param maxWait after this many milliseconds the owner's next work begins alongside this one. Undefined: when this one is over
+   * @param left if this signal aborts before the work has begun, the work is not done and the signal's reason is thrown
+   * @param maxWait milliseconds until the owner's next work begins, even if this work is still in progress. Undefined: the next work waits
+   *   until this work is over
    */
   async run<T>(owner: string, token: string, left: AbortSignal, work: () => Promise<T>, maxWait?: number): Promise<T> {
     left.throwIfAborted();
@@ -27,7 +33,7 @@ export class OwnerQueues {
       return await work();
     } finally {
       clearTimeout(passOn);
-      // Only the time in which the process was busy: while work waits for the database, merchants do not wait.
+      // Only the time in which the process was busy counts: merchants do not wait while the work waits for the database.
       const { active } = performance.eventLoopUtilization(began);
       setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
     }
@@ -40,7 +46,7 @@ export class OwnerQueues {
   }
 }
 
-/** Waits for a turn. A request whose client has left must not stay in memory until then. */
+/** Waits for a turn. If the client leaves, the wait ends at once, so that the request does not stay in memory until its turn. */
 function turn(queue: FairQueue<string>, token: string, left: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = (): void => {

@@ -5,11 +5,11 @@ interface Row {
   readonly status: number;
   /** RFC 9457 `title`: the same for every occurrence. */
   readonly title: string;
-  /** Seconds for `Retry-After`, on temporary problems. */
+  /** Seconds for `Retry-After`. Only temporary problems have it. */
   readonly retryAfter?: number;
 }
 
-/** Every error of the operators' API, including those of the accounts. A test compares them with docs/accounts.md. */
+/** Every error of the operators' API, including errors from operations on accounts. A test compares this table with docs/accounts.md. */
 const table = {
   invalid_request: { status: 400, title: 'Request invalid' },
   malformed_request: { status: 400, title: 'Request malformed' },
@@ -58,7 +58,7 @@ const table = {
 export type ProblemCode = keyof typeof table;
 export const problems: Readonly<Record<ProblemCode, Row>> = table;
 
-/** A problem of one member of a request: its path, such as `keys[0].id`, or `.` for the whole input. */
+/** A problem with one member of a request. Its path is written like `keys[0].id`, or `.` for the whole input. */
 const memberProblem = z.object({ path: z.string(), message: z.string() });
 export type MemberProblem = z.output<typeof memberProblem>;
 
@@ -102,7 +102,7 @@ export function findProblemsPage(documentation: string | undefined): string | un
   return url.href;
 }
 
-/** The body of a problem. @param page explains the codes; undefined if there is none */
+/** The body of a problem. @param page the page that explains the codes; undefined if there is none */
 export function problemBody(
   { code, message, members }: ApiProblem,
   page: string | undefined,
@@ -110,7 +110,7 @@ export function problemBody(
 ): z.output<typeof problemDocument> {
   const { status, title } = problems[code];
   return {
-    // RFC 9457 §4.2.1: a problem without a page has no other type.
+    // RFC 9457 §4.2.1: the type of a problem that no page explains is `about:blank`.
     type: page === undefined ? 'about:blank' : `${page}#${code}`,
     title,
     status,

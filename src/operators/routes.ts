@@ -14,27 +14,27 @@ import type { OwnerQueues } from './owner-queues.ts';
 import type { EpochMs } from '../times.ts';
 
 /**
- * Maximum bytes of long responses that clients have not read yet. One token, or all tokens of one account, get half, which is more than two
- * pages.
+ * Maximum number of bytes in long responses that clients have not read yet. One token, or all tokens of one account together, may hold half
+ * of it, which is more than two pages.
  */
 const maxUnread = 8 * 1_048_576;
-/** A response up to this length is not long: even while many long ones are unread, changes are answered. */
+/** Responses up to this length do not count as long, so changes are answered even while many long responses are unread. */
 const maxShort = 65_536;
 
 /**
- * How long an urgent request waits for an earlier one of its token that waits for a locked account, in milliseconds. Such requests are
- * given up after some seconds, so that few are tried at once, and connections are left for others. A token of one account waits longer: it
- * has no other account to change meanwhile.
+ * How long an urgent request waits for an earlier urgent request of its token that is itself waiting for a locked account, in milliseconds.
+ * Urgent requests are given up after some seconds, so only a few are tried at once, and connections are left for other requests. A token of
+ * one account waits until its earlier request is over, because it has no other account to change in the meantime.
  */
 const urgentAfter = 1_000;
 
-/** The parameters, or the members of a query, that permissions depend on. */
+/** The path or query parameters that permissions depend on. */
 interface Named {
   readonly account?: string;
   readonly environment?: string;
 }
 
-/** The token of a request, or of its session, if it is accepted now. */
+/** Finds the token of a request or of its session; undefined if no token is accepted now. */
 type FindToken = (request: IncomingMessage) => OperatorsToken | undefined;
 
 /** The endpoints as routes of the listener. */
@@ -47,7 +47,7 @@ export class Routes {
 
   /**
    * @param state called when a request is carried out
-   * @param findToken called when a request is carried out, and again until its change is made
+   * @param findToken called when a request is carried out, and again before its change is written
    */
   constructor(state: () => Parts, findToken: FindToken, clock: () => EpochMs, queues: OwnerQueues) {
     this.#state = state;
@@ -61,7 +61,7 @@ export class Routes {
       method: endpoint.method,
       url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { operation: endpoint.operation },
-      // Before the body is read.
+      // Permissions are checked before the body is read.
       onRequest: async (request) => permit(endpoint, request),
       handler: async (request, reply) => {
         const begun = signedIn(request);
@@ -72,8 +72,8 @@ export class Routes {
         const left = whenLeft(reply.raw);
         const maxWait = endpoint.urgent && !ofAccount ? urgentAfter : undefined;
         const changes = endpoint.role !== 'viewer' && endpoint.rawBody === undefined;
-        // When the body has arrived, and the turn has come, the token may have been removed or given another role, or its session may have
-        // ended.
+        // By the time the body has arrived and the request has its turn, the token may have been removed or given another role, or its
+        // session may have ended.
         const check = (): Parts => {
           const token = this.#findToken(request.raw);
           if (token?.hash !== hash) throw new ApiProblem('unauthorized', 'This token is no longer accepted.');
@@ -81,7 +81,7 @@ export class Routes {
           permit(endpoint, request);
           return this.#state();
         };
-        // Whatever grows with the request or its result is done in the turn.
+        // All work that grows with the request or its result is done in the turn.
         const work = async (): Promise<readonly [Parts, object | string]> => {
           const state = check();
           const result = await carryOut(endpoint, request, state, check, { now: this.#clock(), left });
@@ -97,7 +97,7 @@ export class Routes {
           return result.envelope;
         }
         if (typeof result === 'string') return result;
-        // Not in the turn, because it waits. The result of a change is short.
+        // Done outside the turn, because `isServed` waits. The result of a change is short.
         return this.#text(
           { ...result, in_force: await state.isServed(request.account ?? '', { urgent: endpoint.urgent, ofAccount }) },
           reply,
@@ -107,7 +107,11 @@ export class Routes {
     };
   }
 
-  /** A response as JSON. Its bytes are charged until the client has read it. */
+  /**
+   * Formats a response as JSON. The bytes of a long response are charged to the owner until the client has read it.
+   *
+   * @throws ApiProblem `overloaded`
+   */
   #text(result: object, reply: FastifyReply, owner: string): string {
     const text = JSON.stringify(result);
     const bytes = Buffer.byteLength(text);
@@ -129,9 +133,10 @@ function permit(endpoint: Endpoint, request: FastifyRequest): void {
 }
 
 /**
- * The queue in which a request waits for others of its owner, so that no owner can keep the others from their revocations. All that reads
- * much shares one queue, and every other operation has its own. For a token of one account, all that only takes something away shares one:
- * it would lock the same account, and has few connections to the database. Undefined: the request does not wait.
+ * The queue in which a request waits for earlier requests of its owner, so that no owner can hold up the revocations of other owners.
+ * Requests that read a lot of data share one queue; every other operation has a queue of its own. For a token of one account, the
+ * operations that only take something away share one queue, because they lock the same account, and the account has few connections to the
+ * database. Undefined if the request does not wait.
  */
 function queueFor(
   { takesTurns, rawBody, urgent, makesSecret, operation }: Endpoint,
@@ -168,7 +173,7 @@ async function carryOut(
     idempotencyKey,
     check() {
       check();
-      // `mayAcceptPlaintextInLive` was decided before the wait.
+      // `mayAcceptPlaintextInLive` was decided by the role before the wait.
       if (signedIn(request).role !== token.role)
         throw new ApiProblem('forbidden', 'The role of this token has changed.');
     },
@@ -177,11 +182,11 @@ async function carryOut(
   };
   const raw: RawRequest = { now, body: endpoint.rawBody ? (body as Readable | undefined) : undefined, left };
   const result = await endpoint.run(parts, input as never, caller, raw);
-  // These are the rows of other accounts.
+  // The unreadable rows belong to other accounts.
   return 'unreadable' in result && token.account !== undefined ? { ...result, unreadable: [] } : result;
 }
 
-/** The token of a request. Requests without one have been refused. */
+/** The token of a request. Requests without a token have already been refused. */
 function signedIn({ token }: FastifyRequest): OperatorsToken {
   if (token === undefined) throw new Error('a request without a token');
   return token;

@@ -3,49 +3,56 @@ import type { OperatorsToken } from '../config/config.ts';
 import type { EpochMs, MonotonicMs } from '../times.ts';
 import { sha256Hex } from '../cryptography.ts';
 
-/** How long a session lasts, in milliseconds: a working day. */
+/** Maximum length of a session, in milliseconds: a working day. */
 const sessionLength = 8 * 3_600_000;
 
-/** How long a session lasts without a request, in milliseconds. */
+/** How long a session may be idle before it ends, in milliseconds. */
 const idleTime = 30 * 60_000;
 
-/** Maximum number of sessions of one token. Beyond it the oldest session of that token ends. */
+/** Maximum number of sessions per token. If a token begins another, its oldest session ends. */
 const maxOfToken = 100;
 
 /**
- * What a request of a session carries. Each half alone is worthless: browsers send cookies to every port of a host, so that other programs
- * on the host receive them, and a script that is injected into the page can read what the page can.
+ * The two halves of a session's secret. A request must carry both. Each half alone is worthless, because each can leak: browsers send
+ * cookies to every port of a host, so other programs on that host receive the cookie, and a script injected into the page can read whatever
+ * the page can read.
  */
 export interface SessionHalves {
-  /** In the cookie, the same for all windows of a browser. */
+  /** Sent in the cookie. All windows of a browser share it. */
   readonly browser: string;
-  /** In a header, known only to the window that signed in. */
+  /** Sent in a header. Only the window that signed in knows it. */
   readonly key: string;
 }
 
 interface Session {
   /** The hash of the browser's half. */
   browserHash: string;
-  /** The hash of the session's token. The session ends with the token and has its role. */
+  /** The hash of the token that began the session. The session has the role of that token and ends with it. */
   readonly tokenHash: string;
   readonly expiresAt: EpochMs;
-  /** When it began and when its last request came. Monotonic, so that setting the wall clock back prolongs no session. */
+  /**
+   * When the session began and when its last request arrived. Both times are monotonic, so that setting the wall clock back does not
+   * prolong the session.
+   */
   readonly begunAt: MonotonicMs;
   usedAt: MonotonicMs;
 }
 
-/** A session that is accepted. */
+/** A valid session. */
 export interface OpenSession {
   readonly token: OperatorsToken;
   readonly expiresAt: EpochMs;
 }
 
-/** The console's sessions. They are in memory, so a restart ends them. */
+/** The console's sessions. They are kept in memory, so a restart ends them. */
 export class Sessions {
   readonly #clock: () => EpochMs;
-  /** By the hash of the key, so that a memory dump does not reveal valid keys. In order of creation. */
+  /** Sessions by the hash of their key, in order of creation. Only hashes are kept, so that a memory dump does not reveal valid keys. */
   readonly #sessions = new Map<string, Session>();
-  /** The sessions of accepted requests: while a request waits, a sign-in in another window may replace the browser's half. */
+  /**
+   * The sessions of requests that were accepted. While such a request waits, a sign-in in another window may replace the browser's half of
+   * its session.
+   */
   readonly #accepted = new WeakMap<object, Session>();
 
   constructor(clock: () => EpochMs) {
@@ -53,10 +60,10 @@ export class Sessions {
   }
 
   /**
-   * Begins a session; returns the halves that open it.
+   * Begins a session and returns its two halves.
    *
-   * @param browser the browser's half, from the request's cookie. The browser's other sessions get the new half, because the cookie is
-   *   replaced
+   * @param browser the browser's half, from the request's cookie. The browser's other sessions get the new half, because the response
+   *   replaces the cookie
    */
   begin(token: OperatorsToken, browser: string): SessionHalves & { readonly expiresAt: EpochMs } {
     const now = performance.now();
@@ -81,7 +88,8 @@ export class Sessions {
   }
 
   /**
-   * The session of a request; undefined if there is none. Called again for the same request, it tells whether the session still goes on.
+   * Finds the session of a request; undefined if there is none. A second call for the same request tells whether the session is still
+   * valid.
    *
    * @param tokens the tokens of the running configuration
    */
@@ -102,7 +110,7 @@ export class Sessions {
     this.#endIf(({ browserHash }) => browserHash === ended);
   }
 
-  /** Ends the sessions of all other tokens. They do not begin again if their token returns. */
+  /** Ends the sessions of all tokens except these. If a token is configured again later, its sessions stay ended. */
   keepOnly(tokens: readonly OperatorsToken[]): void {
     const kept = new Set(tokens.map(({ hash }) => hash));
     this.#endIf(({ tokenHash }) => !kept.has(tokenHash));

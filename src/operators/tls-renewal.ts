@@ -5,18 +5,18 @@ import type { ServerTls } from '../config/config.ts';
 import { formatEndpoints } from '../connection-limit.ts';
 import { renewedTls, secureContext, tls as nodeTls, type ListenerTls } from '../tls.ts';
 
-/** Replaces the certificates of a running listener. Whether it requires client certificates does not change. */
+/** Replaces the certificates of a running listener. Whether the listener requires client certificates does not change. */
 export class TlsRenewal {
   readonly #server: TlsServer;
   #tls: ListenerTls;
   /** The connections of clients with certificates, each with its responses in progress. */
   readonly #connections = new Map<Socket, Set<ServerResponse>>();
-  /** Connections that an earlier CA has admitted: each ends with its last response. */
+  /** Connections that an earlier CA has admitted. Each is closed after its last response. */
   readonly #retired = new WeakSet<Socket>();
   /** TCP connections whose handshake is not complete, by the addresses of both ends. */
   readonly #handshaking = new Map<string, Socket>();
 
-  /** @param server not listening yet. A server without TLS has nothing to renew. */
+  /** @param server must not be listening yet. A server without TLS has nothing to renew. */
   static of(server: Server, tls: ServerTls | undefined): TlsRenewal | undefined {
     if (tls === undefined || !(server instanceof nodeTls().Server)) return undefined;
     return new TlsRenewal(server, tls);
@@ -34,7 +34,7 @@ export class TlsRenewal {
     });
     const begun = (req: IncomingMessage, res: ServerResponse): void => {
       const { socket } = req;
-      // The request has come after the connection's last response.
+      // The request arrived after the connection's last response.
       if (this.#retired.has(socket)) socket.destroy();
       const responses = this.#connections.get(socket)?.add(res);
       if (responses === undefined) return;
@@ -43,13 +43,14 @@ export class TlsRenewal {
         if (responses.size === 0 && this.#retired.has(socket)) socket.destroySoon();
       });
     };
-    // Not for `checkContinue`: with a listener for it, Node neither asks for the body nor emits `request`.
+    // `checkContinue` must not get a listener, because Node would then neither ask for the body nor emit `request`.
     for (const event of ['request', 'checkExpectation']) server.prependListener(event, begun);
   }
 
   /**
-   * Uses another certificate, with its key and client CA. Connections that the previous CA admitted are closed: at once, or with the
-   * response in progress. So are connections whose handshake is not complete, because the previous CA could still admit them.
+   * Replaces the certificate, its key and the client CA. If the client CA changes, connections that the previous CA has admitted are
+   * closed, at once or after the response in progress. Connections whose handshake is not complete are closed too, because the previous CA
+   * could still admit them.
    */
   renew(tls: ServerTls): void {
     const before = this.#tls;
@@ -57,7 +58,7 @@ export class TlsRenewal {
     if (this.#tls === before) return;
     this.#server.setSecureContext(secureContext(this.#tls));
     if (this.#tls.clientCa === before.clientCa) return;
-    // A connection keeps the CA of the moment at which it was opened.
+    // A connection keeps the CA that was in force when the connection was opened.
     for (const socket of this.#handshaking.values()) socket.destroy();
     for (const [socket, responses] of this.#connections) {
       this.#retired.add(socket);

@@ -2,10 +2,10 @@ import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-erro
 import type { OperatorsToken } from '../config/config.ts';
 import { ApiProblem } from './problems.ts';
 
-/** Maximum length of a body in bytes; no request of the API needs more, except to `seal`. */
+/** Maximum length of a body in bytes. No request of the API needs more, except `seal`. */
 export const bodyLimit = 16_384;
 
-/** Errors of the whole store. Their messages name files, other accounts and variables. */
+/** Errors that concern the whole store. Their messages name files, other accounts and variables. */
 const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
   'store_changed',
   'store_invalid',
@@ -23,7 +23,7 @@ const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
 /**
  * The problem that an operator gets for an error.
  *
- * @param token the token of the request: the token of one account learns nothing of others
+ * @param token the token of the request. A token of one account must not learn anything about other accounts
  */
 export function toProblem(error: unknown, token: OperatorsToken | undefined): ApiProblem {
   if (error instanceof ApiProblem) return error;
@@ -41,7 +41,7 @@ export function toProblem(error: unknown, token: OperatorsToken | undefined): Ap
   return new ApiProblem('internal_error', 'The log has the cause, under the id of this request.');
 }
 
-/** Capitalizes a first word, but not a path or an id. */
+/** Turns a message into a sentence. Its first word is capitalized unless it is a path or an id. */
 function sentence(text: string): string {
   return `${text.replace(/^[a-z]+ /, (word) => word.charAt(0).toUpperCase() + word.slice(1))}.`;
 }

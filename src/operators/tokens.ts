@@ -7,8 +7,8 @@ import { ApiProblem } from './problems.ts';
 import { sha256Hex } from '../cryptography.ts';
 
 /**
- * Finds the token that a request carries. Its hash is compared with the whole hash of every token, so that the time
- * reveals nothing about a guess.
+ * Finds the token that a request carries. The hash of that token is compared in full with the hash of every configured token, so that the
+ * time taken reveals nothing about a guess.
  */
 export function findToken(authorization: string, tokens: readonly OperatorsToken[]): OperatorsToken | undefined {
   const sent = bearerToken(authorization);
@@ -20,16 +20,16 @@ export function findToken(authorization: string, tokens: readonly OperatorsToken
 }
 
 /**
- * The owner of a token: requests of one owner wait for each other, and share one part of what the listener holds. For a token of one
- * account that is the account, which may have any number of tokens.
+ * The owner of a token. For a token of one account, the owner is the account, because an account may have any number of tokens. Requests of
+ * one owner wait for each other and share one part of the listener's limits.
  */
 export function ownerOf({ hash, account }: OperatorsToken): string {
   return account === undefined ? hash : `account ${account}`;
 }
 
 /**
- * Refuses a request that its token does not permit. A token of one account gets the same response for every other id,
- * so that it does not learn which accounts exist.
+ * Refuses a request that its token does not permit. A token of one account gets the same response for every other account id, so that it
+ * does not learn which accounts exist.
  *
  * @param request the account and the environment that the request names
  * @throws ApiProblem `forbidden`
@@ -55,18 +55,18 @@ export function checkPermission(
     throw new ApiProblem('forbidden', `This token is for ${token.environment} only.`);
   }
   if (token.account === undefined) return;
-  // The account of the query counts only if the endpoint reads the query. Otherwise a token could name its own account
-  // and reach another.
+  // The account in the query counts only if the endpoint reads the query. Otherwise, a token could name its own account in the query and
+  // reach another account.
   const own = accountToken === 'own' ? (request.accountInQuery ?? token.account) : undefined;
   if (accountToken === 'none') throw new ApiProblem('forbidden', 'A token of one account may not use this operation.');
   if ((request.accountInPath ?? own) === token.account) return;
   throw new ApiProblem('forbidden', `This token is for account ${token.account} only.`);
 }
 
-/** Whether a token may begin a session, and keep it. The core may not: it sends requests of its own. */
+/** Whether a token may begin and keep a session. Tokens with the role `core` may not, because the core sends its own requests. */
 export const maySignIn = ({ role }: OperatorsToken): boolean => role !== 'core';
 
-/** Whether a role may do what needs the role `needed`. */
+/** Whether `role` includes the permissions of the role `needed`. */
 function includes(role: OperatorRole, needed: OperatorRole): boolean {
   if (role === 'core' || needed === 'core') return role === needed || role === 'admin';
   return rankedRoles.indexOf(role) >= rankedRoles.indexOf(needed);

@@ -4,11 +4,11 @@ import type { Socket } from 'node:net';
 import { endUnparsed } from '../http.ts';
 import { ApiProblem, problemBody, problems } from './problems.ts';
 
-/** Refuses what Node's parser rejects, with a problem document, and closes the connection. */
+/** Sends a problem document for each request that Node's parser rejects, and closes the connection. */
 export class UnparsedRequests {
   readonly #page: () => string | undefined;
   readonly #refused: (problem: ApiProblem, requestId: string, address: string | undefined) => void;
-  /** The response to the last parsed head of each connection. */
+  /** For each connection, the response to the last request whose head was parsed. */
   readonly #last = new WeakMap<Socket, ServerResponse>();
 
   /**
@@ -23,7 +23,7 @@ export class UnparsedRequests {
     this.#refused = refused;
   }
 
-  /** Called when a head has been parsed. @returns the response to the previous head on its connection */
+  /** Called when the head of a request has been parsed. @returns the response to the previous request on the connection */
   begin(response: ServerResponse): ServerResponse | undefined {
     const { socket } = response.req;
     const before = this.#last.get(socket);
@@ -34,7 +34,7 @@ export class UnparsedRequests {
   refuse(error: Error, socket: Socket): void {
     const problem = toProblem(error);
     const last = this.#last.get(socket);
-    // An earlier, complete request is carried out all the same: a refusal would be taken for its response.
+    // An earlier, complete request is still carried out. The client would mistake a refusal for its response, so nothing is sent.
     const isPending = last !== undefined && !last.writableFinished && (last.req.complete || last.headersSent);
     if (problem === undefined || isPending) {
       socket.destroy();
@@ -47,7 +47,7 @@ export class UnparsedRequests {
   }
 }
 
-/** The problem for an error of the parser; undefined if the client has left, or TLS failed. */
+/** The problem for a parser error; undefined if the client has left or TLS failed. */
 function toProblem({ code }: Error & { readonly code?: string }): ApiProblem | undefined {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
     return new ApiProblem('request_timeout', 'The request did not arrive in time.');

@@ -18,7 +18,7 @@ const limit = z.object({ limit: z.int(), used: z.int() });
 
 const refusalCode = z.enum(Object.keys(refusals) as RefusalCode[]).describe('As in docs/errors.md.');
 
-/** Whether the content of a file is in force. */
+/** The members that tell whether the content of a file is in force. */
 const file = {
   in_force: z.boolean(),
   loaded_at: time
@@ -44,7 +44,7 @@ const change = {
     .describe('Whether this sidecar already uses the account as stored. The response waits up to 2 seconds for this.'),
 };
 
-/** Requests as this sidecar saw them. */
+/** The use of keys, as this sidecar saw it. */
 const use = z
   .object({
     hours: z.array(z.int()).describe('Requests of the last 24 hours, by hour, oldest first. The last is incomplete.'),
@@ -67,7 +67,7 @@ const usedKey = keyView
 
 const listedAccount = accountView.extend({ use }).describe('A merchant, with the use of all its keys.');
 
-/** The responses, by their names in the API's description. */
+/** The schemas of responses, by their names in the API's description. */
 export const views = {
   Session: z
     .object({

@@ -2,19 +2,19 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { EpochMs } from '../times.ts';
 
-/** How many wrong tokens from one address are answered at once: people mistype. */
+/** How many wrong tokens from one address are answered without delay, because people mistype. */
 const free = 5;
 
-/** Maximum wait, in milliseconds. */
+/** Maximum delay, in milliseconds. */
 const longest = 10_000;
 
-/** How long an address is remembered after its last wrong token. Milliseconds. */
+/** How long an address is remembered after its last wrong token, in milliseconds. */
 const memory = 15 * 60_000;
 
 /** Maximum number of addresses remembered. */
 const maxAddresses = 10_000;
 
-/** Delays the answers to wrong tokens from one address, twice as long each time. A valid token is never delayed. */
+/** Delays the responses to wrong tokens from one address, each twice as long as the one before. A valid token is never delayed. */
 export class WrongTokenDelay {
   readonly #clock: () => EpochMs;
   readonly #byAddress = new LRUCache<string, { count: number; last: number }>({ max: maxAddresses });
@@ -23,7 +23,9 @@ export class WrongTokenDelay {
     this.#clock = clock;
   }
 
-  /** Counts a wrong token, and settles when it may be answered, or when its client has left: so no more wait than there are connections. */
+  /**
+   * Counts a wrong token. Resolves when the token may be answered or its client has left, so there are never more waits than connections.
+   */
   async wait(address: string, left: AbortSignal): Promise<void> {
     const delay = this.#delay(address);
     if (delay > 0) await wait(delay, undefined, { ref: false, signal: left }).catch(() => {});

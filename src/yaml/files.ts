@@ -10,32 +10,32 @@ const reasons: Readonly<Record<string, string>> = {
   EACCES: permissionDenied(),
 };
 
-/** Why a file cannot be read. In the image the user is 65532, who seldom owns the files that are mounted. */
+/** The reason shown for a file that may not be read. It names the user, because the user in the image, 65532, seldom owns mounted files. */
 export function permissionDenied(): string {
   return `permission denied for user ${process.geteuid?.() ?? 'unknown'}`;
 }
 
-/** Maximum size of a file in bytes: many times the size of 10,000 accounts. */
+/** Maximum size of a file in bytes, which is many times the size of 10,000 accounts. */
 const maxSize = 256 * 1_048_576;
 
 /** Reads the files of one configuration and remembers their paths. */
 export class Files {
-  /** Absolute paths of all files read or tried, for watching. */
+  /** Absolute paths of all files that were read or could not be read, for watching. */
   readonly seen = new Set<string>();
   readonly #hash = createHash(cryptography.digest.algorithm);
 
-  /** SHA-256 in hex. Differs if other files were read, or if one had other content. */
+  /** SHA-256 of the paths and the content of all files that were read, in hex. */
   get digest(): string {
     return this.#hash.copy().digest('hex');
   }
 
-  /** A file's text. Throws `WrongValue` if it cannot be read as UTF-8. */
+  /** Reads the text of a file. @throws WrongValue if it cannot be read as UTF-8 */
   read(path: string): string {
     const absolute = resolve(path);
     this.seen.add(absolute);
     const bytes = readBytes(absolute);
     this.#hash.update(`${absolute}\0${bytes.length}\0`).update(bytes);
-    // The target of a symbolic link may be replaced in its own folder, where watching the folder of the link does not notice it.
+    // The target of a symbolic link may be replaced in its own folder. Watching the folder of the link does not notice that.
     this.seen.add(resolveRealPath(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
     const text = bytes.toString();
@@ -46,21 +46,21 @@ export class Files {
 }
 
 /**
- * The bytes of a regular file. Anything else is not read: a FIFO or a device could block forever.
+ * Reads the bytes of a regular file. Nothing else is read, because a FIFO or a device could block forever.
  *
  * @throws WrongValue if it is not a regular file, or has more than 256 MiB
  * @throws the system's error if the file cannot be read
  */
 export function readRegularFile(path: string): Buffer {
-  // Checked before the file is opened: opening a device may have side effects.
+  // The file is checked before it is opened, because opening a device may have side effects.
   expectReadable(statSync(path));
-  // A FIFO that has replaced the file since must not block the call.
+  // Opening must not block if a FIFO has replaced the file in the meantime.
   using file = openFile(path, constants.O_RDONLY | constants.O_NONBLOCK);
   expectReadable(fstatSync(file.fd));
   return readFileSync(file.fd);
 }
 
-/** An open file for `using`, which closes it at the end of its block. Only the owner may read or write a new file. */
+/** Opens a file for `using`, which closes it at the end of the block. If the file is new, only the owner may read or write it. */
 export function openFile(path: string, flags: string | number): { readonly fd: number } & Disposable {
   const fd = openSync(path, flags, 0o600);
   return { fd, [Symbol.dispose]: () => closeSync(fd) };
@@ -88,12 +88,12 @@ function resolveRealPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    // The file was removed after it was read: the watch will notice that.
+    // The file was removed after it was read, which the watch will notice.
     return path;
   }
 }
 
-/** A path as messages show it: relative to the working directory if the path is below it. */
+/** Formats a path for messages: relative to the working directory if the path is below it. */
 export function displayName(path: string): string {
   const name = relative('', path);
   return name === '' || name.startsWith('..') || isAbsolute(name) ? path : name;

@@ -14,18 +14,18 @@ export interface ParsedYaml {
   /** The content as plain values; undefined if the text is empty or broken. */
   readonly value: unknown;
   readonly problems: readonly SyntaxProblem[];
-  /** The offset of the member at `path`: of its value or its name, or of its parent's name if it is missing. */
+  /** The offset of the value or the name of the member at `path` or, if there is no such member, of its parent's name. */
   findOffset(path: MemberPath, part: 'name' | 'value'): number;
   /**
-   * The offsets of the lines with which the items of a block list begin, each with a dash and a value. Undefined for other values, and if
-   * something in the text may refer to another part of it.
+   * The offsets of the lines on which the items of a block list begin, each with a dash and a value. Undefined if the member is not such a
+   * list, or if one part of the text may refer to another.
    */
   findItemLines(name: string): readonly number[] | undefined;
-  /** Line and column of an offset, both from 1. */
+  /** The line and the column of an offset, both counted from 1. */
   locate(offset: number): { line: number; col: number };
 }
 
-/** Unlike the parser's own messages, these do not quote the text, which may be a secret. */
+/** The messages for syntax errors. Unlike the parser's own messages, they do not quote the text, which may be a secret. */
 const messages: Partial<Record<ErrorCode, string>> = {
   BAD_DQ_ESCAPE: 'an unknown escape sequence in double quotes: double the backslash or use single quotes',
   BAD_INDENT: 'wrong indentation, or an unclosed quote, bracket or brace before it',
@@ -50,7 +50,8 @@ export function parseYaml(text: string): ParsedYaml {
     lineCounter: lines,
     prettyErrors: false,
     stringKeys: true,
-    // Detected below, because the parser compares each name with all earlier ones and reports only a rough position.
+    // Duplicate names are detected below, because the parser would compare each name with all earlier ones and report only a rough
+    // position.
     uniqueKeys: false,
     schema: 'core',
     resolveKnownTags: false,
@@ -66,7 +67,8 @@ export function parseYaml(text: string): ParsedYaml {
       value = document.toJS() ?? undefined;
       if (value === undefined) problems.push(whole('the file is empty'));
     } catch {
-      // Thrown for an alias without an anchor, which has been reported, and for aliases of aliases that would fill the memory.
+      // `toJS` throws for an alias without an anchor, which has already been reported, and for aliases of aliases that would fill the
+      // memory.
       if (problems.length === 0) problems.push(whole('aliases (*name) expand to too much: write the values out'));
     }
   }
@@ -83,7 +85,7 @@ function whole(message: string, offset = 0): SyntaxProblem {
   return { offset, path: [], message };
 }
 
-/** Duplicate members of a mapping, and aliases without an anchor before them. @param anchors gets all names of anchors */
+/** Finds duplicate members of mappings, and aliases without an anchor before them. @param anchors receives the names of all anchors */
 function flaws(root: unknown, anchors: Set<string>): SyntaxProblem[] {
   const found: SyntaxProblem[] = [];
   const path: (string | number)[] = [];
@@ -157,7 +159,7 @@ function readName(key: unknown): string {
   return isScalar(key) ? String(key.value) : String(key);
 }
 
-/** The offset of a node; undefined if nothing is written, as after `port:`. */
+/** The offset of a node; undefined if the node is empty, as after `port:`. */
 function findStart(node: unknown): number | undefined {
   if (!isNode(node) || node.range == null) return undefined;
   return node.range[0] < node.range[1] ? node.range[0] : undefined;

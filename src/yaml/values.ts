@@ -7,7 +7,7 @@ import type { Files } from './files.ts';
 /** Environment variables, as in `process.env`. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** Schemas of values that are written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
+/** Makes schemas of values that are written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
 export type Values = ReturnType<typeof valuesIn>;
 
 type Written = string | number | { file: string };
@@ -17,9 +17,7 @@ const fileReference = z
   .meta({ id: 'FileReference', description: 'The text of a file, without the newline at its end.' });
 const environmentReference = /^\$\{([^{}]*)\}$/;
 
-/**
- * @param file the file with the values: its folder, and the reader of the files that it names
- */
+/** @param file the file with the values. Paths of other files are relative to its folder; `files` reads those files */
 export function valuesIn({ directory, files }: { directory: string; files: Pick<Files, 'read'> }, env: Env) {
   function readFile(path: string): string {
     return files.read(resolve(directory, path));
@@ -36,7 +34,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
     return text;
   }
 
-  /** A value of this type. @param goesOn as in `orIssue`: for the short form of a value that may have members */
+  /** A schema for a value of this type. @param goesOn as in `orIssue`. Set it for the short form of a value that may have members */
   function value<T>(type: ValueType<T>, goesOn = false) {
     return z
       .union(waysToWrite(type), { error: ({ input }) => mismatch(input, type) })
@@ -44,7 +42,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
       .meta({ title: type.name });
   }
 
-  /** A file of this type: the value is its path, or the PEM text itself. */
+  /** A schema for a PEM file of this type. The value is the path of the file, or the PEM text itself. */
   function pem<T>(type: ValueType<T>) {
     return value({ ...type, read: (text) => type.read(text.startsWith('-----BEGIN') ? text : readFile(text)) });
   }
@@ -52,7 +50,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
   return { value, pem };
 }
 
-/** The schema for editors: a string that matches, or a reference. */
+/** The ways to write a value, as the schema shows them to editors: a string that matches, or a reference. */
 function waysToWrite({ choices, pattern, numbers }: ValueType<unknown>): readonly z.ZodType<Written, Written>[] {
   const patterns = choices === undefined ? [pattern, environmentReference] : [environmentReference];
   const text = z.string().meta({ pattern: patterns.map(({ source }) => source).join('|') });

@@ -21,7 +21,7 @@ export class YamlFile {
   /**
    * Reads and parses the file.
    *
-   * @param text the content, if the file is not to be read
+   * @param text the content, if it need not be read from the file
    * @throws WrongValue if the file cannot be read
    */
   constructor(path: string, files: Files, directory: string = dirname(path), text: string = files.read(path)) {
@@ -37,19 +37,19 @@ export class YamlFile {
     }
   }
 
-  /** In the order of the file. */
+  /** The problems that were reported, in the order of the file. */
   get problems(): readonly FileProblem[] {
     return inOrder(this.#problems);
   }
 
-  /** Valid, but probably a mistake. */
+  /** Warnings about content that is valid but probably a mistake, in the order of the file. */
   get warnings(): readonly FileProblem[] {
     return inOrder(this.#warnings);
   }
 
-  /** Notes a problem with the member at `path`, or with its name. */
+  /** Records a problem with the member at `path`, or with its name. */
   report(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): void {
-    // Further problems with the same member are consequences of the first.
+    // Further problems with the same member would only be consequences of the first.
     if (this.isWrong(path)) return;
     this.#reported.add(JSON.stringify(path));
     this.#problems.push(this.problemAt(path, message, part));
@@ -60,7 +60,7 @@ export class YamlFile {
     return this.#parsed.findItemLines(name);
   }
 
-  /** Whether a problem with this member was reported, so that the member's absence means nothing. */
+  /** Whether a problem with this member was reported. If so, the member is absent from the valid content even if it is in the file. */
   isWrong(path: MemberPath): boolean {
     return this.#reported.has(JSON.stringify(path));
   }
@@ -73,12 +73,12 @@ export class YamlFile {
     );
   }
 
-  /** Notes a warning about the member at `path`. */
+  /** Records a warning about the member at `path`. */
   warn(path: MemberPath, message: string): void {
     this.#warnings.push(this.problemAt(path, `warning: ${message}`));
   }
 
-  /** A problem with the member at `path`. It is not added to those of the file. */
+  /** Creates a problem for the member at `path`, without adding it to the problems of the file. */
   problemAt(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): FileProblem {
     return this.#problemFrom(this.#parsed.findOffset(path, part), path, message);
   }

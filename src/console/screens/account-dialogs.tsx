@@ -31,7 +31,7 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
 interface AccountDialogProps {
   readonly account: Account;
   readonly onClose: () => void;
-  /** Called after the change, when the dialog is closed. */
+  /** Called after the change, once the dialog is closed. */
   readonly onDone: () => void;
 }
 

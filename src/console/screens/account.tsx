@@ -16,7 +16,7 @@ import { Keys } from './keys.tsx';
 
 const say = texts.account;
 
-/** The tabs of an account, in their order; the first is shown at the start. */
+/** The tabs of an account, in order. The first one is shown by default. */
 const tabs = { keys: Keys, encryption: Encryptions, activity: Activity } as const;
 type TabName = keyof typeof tabs;
 const tabNames = Object.keys(tabs) as TabName[];

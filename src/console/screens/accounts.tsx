@@ -17,12 +17,12 @@ import { AddAccount } from './account-dialogs.tsx';
 const say = texts.accounts;
 const pageSize = 50;
 
-/** Matches a whole API key. Only its hash is sent. */
+/** Matches a whole API key. Only the hash of the key is sent. */
 const apiKey = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;
-/** Matches input that may become a key, so it is not searched for either. */
+/** Matches the beginning of an API key. Such input is not searched for, because a search would send it. */
 const beginOfKey = /^[ps]k_(?:test|live)_/;
 
-/** All accounts: searched, filtered, page by page. */
+/** All accounts, page by page, with a search and a filter. */
 export function Accounts() {
   const search = inAddress('search');
   const filter = inAddress<AccountFilter>('filter');
@@ -100,7 +100,7 @@ function SearchField({ search }: { search: Cell<string> }) {
   );
 }
 
-/** Opens a key at its account. It is found by its hash. */
+/** Finds a key by its hash, and opens the page of its account. */
 async function openAccountWithKey(key: string): Promise<void> {
   const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));
   openAddress(linkWith('key', found.id, 'accounts', found.account, 'keys'));

@@ -13,7 +13,7 @@ import { Table } from '../ui/table.tsx';
 const say = texts.audit;
 const day = 86_400_000;
 
-/** The filters by their names in the address; empty ones select everything. The dates are whole days. */
+/** The filters, by their names in the address. An empty filter selects everything. Dates are whole days. */
 type Wanted = Readonly<Partial<Record<'actor' | 'action' | 'account' | 'environment' | 'from' | 'to', string>>>;
 
 /** The audit trail of all accounts or of one. */
@@ -47,7 +47,7 @@ export function Audit() {
   );
 }
 
-/** A filter that takes effect when it is complete. */
+/** A filter that takes effect when its text or date is complete. */
 function Typed({ label, of, isDate = false }: { label: string; of: Cell<string>; isDate?: boolean }) {
   const input = { value: of.value, onChange: setText(of) };
   return (
@@ -59,7 +59,7 @@ function Typed({ label, of, isDate = false }: { label: string; of: Cell<string>;
   );
 }
 
-/** The selected events in pages, and all of them as CSV. */
+/** Shows the selected events page by page, and exports all of them as CSV. */
 export function Events({ wanted, at }: { wanted: Wanted; at?: Cell<string> }) {
   const [refused, attempt] = useAttempt();
   const query = buildQuery(wanted);
@@ -100,7 +100,7 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
   );
 }
 
-/** What was done; for an import of several accounts, their number and, when it is opened, each of them. */
+/** Shows what was done. For an import of several accounts, shows their number; each account is listed when the entry is opened. */
 function What({ entry }: { entry: readonly [AuditEvent, ...AuditEvent[]] }) {
   if (entry.length === 1) return <Sentence event={entry[0]} />;
   return (
@@ -127,7 +127,7 @@ function fetchEvents(query: AuditQuery) {
   return ask(api.GET('/api/v1/audit', { params: { query } }));
 }
 
-/** @param place `before-N` or `after-N`, the position next to the page; undefined: the newest events */
+/** @param place `before-N` or `after-N`, where N is the position next to the page; undefined for the newest events */
 async function fetchPage(
   query: AuditQuery,
   place = '',
@@ -140,7 +140,7 @@ async function fetchPage(
   const [way = 'before', position] = place === '' ? [] : place.split('-');
   const { events, unreadable, ...page } = await fetchEvents({ ...query, limit: 100, [way]: position });
   let { next } = page;
-  // An import is one row, however many accounts it has.
+  // An import is one row, however many accounts it has, so all of its events are loaded.
   const last = events.at(-1);
   let isCut = last?.action === 'account_imported';
   while (isCut && next !== null && events.length < 10_000) {
@@ -151,7 +151,7 @@ async function fetchPage(
     next = isCut ? more.next : String(events.at(-1)?.position);
   }
   if (way === 'after') {
-    // So that the newest page is full, too.
+    // The newest page is loaded again from the newest event, so that it is full too.
     if (next === null) return { ...(await fetchPage(query)), previous: null };
     events.reverse();
   }

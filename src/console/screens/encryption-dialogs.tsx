@@ -12,12 +12,12 @@ type GraceLength = keyof typeof say.graces;
 
 type EncryptionDialogProps<Changed = Encryption> = DialogHandlers<Changed> & { readonly encryption: Encryption };
 
-/** Whether a grace for plaintext is preset: it is useful in live, where it needs an admin. */
+/** Whether a grace period for plaintext is preset. It is useful in live, where only an admin may choose it. */
 function mayGrace(environment: Encryption['environment']): boolean {
   return environment === 'live' && session.value?.role === 'admin';
 }
 
-/** Enables encryption, or replaces key and IV if it is enabled. */
+/** Enables encryption or, if it is already enabled, replaces the key and the IV. */
 export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogProps<EnabledEncryption>) {
   const { account, environment, enabled: replace, encoding: before, previous } = encryption;
   const encoding = useSignal(before);
@@ -54,7 +54,7 @@ export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogPr
   );
 }
 
-/** Disables encryption, at once or after a grace for envelopes. */
+/** Disables encryption, at once or with a grace period for envelopes. */
 export function DisableEncryption({ encryption, use, ...handlers }: EncryptionDialogProps & { use: TrafficOfUse }) {
   const { account, environment, previous } = encryption;
   const isLive = environment === 'live';
@@ -97,7 +97,7 @@ export function DisableEncryption({ encryption, use, ...handlers }: EncryptionDi
 
 const hours = { '1h': 1, '24h': 24, '7d': 168, '30d': 720 };
 
-/** Changes the end of a grace. */
+/** Changes the end of a grace period. */
 export function ChangeGrace({ encryption: { account, environment }, ...handlers }: EncryptionDialogProps) {
   const length = useSignal<keyof typeof hours>('24h');
   return (
@@ -117,7 +117,7 @@ export function ChangeGrace({ encryption: { account, environment }, ...handlers 
   );
 }
 
-/** Ends a grace now. */
+/** Ends a grace period now. */
 export function EndGrace(props: EncryptionDialogProps & { accepts: keyof typeof say.endText; isUsed: boolean }) {
   const { encryption, accepts, isUsed, ...handlers } = props;
   const params = { path: { account: encryption.account, environment: encryption.environment } };

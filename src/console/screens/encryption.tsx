@@ -95,7 +95,7 @@ function InEnvironment(props: {
   );
 }
 
-/** Shows key and IV once. */
+/** Shows the key and the IV once. */
 function ShownOnce({ enabled, onClose }: { enabled: EnabledEncryption; onClose: () => void }) {
   const { key, iv, fingerprint, environment, account } = enabled;
   return (

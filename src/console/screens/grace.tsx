@@ -10,7 +10,7 @@ import { ChangeGrace, EndGrace } from './encryption-dialogs.tsx';
 
 const say = texts.encryption;
 
-/** A grace: what it accepts, its end, whether it is still used, and the button to end it. */
+/** A grace period: what it accepts, when it ends, whether it is still used, and buttons to change its end or to end it. */
 export function Grace({ encryption, onDone }: { encryption: Encryption; onDone: () => void }) {
   const asking = useSignal<'extend' | 'end' | undefined>(undefined);
   const { previous } = encryption;
@@ -45,16 +45,16 @@ export function Grace({ encryption, onDone }: { encryption: Encryption; onDone: 
   );
 }
 
-/** A grace accepts envelopes while encryption is off, otherwise plaintext or the previous credentials. */
+/** What a grace period accepts: envelopes if encryption is off, otherwise plaintext or the previous credentials. */
 export function acceptedBy({ enabled, previous }: Encryption): keyof typeof say.accepts {
   return enabled ? (previous?.accepts ?? 'credentials') : 'envelopes';
 }
 
-/** The API keys that used the grace at this sidecar. */
+/** The API keys that used the grace period at this sidecar. */
 function UsedBy({ encryption: { account, environment, enabled, created_at: since } }: { encryption: Encryption }) {
   const { data } = useLoad(() => ask(api.GET('/api/v1/activity', { params: { query: { account } } })), 2_000);
   if (data.value === undefined) return null;
-  // While encryption is on, the grace began when the current key and IV were created.
+  // If encryption is on, the grace period began when the current key and IV were created.
   const isOfThisGrace = (use: UseOfGrace): boolean =>
     use.environment === environment && !(enabled && since !== null && Date.parse(use.last_used_at) < Date.parse(since));
   const uses = data.value.grace_uses.filter(isOfThisGrace);
@@ -72,14 +72,14 @@ function UsedBy({ encryption: { account, environment, enabled, created_at: since
   );
 }
 
-/** How long after its last use something counts as still used, in milliseconds. */
+/** How long a grace period counts as still used after its last use, in milliseconds. */
 const recently = 300_000;
 
 function isStillUsed(lastUsed: string | null | undefined): boolean {
   return typeof lastUsed === 'string' && now.value - Date.parse(lastUsed) < recently;
 }
 
-/** Whether a grace is still used. */
+/** Shows whether a grace period is still used. */
 export function GraceUse({ lastUsed }: { lastUsed: string | null | undefined }) {
   if (lastUsed === undefined) return <span class="hint">{say.useNotRecorded}</span>;
   if (lastUsed === null) return <Badge tone="good">{say.notUsed}</Badge>;

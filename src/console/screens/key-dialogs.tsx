@@ -20,7 +20,7 @@ export function IssueKey({ account, ...handlers }: DialogHandlers<IssuedKey> & {
   const kind = useSignal<ApiKey['kind']>('secret');
   const name = useSignal('');
   const chosen = useSignal<keyof typeof say.expiries | undefined>(undefined);
-  // Nobody rotates a live key that never expires.
+  // By default, live keys expire, because nobody rotates a key that never expires.
   const expiry: Cell<keyof typeof say.expiries> = {
     get value() {
       return chosen.value ?? (environment.value === 'live' ? '180d' : '');
@@ -83,7 +83,7 @@ export function RotateKey({ apiKey, ...handlers }: DialogHandlers<IssuedKey> & {
   );
 }
 
-/** Revokes a key. In live its id must be typed, because a revocation cannot be undone. */
+/** Revokes a key. In live, the operator must type its id, because a revocation cannot be undone. */
 export function RevokeKey({ apiKey, ...handlers }: DialogHandlers<unknown> & { apiKey: UsedKey }) {
   const typed = useSignal('');
   const guard = { use: apiKey.use, id: apiKey.environment === 'live' ? apiKey.id : undefined, typed };

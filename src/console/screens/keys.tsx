@@ -50,7 +50,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
   };
   const listChanges = (key: UsedKey): readonly MenuItem[] => {
     if (key.state !== 'valid' || !mayChange()) return [];
-    // Nobody depends on a test key that has never been used, as far as is recorded.
+    // A test key without a recorded use is revoked without confirmation, because nobody depends on it.
     const isUnused = key.environment === 'test' && lastUse([key], key.use) === null;
     const askToRevoke = set(asking, { what: 'revoke', key } as const);
     return [
@@ -111,7 +111,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => void
   );
 }
 
-/** The name that its owner gave the key, and its id. */
+/** The name that the owner gave the key, and the id of the key. */
 function KeyName({ apiKey: { id, name } }: { apiKey: UsedKey }) {
   if (name === null) return <Id id={id} />;
   return (

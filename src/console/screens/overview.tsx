@@ -12,7 +12,9 @@ import { Verdict } from './verdict.tsx';
 
 const say = texts.overview;
 
-/** What this sidecar does: whether it needs an operator, its traffic, who is refused and why, and how full it is. */
+/**
+ * The state of this sidecar: whether it needs an operator, its traffic, whose requests are refused and why, and how full its limits are.
+ */
 export function OverviewPage() {
   const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), 5_000);
   const environment = inAddress<EnvironmentName>('environment');
@@ -73,7 +75,7 @@ function Requests(props: { environment: EnvironmentName | ''; span: '24h' | ''; 
   );
 }
 
-/** Refusals by code as bars, each of which selects the accounts below. */
+/** Shows refusals by code as bars. Each bar selects the accounts below that have such refusals. */
 function Codes({ refusals, chosen }: { refusals: Traffic['refusals']; chosen: Cell<string> }) {
   if (refusals.length === 0) return <p class="faint">{texts.activity.none}</p>;
   const most = refusals[0]?.count ?? 1;
@@ -99,7 +101,7 @@ function Codes({ refusals, chosen }: { refusals: Traffic['refusals']; chosen: Ce
   );
 }
 
-/** How full the limits are. */
+/** Shows how full the limits are. */
 function Room({ limits }: { limits: Overview['limits'] }) {
   const rows = [
     [say.connections, limits.connections, 1],

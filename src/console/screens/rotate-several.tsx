@@ -10,21 +10,21 @@ import { Table } from '../ui/table.tsx';
 
 const say = texts.rotateSeveral;
 
-/** What identifies a key. */
+/** The account and the id of a key. */
 export type DueKey = Pick<Due, 'account'> & { readonly id: string };
 
-/** A key, and what became of its rotation: its successor, or why it was refused. Undefined: not done yet. */
+/** A key and the outcome of its rotation: its successor, or why the rotation was refused. Undefined until the rotation is done. */
 interface Work {
   readonly key: DueKey;
   readonly outcome: IssuedKey | { readonly refused: string } | undefined;
 }
 
-/** Rotates keys one after the other, and shows their successors once. @param props.onClose called with whether keys were rotated */
+/** Rotates keys one after the other and shows their successors once. @param props.onClose receives whether keys were rotated */
 export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onClose: (rotated: boolean) => void }) {
   const overlap = useSignal<keyof typeof texts.keys.overlaps>('7d');
   const work = useSignal<readonly Work[]>(keys.map((key) => ({ key, outcome: undefined })));
   const state = useSignal<'asking' | 'running' | 'done'>('asking');
-  // Nobody would see the secrets of keys that are rotated after the page is left.
+  // Rotating stops when the page is left, because nobody would see the secrets of keys that are rotated after that.
   const isGone = useRef(false);
   useEffect(() => {
     const warn = (event: Event): void => {
@@ -108,7 +108,7 @@ function Outcome({ outcome }: Pick<Work, 'outcome'>) {
   return <code>{outcome.key ?? texts.keys.secretShown}</code>;
 }
 
-/** The successors as CSV, one line each. */
+/** Formats the successors as CSV, one line each. */
 function formatLines(work: readonly Work[]): string {
   const lines = work.flatMap(({ key, outcome }) =>
     outcome === undefined || 'refused' in outcome

@@ -16,13 +16,13 @@ const say = texts.rotation;
 
 const kinds = ['secret', 'public', 'credentials'] as const;
 
-/** Orders of a page other than the API's, which is by urgency. What was never used comes first. */
+/** The orders for a page in addition to the API's order, which is by urgency. With `unused`, items that were never used come first. */
 const orders = {
   unused: (a: Due, b: Due) => (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
   oldest: (a: Due, b: Due) => (a.created_at ?? '').localeCompare(b.created_at ?? ''),
 };
 
-/** Keys and credentials that are due for rotation, and running graces. */
+/** Keys and credentials that are due for rotation, and running grace periods. */
 export function Rotation() {
   return (
     <>
@@ -33,7 +33,7 @@ export function Rotation() {
   );
 }
 
-/** What is due, as a work list: selected keys are rotated one after the other. */
+/** A work list of the keys and credentials that are due. Selected keys are rotated one after the other. */
 function Dues() {
   const selected = useSignal<readonly DueKey[]>([]);
   const rotating = useSignal(false);
@@ -97,7 +97,7 @@ function Dues() {
   );
 }
 
-/** A key, which can be selected. Credentials cannot: they are replaced on their account's page. */
+/** A key or credentials. Only keys can be selected: credentials are replaced on their account's page. */
 function What({ due: { account, id, kind, name, hint }, selected }: { due: Due; selected: Signal<readonly DueKey[]> }) {
   if (id === null) return <>{say.kinds[kind]}</>;
   const key = (
@@ -123,7 +123,7 @@ function What({ due: { account, id, kind, name, hint }, selected }: { due: Due; 
   );
 }
 
-/** The reasons to replace something. */
+/** The reasons to replace a key or credentials. */
 export function Warnings({ of }: { of: Pick<Due, 'warnings'> }) {
   return (
     <span class="row tight">
@@ -137,9 +137,9 @@ export function Warnings({ of }: { of: Pick<Due, 'warnings'> }) {
 }
 
 /**
- * The running graces, and whether they are still used.
+ * The running grace periods, and whether they are still used.
  *
- * @param props.every how often they are loaded, in milliseconds
+ * @param props.every how often the list is loaded, in milliseconds
  */
 export function Graces({ every }: { every: number }) {
   return (

@@ -5,7 +5,7 @@ import { sessionEnded, signIn } from '../session.ts';
 import { texts } from '../texts.ts';
 import { Field } from '../ui/fields.tsx';
 
-/** Exchanges a token for a session. */
+/** The sign-in page, which exchanges a token for a session. */
 export function SignIn() {
   const field = useRef<HTMLInputElement>(null);
   const busy = useSignal(false);

@@ -23,7 +23,7 @@ export function SystemPage() {
   );
 }
 
-/** Which files and connections are in force, and why a file is not. */
+/** Shows which files are in force, why a file is not, and whether the database is connected. */
 function State({ overview }: { overview: Overview }) {
   const { ready, configuration, accounts_file: accountsFile, database, master_keys: masterKeys } = overview;
   return (
@@ -64,7 +64,7 @@ function InForce({ in_force: inForce, loaded_at: at }: Pick<Overview['configurat
   );
 }
 
-/** Why files are not in force. */
+/** Shows why files are not in force. */
 export function NotInForce({ overview }: { overview: Overview }) {
   const files = [overview.configuration, overview.accounts_file];
   return <Problems title={texts.overview.notInForce} problems={files.flatMap((file) => file?.problems ?? [])} />;

@@ -17,7 +17,7 @@ interface Outcome {
   readonly unopened?: boolean;
 }
 
-/** Seals and opens envelopes in the browser. @param props.given new credentials */
+/** Seals and opens envelopes in the browser. @param props.given new credentials to fill in */
 export function Tester({ given }: { given: Credentials | undefined }) {
   const { key, iv, text, envelope, encoding, outcome, ...tester } = useTester(given);
   return (
@@ -72,7 +72,7 @@ function useTester(given: Credentials | undefined) {
     iv.value = given.iv;
   }, [given, key, iv]);
 
-  /** Runs an action with the key and the IV, unless one of them is wrong, and shows the outcome. */
+  /** Runs an action with the key and the IV and shows the outcome. If the key or the IV is wrong, shows that instead. */
   const run = async (action: (credentials: Credentials) => Promise<Outcome>): Promise<void> => {
     const credentials = { key: key.value, iv: iv.value };
     const fault = findFault(credentials);

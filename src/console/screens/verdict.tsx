@@ -9,7 +9,7 @@ import { NotInForce } from './system.tsx';
 
 const say = texts.verdict;
 
-/** The state in one sentence: whether it serves, and what needs the operator. */
+/** The state of the sidecar in one sentence: whether it serves requests, and what needs an operator. */
 export function Verdict({ overview }: { overview: Overview }) {
   const { ready, database } = overview;
   const needs = listNeeds(overview);
@@ -60,7 +60,7 @@ function listNeeds({ configuration, accounts_file: accountsFile, certificates, c
   return needs;
 }
 
-/** The number of keys that expire, and the first one if it is known. */
+/** The number of keys that expire soon, and the first of them if it is known. */
 function ExpiringKeys({ count }: { count: number }) {
   const { data } = useLoad(() => ask(api.GET('/api/v1/due', { params: { query: { limit: 1 } } })), 60_000);
   const [first] = data.value?.due ?? [];

@@ -10,20 +10,21 @@ const say = texts.overview;
 /** The outcomes from the bottom of a bar to its top. */
 const outcomes = ['served', 'refused', 'failed', 'left'] as const;
 
-/** Positions and heights in pixels: of the bars, of the strip below them, and of the whole chart. */
+/** Positions and heights of the bars, of the strip below them and of the whole chart, in pixels. */
 const barsHeight = 150;
 const stripTop = 190;
 const stripHeight = 44;
 const height = 240;
-/** The room for the scales. */
+/** The width of the scales, in pixels. */
 const left = 52;
 
-/** Requests by outcome as stacked bars, with the durations in a strip of its own below, and the values of a slot at the pointer. */
+/** Shows requests by outcome as stacked bars, their durations in a separate strip below, and the values of the slot under the pointer. */
 export function Chart({ slots }: Pick<Traffic, 'slots'>) {
   const place = useRef<HTMLDivElement>(null);
   const width = useSignal(0);
   const pointed = useSignal<number | undefined>(undefined);
-  // The slot chosen by keyboard, apart from the pointer's: a resting pointer leaves the chart when the page above it grows.
+  // The slot chosen by keyboard. It is kept apart from the pointer's slot, because a pointer that does not move can leave the chart when
+  // the page above the chart grows.
   const chosen = useSignal<number | undefined>(undefined);
   useEffect(() => {
     const element = place.current;
@@ -133,7 +134,7 @@ function Line({ y, width, label }: { y: number; width: number; label: string }) 
   );
 }
 
-/** @param props.isOpen whether the slot's time is not over, so that it is not comparable yet */
+/** @param props.isOpen whether the slot is still filling, so that it cannot be compared with the others yet */
 function Bar({ slot, x, step, most, isOpen }: { slot: Slot; x: number; step: number; most: number; isOpen: boolean }) {
   let y = barsHeight + 8;
   return (
@@ -149,7 +150,7 @@ function Bar({ slot, x, step, most, isOpen }: { slot: Slot; x: number; step: num
   );
 }
 
-/** A path with gaps where nothing was answered. The open slot is left out: it would look like a drop. */
+/** A path with gaps where no request was answered. Callers leave out the open slot, because it would look like a drop. */
 function drawLine(slots: readonly Slot[], percentile: 'p50' | 'p99', step: number, most: number): string {
   let pen = 'M';
   return slots
@@ -191,7 +192,7 @@ function formatTime(slot: Slot | undefined): string {
   return slot?.time.slice(11, 16) ?? '';
 }
 
-/** The next number that is easy to read. */
+/** Rounds a value up to a number that is easy to read. */
 function niceUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   return ([1, 2, 3, 4, 6, 8].find((factor) => factor * power >= value) ?? 10) * power;

@@ -4,10 +4,10 @@ import { texts } from '../texts.ts';
 
 const environments = ['live', 'test'] as const;
 
-/** One of several options, each as a button with its count. An option that is pressed again is no longer chosen. */
+/** Buttons for choosing one of several options, each with its count. Pressing the chosen option again clears the choice. */
 export function Chips<Value extends string>(props: {
   label: string;
-  /** The chosen option; empty: none. */
+  /** The chosen option; empty if none is chosen. */
   of: Cell<Value | ''>;
   /** The chosen option while `of` is empty. */
   preset?: Value;
@@ -34,7 +34,7 @@ export function Chips<Value extends string>(props: {
   );
 }
 
-/** One environment, or both. */
+/** Buttons for choosing one environment, or both if none is pressed. */
 export function EnvironmentChips({ of }: { of: Cell<EnvironmentName | ''> }) {
   const options = environments.map((each) => [each, texts.environments[each]] as const);
   return <Chips label={texts.columns.environment} of={of} options={options} />;

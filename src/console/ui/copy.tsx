@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { texts } from '../texts.ts';
 
-/** Copies text, and says so. */
+/** A button that copies text and says so. */
 export function Copy({ text, label = texts.copy, of }: { text: string; label?: string; of?: string }) {
   const copied = useSignal(false);
   const copy = async (): Promise<void> => {
@@ -27,7 +27,7 @@ export function Copy({ text, label = texts.copy, of }: { text: string; label?: s
   );
 }
 
-/** Something secret that is shown once. */
+/** A secret that is shown only once. */
 export function Secret({ label, value, hint }: { label: string; value: string; hint?: string }) {
   return (
     <div class="secret">

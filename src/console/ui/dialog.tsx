@@ -8,21 +8,21 @@ import { Form } from './fields.tsx';
 import { Problem } from './states.tsx';
 
 /**
- * A modal dialog, open as long as it is rendered.
+ * A modal dialog, which is open as long as it is rendered.
  *
- * @param props.onClose undefined: only its own buttons close it, because its content is shown only once
+ * @param props.onClose undefined if only the dialog's own buttons may close it, because its content is shown only once
  */
 export function Dialog(props: { title: string; onClose?: (() => void) | undefined; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const title = useId();
-  // Takes the focus at once, so that the next key press goes to the dialog, not to the page behind it.
+  // The dialog takes the focus at once, so that the next key press goes to the dialog, not to the page behind it.
   useLayoutEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     dialog?.showModal();
     return () => {
       dialog?.close();
-      // A dialog that is removed from the page does not return the focus.
+      // A dialog that is removed from the page does not return the focus to where it was.
       if (before instanceof HTMLElement) before.focus();
     };
   }, []);
@@ -36,7 +36,7 @@ export function Dialog(props: { title: string; onClose?: (() => void) | undefine
         onClose?.();
       }}
       onKeyDown={(event) => {
-        // At the second Escape, a browser closes the dialog without asking.
+        // At the second Escape, a browser closes the dialog even though `onCancel` calls `preventDefault`.
         if (event.key === 'Escape' && onClose === undefined) event.preventDefault();
       }}
     >
@@ -49,7 +49,7 @@ export function Dialog(props: { title: string; onClose?: (() => void) | undefine
 /** The props of a dialog for a change. */
 export interface DialogHandlers<Changed> {
   readonly onClose: () => void;
-  /** Called after the change, when the dialog is closed. */
+  /** Called after the change, once the dialog is closed. */
   readonly onDone: (changed: Changed) => void;
 }
 
@@ -59,10 +59,10 @@ export function Ask<Changed extends { readonly in_force: boolean }>(
     title: string;
     submit: string;
     danger?: boolean;
-    /** Whether the input is sufficient. */
+    /** Whether the input is complete. Default: yes. */
     ready?: boolean;
     onSubmit: () => Promise<Changed>;
-    /** The message after the change. */
+    /** The message that is shown after the change. */
     notice: string;
     children: ComponentChildren;
   },

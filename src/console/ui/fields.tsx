@@ -2,11 +2,11 @@ import { createContext, type ComponentChildren } from 'preact';
 import { useContext, useId } from 'preact/hooks';
 import { setText, type Cell } from '../route.ts';
 
-/** A form's request, by the names of its members. */
+/** The state of a form, by the names of the members of its request. */
 interface FormState {
   /** What is wrong with each member. */
   readonly errors: Readonly<Record<string, string>>;
-  /** The members with a field, which shows what is wrong with them. */
+  /** The members that have a field. A field shows what is wrong with its member. */
   readonly fields: Set<string>;
 }
 
@@ -18,13 +18,13 @@ interface Control {
   readonly 'aria-invalid': boolean;
 }
 
-/** A labelled control, with a line of explanation below it, and what is wrong with it. */
+/** A labelled control, with a line of explanation below it and a message if its value is wrong. */
 export function Field(props: {
   label: string;
   hint?: string | undefined;
-  /** The member of the request that it sets. */
+  /** The member of the request that the field sets. */
   name?: string | undefined;
-  /** Gets the attributes that connect the control with its label and its hint. */
+  /** Receives the attributes that connect the control with its label and its hint. */
   children: (control: Control) => ComponentChildren;
 }) {
   const id = useId();
@@ -58,10 +58,10 @@ export function Field(props: {
   );
 }
 
-/** The attributes of a control that searches. */
+/** The attributes of a search field. */
 export const searchInput = { type: 'search', autocomplete: 'off', spellcheck: false } as const;
 
-/** A line of text. */
+/** A field for one line of text. */
 export function TextField({ label, hint, name, of, code = false }: TextProps & { code?: boolean }) {
   return (
     <Field label={label} hint={hint} name={name}>
@@ -82,13 +82,13 @@ export function TextField({ label, hint, name, of, code = false }: TextProps & {
 export interface TextProps {
   readonly label: string;
   readonly hint?: string;
-  /** The member of the request that it sets. */
+  /** The member of the request that the field sets. */
   readonly name?: string;
   /** The typed text. */
   readonly of: Cell<string>;
 }
 
-/** A choice of one option. `options` has the text of each value. */
+/** A field for choosing one option. `options` contains the text of each value. */
 export function Choice<Value extends string>(props: {
   label: string;
   hint?: string | undefined;

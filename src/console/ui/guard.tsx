@@ -6,21 +6,24 @@ import { traffic } from './use-line.tsx';
 
 const say = texts.guard;
 
-/** Longer ids are confirmed by their end: nobody types twenty characters on a phone. */
+/**
+ * Maximum length of an id that is typed in full. For longer ids, typing the last characters is enough, because nobody types twenty
+ * characters on a phone.
+ */
 const longestTyped = 12;
 const typedEnd = 4;
 
-/** The requests that a change would concern. */
+/** The requests that a change would affect. */
 export type TrafficOfUse = Pick<Use, 'last_hour' | 'last_at'>;
 
 interface GuardProps {
   readonly use: TrafficOfUse;
-  /** The id to type; undefined: none, because little can go wrong. */
+  /** The id to type; undefined if nothing needs to be typed, because little can go wrong. */
   readonly id: string | undefined;
   readonly typed: Cell<string>;
 }
 
-/** What a change would affect, and an id to type if much can go wrong. */
+/** Shows what a change would affect and, if a lot can go wrong, asks the operator to type an id. */
 export function Guard({ use, id, typed }: GuardProps) {
   return (
     <>
@@ -30,7 +33,7 @@ export function Guard({ use, id, typed }: GuardProps) {
   );
 }
 
-/** Whether the change may be made. */
+/** Whether the operator has confirmed the change, if that is needed. */
 export function isConfirmed({ id, typed }: Pick<GuardProps, 'id' | 'typed'>): boolean {
   return id === undefined || typed.value.trim() === chooseWord(id);
 }

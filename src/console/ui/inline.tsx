@@ -5,10 +5,10 @@ import { texts } from '../texts.ts';
 
 type Tone = 'good' | 'warn' | 'bad' | 'quiet' | 'plain';
 
-/** Each tone has a different shape, so that it does not depend on colour alone. */
+/** Each tone has a different shape, so that tones can be told apart without colours. */
 const shapes: Readonly<Record<Tone, string>> = { good: '●', warn: '▲', bad: '■', quiet: '○', plain: '' };
 
-/** A state in a word or two. */
+/** Shows a state in a word or two. */
 export function Badge(props: { tone?: Tone; title?: string; children: ComponentChildren }) {
   const { tone = 'plain', title, children } = props;
   return (
@@ -19,12 +19,12 @@ export function Badge(props: { tone?: Tone; title?: string; children: ComponentC
   );
 }
 
-/** Whether an account is active. */
+/** Shows whether an account is active. */
 export function ActiveBadge({ active }: { active: boolean }) {
   return <Badge tone={active ? 'good' : 'quiet'}>{active ? texts.active : texts.inactive}</Badge>;
 }
 
-/** A time as its distance from now, and in full as its title. Null: never. Undefined: not recorded. */
+/** Shows a time as its distance from now, with the full time as its title. Null means never; undefined means not recorded. */
 export function When({ date }: { date: string | null | undefined }) {
   if (date === undefined) return <span class="faint">{texts.notRecorded}</span>;
   if (date === null) return <span class="faint">{texts.never}</span>;
@@ -35,7 +35,7 @@ export function When({ date }: { date: string | null | undefined }) {
   );
 }
 
-/** The id of an account, as a link to it. A table shows as much of the id as fits, and all of it in the title. */
+/** The id of an account as a link to the account. A table shows as much of the id as fits; the title shows all of it. */
 export function AccountLink({ id, tab }: { id: string; tab?: 'keys' | 'encryption' | 'activity' }) {
   return (
     <a class="id" href={linkTo('accounts', id, ...(tab === undefined ? [] : [tab]))} title={id}>
@@ -44,7 +44,7 @@ export function AccountLink({ id, tab }: { id: string; tab?: 'keys' | 'encryptio
   );
 }
 
-/** Another id, such as that of a key. */
+/** The id of something other than an account, such as a key. */
 export function Id({ id }: { id: string }) {
   return (
     <code class="id" title={id}>

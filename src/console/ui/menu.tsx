@@ -1,22 +1,22 @@
 import { useId, useRef } from 'preact/hooks';
 import { texts } from '../texts.ts';
 
-/** An entry of a menu: its text, what it does, and whether it takes something away. */
+/** A menu item: its text, its action, and whether the action takes something away. */
 export type MenuItem = readonly [text: string, onSelect: () => void, danger?: 'danger'];
 
-/** Copies an id, which can also be selected and copied by hand. */
+/** A menu item that copies an id. If copying fails, the id can still be selected and copied by hand. */
 export function copyItem(id: string): MenuItem {
   return [texts.keys.copyId, () => void navigator.clipboard.writeText(id).catch(() => {})];
 }
 
-/** A button that opens a list of actions. Without actions, nothing. */
+/** A button that opens a list of actions; nothing if there are no actions. */
 export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) {
   const id = useId();
   const button = useRef<HTMLButtonElement>(null);
   const list = useRef<HTMLUListElement>(null);
   if (items.length === 0) return null;
   const close = (): void => list.current?.hidePopover();
-  // In the top layer, because a table would cut it off.
+  // The list is shown in the top layer, because a table would cut it off.
   const place = (): void => {
     if (button.current === null || list.current === null) return;
     const { top, bottom, right } = button.current.getBoundingClientRect();
@@ -24,7 +24,7 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
     list.current.style.top = isLow ? 'auto' : `${bottom + 4}px`;
     list.current.style.bottom = isLow ? `${window.innerHeight - top + 4}px` : 'auto';
     list.current.style.right = `${document.documentElement.clientWidth - right}px`;
-    // The list does not move with its button.
+    // Scrolling or resizing closes the list, because it does not move with its button.
     for (const event of ['scroll', 'resize']) window.addEventListener(event, close, { once: true, capture: true });
   };
   return (
@@ -47,7 +47,7 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
               class={danger}
               onClick={() => {
                 close();
-                // A dialog returns the focus to where it was.
+                // A dialog returns the focus to the element that had it before, so the button gets the focus first.
                 button.current?.focus();
                 onSelect();
               }}

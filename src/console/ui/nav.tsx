@@ -1,14 +1,14 @@
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 
-/** Links to pages, or to the tabs of one. */
+/** Links to pages, or to the tabs of a page. */
 export function Nav(props: {
   label: string;
   class?: 'tabs';
   /** The last segments of the addresses. */
   names: readonly (keyof typeof texts.pages)[];
   current: string;
-  /** The common segments of the addresses. */
+  /** The segments that all addresses begin with. */
   within?: readonly string[];
 }) {
   const { label, names, current, within = [] } = props;

@@ -5,11 +5,11 @@ import { set, type Cell } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Problems, Show } from './states.tsx';
 
-/** A page of a list of the API. */
+/** A page of a list from the API. */
 interface Page {
-  /** The position of the next page; null: this is the last. */
+  /** The position of the next page; null on the last page. */
   readonly next: string | null;
-  /** The position of the previous page; null: this is the first. Undefined: there is only a way back to the beginning. */
+  /** The position of the previous page; null on the first page. Undefined if the API only offers a way back to the beginning. */
   readonly previous?: string | null;
   /** The accounts that cannot be read from the store. */
   readonly unreadable: readonly string[];
@@ -20,14 +20,14 @@ export type After = { readonly after?: string };
 
 interface PagesProps<Data> {
   readonly ask: (after: After) => Promise<Data>;
-  /** How often the page is loaded, in milliseconds. Undefined: once. */
+  /** How often the page is loaded, in milliseconds. Undefined: only once. */
   readonly every?: number;
-  /** The position in the list; empty at its beginning. Undefined: this component keeps its own. */
+  /** The position in the list; empty at its beginning. Undefined if this component keeps the position itself. */
   readonly at?: Cell<string>;
   readonly children: (page: Data) => ComponentChildren;
 }
 
-/** A list of the API, page by page. With a new `key` it begins at the first page. */
+/** A list from the API, page by page. With a new `key`, it starts at the first page again. */
 export function Pages<Data extends Page>(props: PagesProps<Data>) {
   const own = useSignal('');
   const after = props.at ?? own;

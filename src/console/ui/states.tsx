@@ -3,7 +3,7 @@ import type { Refused } from '../api.ts';
 import type { Loaded } from '../load.ts';
 import { texts } from '../texts.ts';
 
-/** The loaded data, or why it could not be loaded. Data stays visible while the API is unreachable. */
+/** Shows the loaded data, or why it could not be loaded. Data stays visible while the API is unreachable. */
 export function Show<Data>(props: { loaded: Loaded<Data>; children: (data: Data) => ComponentChildren }) {
   const { data, refused, reload } = props.loaded;
   return (
@@ -44,7 +44,7 @@ export function Problem({ refused }: { refused: Refused | undefined }) {
   );
 }
 
-/** A list of problems under a title; without problems, nothing. */
+/** A list of problems under a title; nothing if there are no problems. */
 export function Problems({ title, problems }: { title: string; problems: readonly string[] }) {
   if (problems.length === 0) return null;
   return (
@@ -61,7 +61,7 @@ export function Problems({ title, problems }: { title: string; problems: readonl
   );
 }
 
-/** Names and their values. A fact without a value is left out. */
+/** Names and their values. A fact whose value is null is left out. */
 export function Facts({ facts }: { facts: readonly (readonly [name: string, value: ComponentChildren])[] }) {
   return (
     <dl class="facts">

@@ -8,8 +8,8 @@ type Column<Row> = readonly [
 ];
 
 /**
- * A table, or in a narrow window a card for each row; without rows, the text of `empty`. The first column names the row; the headings of
- * `actions` and `bare` columns are left out of cards.
+ * A table or, in a narrow window, a card for each row. If there are no rows, the text of `empty` is shown. The first column names the row;
+ * cards leave out the headings of `actions` and `bare` columns.
  */
 export function Table<Row>(props: {
   label: string;

@@ -4,7 +4,7 @@ import { texts } from '../texts.ts';
 
 const say = texts.use;
 
-/** Requests by day through all sidecars, or by hour at this one if only that is known, as small bars. */
+/** Small bars for the requests per day through all sidecars or, if the days are not known, per hour at this sidecar. */
 export function UseLine({ use: { hours, days } }: { use: Use }) {
   const counts = days ?? hours;
   const most = Math.max(...counts);
@@ -23,18 +23,18 @@ export function UseLine({ use: { hours, days } }: { use: Use }) {
   );
 }
 
-/** The heading of these lines. */
+/** The heading of a column of such bars. */
 export function useHeading([first]: readonly { readonly use: Use }[]): string {
   return first === undefined || first.use.days === null ? say.hours : say.days;
 }
 
-/** The traffic of the last hour in words: `412 requests in the last hour, the last 3 seconds ago`. */
+/** The traffic of the last hour in words, such as `412 requests in the last hour, the last 3 seconds ago`. */
 export function traffic(use: Pick<Use, 'last_hour' | 'last_at'>): string {
   if (use.last_at === null) return say.none;
   return say.traffic(use.last_hour, distance(Date.parse(use.last_at), now.value, 'seconds'));
 }
 
-/** The uses of several keys as one. */
+/** Combines the use of several keys. */
 export function sumUses(uses: readonly Use[]): Pick<Use, 'last_hour' | 'last_at'> {
   const times = uses.flatMap(({ last_at: at }) => at ?? []);
   return {
@@ -43,7 +43,7 @@ export function sumUses(uses: readonly Use[]): Pick<Use, 'last_hour' | 'last_at'
   };
 }
 
-/** When one of the keys was last used, as the store or this sidecar knows. */
+/** When any of the keys was last used, as far as the store or this sidecar knows. Null means never; undefined means not recorded. */
 export function lastUse(
   keys: readonly Pick<ApiKey, 'last_used_at'>[],
   { last_at: here }: Use,

@@ -41,7 +41,7 @@ export const auditEndpoints: readonly Endpoint[] = [
     run: async ({ operations }, { account, limit, ...filter }, { token }) => {
       const ofAccount = { ...filter, account: token.account ?? account };
       const { items, next, ...page } = await operations.eventsPage(limit, ofAccount);
-      // A merchant need not know where the platform's operators work.
+      // Omits the origin, because a merchant need not know where the platform's operators work.
       const events =
         token.account === undefined ? items : items.map((event) => Object.assign({}, event, { origin: null }));
       return { events, next: next === null ? null : String(next), ...page };

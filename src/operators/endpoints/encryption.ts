@@ -54,7 +54,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     }),
     response: { status: 201, view: 'EnabledEncryption' },
     makesSecret: true,
-    // The replaced credentials may have leaked.
+    // Urgent, because the replaced credentials may have leaked.
     urgent: true,
     run: ({ operations }, { account, environment, encoding, grace, replace }, caller) =>
       operations.enableEncryption(account, environment, { encoding, grace, replace }, caller),

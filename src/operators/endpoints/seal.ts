@@ -11,14 +11,14 @@ import { ApiProblem } from '../problems.ts';
 import { ownerOf } from '../tokens.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** How long a whole body may take, in milliseconds: slow bodies hold bytes that others need. */
+/** How long a whole body may take to arrive, in milliseconds. A slow body holds bytes that other requests need. */
 const bodyTimeout = 5_000;
 
 /** The response of an endpoint with a raw body. */
 export class SealedBody {
   /** The whole envelope. */
   readonly envelope: string;
-  /** The fingerprint of the credentials that it was sealed with. */
+  /** The fingerprint of the credentials that sealed the envelope. */
   readonly fingerprint: string;
 
   constructor(envelope: string, fingerprint: string) {
@@ -43,7 +43,8 @@ export const sealEndpoint = endpoint({
       throw masterKeyMissing(environment);
     const codec = chooseCodec(found, environment, now);
     if (body === undefined) throw empty();
-    // Bodies for test never keep out bodies for live, nor do those of one account's tokens in live keep out those of another's.
+    // All bodies for test count as one owner's, so that they never keep out bodies for live. In live, bodies from the tokens of one account
+    // cannot keep out those of another account.
     const owner = environment === 'live' ? ownerOf(token) : environment;
     return new SealedBody(await sealed(body, codec.stream(), parts, owner, left), codec.fingerprint);
   },
@@ -55,16 +56,16 @@ function chooseCodec(
   environment: EnvironmentName,
   now: EpochMs,
 ): EnvelopeCodec {
-  // Without its credentials, an account must not be taken for one that does not encrypt.
+  // An account whose credentials cannot be unwrapped must not be taken for one that does not encrypt.
   if (unwrapError !== undefined) throw new AccountsError('master_key_wrong', unwrapError);
-  // As a response whose request does not decide.
+  // Seal the body like a response whose request does not determine the credentials.
   const active = encryptionAt(encryption[environment], now);
   const codec = active && usualSealer(active);
   if (codec !== undefined) return codec;
   throw new AccountsError('encryption_disabled', `account ${id} gets plaintext in ${environment}`);
 }
 
-/** The envelope of a body, which is sealed as it arrives. Its bytes are charged before they are held, until `left` aborts. */
+/** Seals a body as it arrives, and returns its envelope. The body's bytes are charged before they are held, until `left` aborts. */
 async function sealed(
   body: Readable,
   stream: SealStream,
@@ -80,7 +81,7 @@ async function sealed(
     () => late.reject(new ApiProblem('request_timeout', 'The body took too long.')),
     bodyTimeout,
   );
-  // Otherwise the connection would be closed before a refusal is sent.
+  // With `destroyOnReturn`, the connection would be closed before a refusal is sent.
   const chunks = body.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer, undefined>;
   try {
     for (;;) {
@@ -95,7 +96,8 @@ async function sealed(
     left.throwIfAborted();
   } catch (error) {
     sealing.release(length, owner);
-    // Node discards a body only if nobody has begun to read it: without this, the next request would wait for the rest.
+    // Node discards the rest of a body only if no one has begun to read it. If it were not discarded here, the next request would wait for
+    // it.
     void chunks.return?.().then(
       () => body.resume(),
       () => {},

@@ -7,7 +7,7 @@ import { viewConfiguration } from '../configuration.ts';
 import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
 import { viewOverview } from '../overview.ts';
 
-/** The session, the configuration and the traffic of this sidecar. Other sidecars are not included. */
+/** Endpoints for the session, the configuration and the traffic of this sidecar. Other sidecars are not included. */
 export const sidecarEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'GET',
