@@ -9,7 +9,7 @@ const patience = 5_000;
  */
 export class BlockedChanges {
   /** The end of the latest change of each account. */
-  readonly #latest = new Map<string, Promise<void>>();
+  readonly #latest = new Map<string, Promise<unknown>>();
 
   /**
    * Runs a change in its turn.
@@ -23,10 +23,7 @@ export class BlockedChanges {
         throw new AccountsError('store_locked', 'others are changing the account: try again');
       return change();
     });
-    const end = made.then(
-      () => {},
-      () => {},
-    );
+    const end = Promise.allSettled([made]);
     this.#latest.set(account, end);
     try {
       return await made;
