@@ -245,10 +245,10 @@ describe('src/', () => {
     expect(mentions(wallClock, (file) => file === 'main.ts' || file.startsWith('console/'))).toEqual([]);
   });
 
-  test('only the path of a request, operators’ turns and sessions, and the drain measure durations', () => {
+  test('only the path of a request, operators’ turns and sessions, blocked changes, and the drain measure durations', () => {
     expect(
       mentions(stopwatch, (file) =>
-        /^(?:main\.ts|app\.ts|promises\.ts|operators\/(?:owner-queues|sessions)\.ts|proxy\/|upstream\/|http1\/)/.test(
+        /^(?:main\.ts|app\.ts|promises\.ts|operators\/(?:owner-queues|sessions)\.ts|accounts\/postgres\/blocked-changes\.ts|proxy\/|upstream\/|http1\/)/.test(
           file,
         ),
       ),

@@ -22,11 +22,9 @@ import { forwardUpgrade, upstreamFields } from './forward.ts';
 import { refusalCodes } from './respond/problem.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { Responder } from './respond/responder.ts';
+import { waitingBytes } from './capacity/reservation.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
 import type { MonotonicMs } from '../times.ts';
-
-/** How many bytes of memory a waiting request takes in addition to its head (measured). */
-const waitingMemory = 3_000;
 
 /** Takes every request from its head to its response. A step that does not have to wait creates no promise. */
 export class ExchangeRunner {
@@ -197,7 +195,8 @@ export class ExchangeRunner {
 
   /**
    * Sends a request to the upstream. A preflight, which has no key, waits until there is a slot, because a browser cannot read the refusal
-   * of a preflight.
+   * of a preflight. The newest preflight goes first, and those that have waited longest are evicted: if there are too many, most of the
+   * others are served at once, instead of all of them late.
    */
   #forward(responder: Responder, ready: Outgoing): void {
     const { principal, environment } = ready.exchange;
@@ -207,7 +206,12 @@ export class ExchangeRunner {
     }
     responder.setDeadline('overloaded');
     const queue = this.#budgets.waiting[environment.name];
-    waitIn(queue, responder, () => attempt(responder, () => this.#send(responder, ready)));
+    const newestFirst = { add: (start: () => void) => queue.add(start, true) };
+    waitIn(newestFirst, responder, () => {
+      responder.client.letGiveWay(false);
+      attempt(responder, () => this.#send(responder, ready));
+    });
+    responder.client.letGiveWay(true);
   }
 
   /** 5. Sends the request to the upstream. Its response goes to the client, sealed if the exchange is enveloped. */
@@ -240,13 +244,12 @@ export class ExchangeRunner {
 
 /** Makes a request wait in a queue. @param noRoom called if the budget has no room for the request; by default, the request is refused */
 function waitIn(
-  queue: TickQueue | WaitQueue,
+  queue: Pick<WaitQueue, 'add'>,
   responder: Responder,
   start: () => void,
   noRoom = (): void => responder.refuse(new Refusal('overloaded')),
 ): void {
-  const held = (responder.http.head?.size ?? 0) + waitingMemory;
-  if (!responder.reservation.waitIn(queue, held, start)) noRoom();
+  if (!responder.reservation.waitIn(queue, waitingBytes(responder.http.head), start)) noRoom();
 }
 
 /** Runs a step. An error that the step throws ends the request. */

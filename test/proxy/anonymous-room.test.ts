@@ -39,7 +39,7 @@ function setUp() {
     expect(take(open(name), what, bytes, environment)).toBe(true);
     now.mockReturnValue(1_000);
   };
-  return { add, budgets, closed, open, take };
+  return { add, budgets, closed, now, open, take };
 }
 
 test('a head gets the room of what has held most for longest, and of no more than it needs', () => {
@@ -105,11 +105,13 @@ test('what strangers hold in live, or before their environment is known, makes n
 });
 
 test('what a connection holds behind a request, and its account may not have, gives way although the refusal is not read', () => {
-  const { budgets, open, take } = setUp();
+  const { budgets, now, open, take } = setUp();
   const claim = budgets.claim('live', 'shop', 'public');
   while (budgets.buffered.take(100, claim) === undefined);
   const client = open('shop');
+  now.mockReturnValue(0);
   expect(take(client, 'head', 7_000)).toBe(true);
+  now.mockReturnValue(1_000);
   const giveWay = vi.fn<() => void>();
   const reservation = client.begin({ http: new ServerExchange(client.http), giveWay }, 'live', 0);
   expect(reservation.chargeTo(claim)).toBeUndefined();

@@ -3,9 +3,11 @@ import { describe, expect, test, vi } from 'vitest';
 import type { RefusalCode } from '../../src/errors.ts';
 import { envelopeOf, expectPlainRefusal, expectSealedRefusal, send, type Sent } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { exchangeRaw, openConnection, parseOnly } from '../support/connection.ts';
+import { exchangeRaw, openConnection, parseOnly, type Connection } from '../support/connection.ts';
 import { limitUsed } from '../support/metrics.ts';
+import { request } from '../support/refused.ts';
 import { acme, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import type { Respond } from '../support/upstream.ts';
 
 /** The path that takes public keys, by POST. */
@@ -127,20 +129,37 @@ describe('preflights while too many requests are in flight', () => {
     expect(upstream.heads()).toBeLessThanOrEqual(2);
   });
 
-  test('are refused once the bytes for requests without a key are used up', async () => {
+  test('are served newest first, and those that have waited longest are refused once the bytes for requests without a key are used up', async () => {
+    const held: ServerResponse[] = [];
     const { sidecar, upstream } = await startGateway({
       routes,
       limits: { inFlight: 1, buffered: 8 * 10_000, requestBody: 1 },
-      respond: () => {},
+      respond: (_, res) => void held.push(res),
     });
-    void send(sidecar, `OPTIONS ${open}`, preflight('POST')).catch(() => {});
-    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
-    const others = Array.from({ length: 5 }, () => send(sidecar, `OPTIONS ${open}`, preflight('POST')));
-    for (const other of others) other.catch(() => {});
-    const response = await Promise.any(others);
-    expectPlainRefusal(response, 'overloaded');
+    const text = request(
+      `OPTIONS ${open} HTTP/1.1`,
+      'Host: x',
+      'Origin: https://a',
+      'Access-Control-Request-Method: POST',
+    );
+    const clients: Connection[] = [];
+    for (let i = 0; i < 5; i += 1) {
+      clients.push((await openConnection(sidecar.port)).send(text));
+      await settle();
+    }
+    const [first, oldest, older, old, newest] = clients;
+    // Two may wait.
+    for (const client of [oldest, older]) {
+      expect(await client?.untilEnded()).toMatch(/^HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
+    }
     expect(await limitUsed(sidecar, 'buffered')).toBeLessThanOrEqual(10_000);
     expect(upstream.heads()).toBe(1);
+    for (const client of [first, newest, old]) {
+      await vi.waitFor(() => expect(held).toHaveLength(1));
+      held.pop()?.writeHead(204).end();
+      expect(await client?.untilText('\r\n\r\n')).toContain(' 204 ');
+    }
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
   });
 });
 

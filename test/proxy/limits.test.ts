@@ -42,11 +42,11 @@ describe('a budget', () => {
     expect(budgets[name].take(1, secret(budgets))).toBe('account');
   });
 
-  test('starts those that wait in live first, and many that end at once', () => {
+  test('starts those that wait in live and in test in turns, and many that end at once', () => {
     const budgets = newBudgets();
     const { anonymous, inFlight, waiting } = budgets;
     expect(inFlight.take(2, anonymous.live)).toBeUndefined();
-    const started: string[] = [];
+    const started: ('live' | 'test')[] = [];
     const wait = (environment: 'live' | 'test', end: () => void = () => {}): void => {
       waiting[environment].add(() => {
         started.push(environment);
@@ -54,14 +54,13 @@ describe('a budget', () => {
         end();
       });
     };
-    wait('test');
-    wait('live');
-    budgets.giveSlot(anonymous.live);
-    expect(started).toEqual(['live']);
+    for (const environment of ['test', 'live', 'live', 'test'] as const) wait(environment);
+    for (let i = 0; i < 4; i += 1) budgets.giveSlot(anonymous[started.at(-1) ?? 'live']);
+    expect(started).toEqual(['live', 'test', 'live', 'test']);
     // As many calls in each other would overflow the stack.
     for (let i = 0; i < 20_000; i += 1) wait('live', () => budgets.giveSlot(anonymous.live));
-    budgets.giveSlot(anonymous.live);
-    expect(started).toHaveLength(20_002);
+    budgets.giveSlot(anonymous.test);
+    expect(started).toHaveLength(20_004);
   });
 
   test('is never exceeded by its parts together', () => {
@@ -221,7 +220,7 @@ describe('a reservation', () => {
     const budgets = newBudgets();
     const { live } = budgets.anonymous;
     const reservation = new Reservation(budgets, live);
-    expect([reservation.hold(10), reservation.takeAnonymousSlot('live')]).toEqual([true, true]);
+    expect([reservation.hold(10), reservation.takeSlot()]).toEqual([true, true]);
     const claim = budgets.claim('live', 'acme', 'public');
     const takenBy = (by: Claim): readonly number[] =>
       Object.values(indexes).map((limit) => reservation.taken(limit, by));

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import type { LimitName } from '../../src/proxy/capacity/parts.ts';
 import { TickQueue } from '../../src/proxy/capacity/queues.ts';
-import { Reservation } from '../../src/proxy/capacity/reservation.ts';
+import { Reservation, waitingBytes } from '../../src/proxy/capacity/reservation.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { Connection, openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -404,39 +404,50 @@ describe('incomplete heads', () => {
     );
   });
 
-  test.each([
-    ['incomplete bodies', -1],
-    ['bodies that wait their turn', undefined],
-  ])('of a merchant have room although strangers fill theirs with %s for the test endpoints', async (_, end) => {
-    const { sidecar, upstream } = await startSmall();
+  /** Strangers get 32,000 bytes, and a body for a test endpoint has a quarter of them, or half with what it holds while it waits. */
+  async function startForBodies() {
+    return start({ buffered: 256_000, requestBody: 13_000, header, connections: 64 });
+  }
+  const testBody = (length: number): string => encrypt(`"${'x'.repeat(length - 2)}"`);
+
+  test('of a merchant have room although strangers fill theirs with incomplete bodies for the test endpoints', async () => {
+    const { sidecar, upstream } = await startForBodies();
+    const strangers: Connection[] = [];
+    for (let i = 0; i < 4; i += 1)
+      strangers.push((await openConnection(sidecar.port)).send(testBody(8_001).slice(0, -1)));
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(32_000));
+    await expectOneGivesWay(sidecar, strangers, 24_000);
+    expect(upstream.heads()).toBe(1);
+  });
+
+  test('of a merchant have room although strangers fill theirs with bodies that wait their turn for the test endpoints', async () => {
+    const { sidecar, upstream } = await startForBodies();
     const turns = vi.spyOn(TickQueue.prototype, 'add').mockReturnValue(() => {});
     onTestFinished(() => turns.mockRestore());
+    const head = testBody(10_000).length - 10_000;
     const strangers: Connection[] = [];
-    for (let i = 0; i < 4; i += 1) {
-      const connection = await openConnection(sidecar.port);
-      strangers.push(connection.send(encrypt(`"${'x'.repeat(998)}"`).slice(0, end)));
-    }
-    await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
-    expect(turns).toHaveBeenCalledTimes(end === undefined ? 4 : 0);
-    await expectOneGivesWay(sidecar, strangers, 3_000);
+    for (let i = 0; i < 2; i += 1)
+      strangers.push((await openConnection(sidecar.port)).send(testBody(16_000 - waitingBytes({ size: head }))));
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(32_000));
+    expect(turns).toHaveBeenCalledTimes(2);
+    await expectOneGivesWay(sidecar, strangers, 16_000);
     expect(upstream.heads()).toBe(1);
-    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(end === undefined ? 3 : 0));
   });
 
   test.each([
     ['public', keys.globexPublic],
     ['secret', keys.globex],
   ])('of a merchant have room although such bodies come on connections that have carried a %s key', async (_, key) => {
-    const { sidecar, upstream } = await startSmall();
+    const { sidecar, upstream } = await startForBodies();
     const clients: Connection[] = [];
     const first = key === keys.globex ? bytes('/now', key) : visit;
     for (let i = 0; i < 4; i += 1) {
       const client = (await openConnection(sidecar.port)).send(first);
       await client.untilText('{"ok":true}');
-      clients.push(client.send(encrypt(`"${'x'.repeat(998)}"`).slice(0, -1)));
+      clients.push(client.send(testBody(8_001).slice(0, -1)));
     }
-    await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
-    await expectOneGivesWay(sidecar, clients, 3_000);
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(32_000));
+    await expectOneGivesWay(sidecar, clients, 24_000);
     // It is answered: a gateway may send many clients' requests on one connection.
     const [refused, ...others] = clients.toSorted((a, b) => b.received.length - a.received.length);
     expect(await refused?.untilEnded()).toMatch(/HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);

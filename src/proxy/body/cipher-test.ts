@@ -12,6 +12,7 @@ import { ambiguousBecause } from '../admit/ambiguity.ts';
 import type { Admitted } from '../admit/exchange.ts';
 import type { CipherTest } from '../admit/target.ts';
 import type { TickQueue } from '../capacity/queues.ts';
+import { waitingBytes } from '../capacity/reservation.ts';
 import type { Responder } from '../respond/responder.ts';
 import { isEncoded, readBody, type LongBodies } from './read.ts';
 
@@ -48,9 +49,10 @@ export async function runCipherTest(
   client.letGiveWay(true);
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
   if (read instanceof Refusal) return read;
-  // The slot is an anonymous one, because the test endpoints need no API key.
-  if (!reservation.takeAnonymousSlot(environment.name)) return new Refusal('overloaded');
-  await reservation.wait(queue);
+  // The request takes no slot, because nothing is sent to the core: what it holds is charged, and the work is done in turns.
+  const { promise: turn, resolve } = Promise.withResolvers<void>();
+  if (!reservation.waitIn(queue, waitingBytes(http.head), resolve)) return new Refusal('overloaded');
+  await turn;
   let began: number | undefined;
   try {
     const result = await longBodies.run(reservation, read, (body) => {

@@ -157,8 +157,9 @@ export class Budgets {
   readonly buffered = new Budget('buffered', this.#total);
   /** The claims of requests without a valid key, before (`none`) and after their environment is known. */
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
-  /** Requests that wait for a slot; each must take one when it starts. Requests in live do not wait for requests in test. */
+  /** Requests that wait for a slot; each must take one when it starts. The environments take turns. */
   readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
+  #nextToStart: readonly EnvironmentName[] = ['live', 'test'];
   readonly #turns = queuesByCrowd((crowd) => new Turns(crowd === 'anonymous'));
   #isStarting = false;
   readonly #sweep: NodeJS.Timeout;
@@ -216,15 +217,18 @@ export class Budgets {
     // A request that starts may end at once and call this again. The next iteration of the loop below then passes its slot on.
     if (this.#isStarting) return;
     this.#isStarting = true;
-    while (this.#startFirst('live') || this.#startFirst('test'));
+    while (this.#startFirst());
     this.#isStarting = false;
   }
 
-  /** Starts the request that has waited longest, if there is a slot for it. Only requests without a key wait. */
-  #startFirst(environment: EnvironmentName): boolean {
-    const waiting = this.waiting[environment];
-    if (waiting.length === 0 || this.inFlight.shortage(1, this.anonymous[environment]) !== undefined) return false;
-    waiting.shift()?.();
+  /** Starts the first waiting request for which there is a slot. Only requests without a key wait. */
+  #startFirst(): boolean {
+    const next = this.#nextToStart.find(
+      (name) => this.waiting[name].length > 0 && this.inFlight.shortage(1, this.anonymous[name]) === undefined,
+    );
+    if (next === undefined) return false;
+    this.#nextToStart = next === 'live' ? ['test', 'live'] : ['live', 'test'];
+    this.waiting[next].shift()?.();
     return true;
   }
 

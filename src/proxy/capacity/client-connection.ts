@@ -105,11 +105,14 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   yields(part: Part, from: AnonymousBytes): number {
-    const reservation = this.#reservation;
-    const ofRequest =
-      reservation?.givesWay === true && (from !== 'unread' || this.#isUnread) ? reservation.bytesIn(part) : 0;
+    const isYielded = this.#reservation?.givesWay === true && (from !== 'unread' || this.#isUnread);
+    const ofRequest = isYielded ? (this.#reservation?.bytesIn(part) ?? 0) : 0;
     const ofHead = from === 'all' && !this.holdsSlot && this.#heldClaim.parts.includes(part) ? this.heldBytes : 0;
     return ofRequest + ofHead;
+  }
+
+  get isWhole(): boolean {
+    return this.heldBytes === 0 && this.#request?.http.bodyComplete === true && !this.#isUnread;
   }
 
   /** Whether the response has begun, so that what the request holds waits for the client to read it. */
@@ -275,8 +278,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   }
 
   evict(limit: LimitIndex = indexes.connections): void {
-    const name = limit === indexes.inFlight ? 'inFlight' : 'buffered';
-    if (limit !== indexes.connections && this.#request !== undefined) return this.#request.giveWay(name);
+    if (limit !== indexes.connections && this.#request !== undefined)
+      return this.#request.giveWay(limit === indexes.inFlight ? 'inFlight' : 'buffered');
     this.onClose();
     this.endsFor('limit');
     this.#reservation?.end();

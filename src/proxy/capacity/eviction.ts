@@ -32,6 +32,8 @@ export type AnonymousBytes = 'unread' | 'requests' | 'all';
 export interface Evictable extends Linked<Evictable> {
   readonly claim: Claim;
   readonly isIdle: boolean;
+  /** Whether the connection holds only a complete request that has no response yet: then the request is refused, and its client learns why. */
+  readonly isWhole: boolean;
   /** Whether the connection's request holds a slot. */
   readonly holdsSlot: boolean;
   /** How much of a limit the connection has taken and charged to its claim. */
@@ -117,7 +119,8 @@ export class Eviction {
     }));
     for (const candidates of this.#mostHolding(exempt, short.at(-1), from)) {
       const chosen = choose(candidates, needs, from);
-      for (const each of chosen ?? []) each.evict(each.claim.tier === 'anonymous' ? undefined : indexes.buffered);
+      for (const each of chosen ?? [])
+        each.evict(each.claim.tier !== 'anonymous' || each.isWhole ? indexes.buffered : undefined);
       if (chosen !== undefined) return true;
     }
     return false;

@@ -1,10 +1,17 @@
-import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Budgets, Claim, Evictor } from './budgets.ts';
 import { besideHeads, indexes, type LimitIndex, type LimitName, type Part, type Shortage } from './parts.ts';
 import type { Waiter, WaitQueue } from './queues.ts';
 
 /** An unread response of up to this many bytes is charged only if it is still unread in a later turn, and only if there is room. */
 const shortResponse = 4_096;
+
+/** How many bytes of memory a waiting request takes in addition to its head (measured). */
+const waitingMemory = 3_000;
+
+/** How many bytes a request with this head holds while it waits. */
+export function waitingBytes(head: { readonly size: number } | undefined): number {
+  return (head?.size ?? 0) + waitingMemory;
+}
 
 /** The limit that a request has exceeded, and why. */
 export interface Exceeded {
@@ -82,35 +89,27 @@ export class Reservation implements Waiter {
 
   /** How many of the request's bytes are charged to a part. */
   bytesIn(part: Part): number {
-    return this.#bytesClaim.parts.includes(part) ? this.#bytes : 0;
+    const waiting = this.#waiting?.parts.includes(part) === true ? this.#waitingBytes : 0;
+    return this.#bytesClaim.parts.includes(part) ? this.#bytes : waiting;
   }
 
-  /** Whether the request holds a slot that is for requests without a key. */
-  get holdsAnonymousSlot(): boolean {
-    return this.#slot?.tier === 'anonymous';
+  /** Whether the request holds a slot of the account of its key. */
+  get holdsOwnSlot(): boolean {
+    return this.#slot !== undefined && this.#slot.tier !== 'anonymous';
   }
 
   /** Takes a slot unless the request already has one. @returns false if no slot is available */
   takeSlot(): boolean {
-    return this.#takeSlot(this.claim);
-  }
-
-  /** Like `takeSlot`, but the slot is one for requests without a key. */
-  takeAnonymousSlot(environment: EnvironmentName): boolean {
-    return this.#takeSlot(this.#budgets.anonymous[environment]);
-  }
-
-  #takeSlot(claim: Claim): boolean {
     if (this.#slot !== undefined) return true;
-    if (!this.#take('inFlight', 1, claim)) return false;
-    this.#slot = claim;
+    if (!this.#take('inFlight', 1, this.claim)) return false;
+    this.#slot = this.claim;
     return true;
   }
 
   /**
    * Waits in a queue until `start` is called or the request ends.
    *
-   * @param bytes how many bytes the request holds while it waits
+   * @param bytes how many bytes the request holds while it waits (see `waitingBytes`)
    * @returns false if there is no room for these bytes
    */
   waitIn(queue: Pick<WaitQueue, 'add'>, bytes: number, start: () => void): boolean {
@@ -216,9 +215,8 @@ export class Reservation implements Waiter {
     if (this.#isOver) return false;
     // A request without a body takes nothing. Even an amount of 0 would be too much for an account that is beyond its share.
     if (amount === 0) return true;
-    // A request with a secret key closes no anonymous connections, because their share is too small for that to be worthwhile. Nor would
-    // closing them help requests that wait.
-    const evicts = claim.tier === 'public' ? !this.givesWay : limit === 'buffered' && claim.waiting !== undefined;
+    // A request with a secret key closes no anonymous connections, because their share is too small for that to be worthwhile.
+    const evicts = claim.tier === 'public' ? !this.givesWay : limit === 'buffered' && claim.tier === 'anonymous';
     const shortage = this.#budgets[limit].take(amount, claim, evicts ? this.#evictor : undefined);
     if (shortage !== undefined) this.exceeded = { limit, shortage };
     return shortage === undefined;

@@ -281,7 +281,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     reservation.release();
     const left = reservation.leaveSlotFor(() => http.connection.socket.writableLength);
     // Otherwise, preflights would have to wait for this slot for as long as the client likes.
-    if (!left && reservation.holdsAnonymousSlot) return this.abort('limit');
+    if (!left && !reservation.holdsOwnSlot) return this.abort('limit');
     client.letGiveWay(true);
   }
 
