@@ -41,7 +41,10 @@ export class FairQueue<Owner> {
     const own = this.#waiting.get(owner) ?? new Set();
     own.add(start);
     this.#waiting.set(owner, own);
-    return () => void own.delete(start);
+    return () => {
+      own.delete(start);
+      if (own.size === 0 && this.#waiting.get(owner) === own) this.#waiting.delete(owner);
+    };
   }
 
   /** Removes and returns the next piece of work, for the caller to start. */

@@ -22,6 +22,7 @@ import { forwardUpgrade, upstreamFields } from './forward.ts';
 import { refusalCodes } from './respond/problem.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { Responder } from './respond/responder.ts';
+import { clientAddress } from './admit/client-address.ts';
 import { waitingBytes } from './capacity/reservation.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
 import type { MonotonicMs } from '../times.ts';
@@ -195,8 +196,8 @@ export class ExchangeRunner {
 
   /**
    * Sends a request to the upstream. A preflight, which has no key, waits until there is a slot, because a browser cannot read the refusal
-   * of a preflight. The newest preflight goes first, and those that have waited longest are evicted: if there are too many, most of the
-   * others are served at once, instead of all of them late.
+   * of a preflight. Client addresses take turns, and the preflights that have waited longest may be evicted: if one client sends too many,
+   * other clients still wait for one of its preflights at most.
    */
   #forward(responder: Responder, ready: Outgoing): void {
     const { principal, environment } = ready.exchange;
@@ -205,13 +206,15 @@ export class ExchangeRunner {
       return;
     }
     responder.setDeadline('overloaded');
-    const queue = this.#budgets.waiting[environment.name];
-    const newestFirst = { add: (start: () => void) => queue.add(start, true) };
-    waitIn(newestFirst, responder, () => {
-      responder.client.letGiveWay(false);
+    const { client, snapshot } = responder;
+    const address = clientAddress(client.peer, ready.exchange.head.forwarded.for, snapshot);
+    const waiting = this.#budgets.waiting[environment.name];
+    const queue = { add: (start: () => void) => waiting.add(address, start) };
+    waitIn(queue, responder, () => {
+      client.letGiveWay(false);
       attempt(responder, () => this.#send(responder, ready));
     });
-    responder.client.letGiveWay(true);
+    client.letGiveWay(true);
   }
 
   /** 5. Sends the request to the upstream. Its response goes to the client, sealed if the exchange is enveloped. */

@@ -129,35 +129,34 @@ describe('preflights while too many requests are in flight', () => {
     expect(upstream.heads()).toBeLessThanOrEqual(2);
   });
 
-  test('are served newest first, and those that have waited longest are refused once the bytes for requests without a key are used up', async () => {
+  test('are served in turns of client addresses, and those that have waited longest are refused once the bytes for requests without a key are used up', async () => {
     const held: ServerResponse[] = [];
     const { sidecar, upstream } = await startGateway({
       routes,
-      limits: { inFlight: 1, buffered: 8 * 10_000, requestBody: 1 },
+      limits: { inFlight: 1, buffered: 8 * 18_000, requestBody: 1 },
       respond: (_, res) => void held.push(res),
+      trustedProxies: ['127.0.0.0/8'],
     });
-    const text = request(
-      `OPTIONS ${open} HTTP/1.1`,
-      'Host: x',
-      'Origin: https://a',
-      'Access-Control-Request-Method: POST',
-    );
-    const clients: Connection[] = [];
-    for (let i = 0; i < 5; i += 1) {
-      clients.push((await openConnection(sidecar.port)).send(text));
+    const from = async (address: string): Promise<Connection> => {
+      const fields = ['Host: x', 'Origin: https://a', 'Access-Control-Request-Method: POST'];
+      const text = request(`OPTIONS ${open} HTTP/1.1`, ...fields, `X-Forwarded-For: ${address}`);
+      const connection = (await openConnection(sidecar.port)).send(text);
       await settle();
-    }
-    const [first, oldest, older, old, newest] = clients;
-    // Two may wait.
-    for (const client of [oldest, older]) {
-      expect(await client?.untilEnded()).toMatch(/^HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
-    }
-    expect(await limitUsed(sidecar, 'buffered')).toBeLessThanOrEqual(10_000);
+      return connection;
+    };
+    const [many, one] = ['198.51.100.1', '198.51.100.2'];
+    const [first, oldest] = [await from(many), await from(many)];
+    const [second, third] = [await from(many), await from(many)];
+    const other = await from(one);
+    expect(oldest.received).toBe('');
+    // Four may wait.
+    const newest = await from(many);
+    expect(await oldest.untilEnded()).toMatch(/^HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
     expect(upstream.heads()).toBe(1);
-    for (const client of [first, newest, old]) {
+    for (const client of [first, second, other, third, newest]) {
       await vi.waitFor(() => expect(held).toHaveLength(1));
       held.pop()?.writeHead(204).end();
-      expect(await client?.untilText('\r\n\r\n')).toContain(' 204 ');
+      expect(await client.untilText('\r\n\r\n')).toContain(' 204 ');
     }
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
   });

@@ -48,7 +48,7 @@ describe('a budget', () => {
     expect(inFlight.take(2, anonymous.live)).toBeUndefined();
     const started: ('live' | 'test')[] = [];
     const wait = (environment: 'live' | 'test', end: () => void = () => {}): void => {
-      waiting[environment].add(() => {
+      waiting[environment].add('', () => {
         started.push(environment);
         inFlight.take(1, anonymous[environment]);
         end();

@@ -1,5 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
+import { FairQueue } from '../../fair-queue.ts';
 import {
   besideHeads,
   indexes,
@@ -11,7 +12,7 @@ import {
   type LimitName,
   type Shortage,
 } from './parts.ts';
-import { queuesByCrowd, Turns, WaitQueue, type Crowd } from './queues.ts';
+import { queuesByCrowd, Turns, type Crowd } from './queues.ts';
 
 /** The kind of key that a request has proven to have. Quotas keep public keys and requests without a key from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
@@ -157,8 +158,8 @@ export class Budgets {
   readonly buffered = new Budget('buffered', this.#total);
   /** The claims of requests without a valid key, before (`none`) and after their environment is known. */
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
-  /** Requests that wait for a slot; each must take one when it starts. The environments take turns. */
-  readonly waiting = { live: new WaitQueue(), test: new WaitQueue() };
+  /** Requests that wait for a slot, by client address; each must take a slot when it starts. The environments take turns. */
+  readonly waiting = { live: new FairQueue<string>(), test: new FairQueue<string>() };
   #nextToStart: readonly EnvironmentName[] = ['live', 'test'];
   readonly #turns = queuesByCrowd((crowd) => new Turns(crowd === 'anonymous'));
   #isStarting = false;
@@ -221,15 +222,17 @@ export class Budgets {
     this.#isStarting = false;
   }
 
-  /** Starts the first waiting request for which there is a slot. Only requests without a key wait. */
+  /** Starts the next waiting request for which there is a slot. Only requests without a key wait. */
   #startFirst(): boolean {
-    const next = this.#nextToStart.find(
-      (name) => this.waiting[name].length > 0 && this.inFlight.shortage(1, this.anonymous[name]) === undefined,
-    );
-    if (next === undefined) return false;
-    this.#nextToStart = next === 'live' ? ['test', 'live'] : ['live', 'test'];
-    this.waiting[next].shift()?.();
-    return true;
+    for (const name of this.#nextToStart) {
+      if (this.inFlight.shortage(1, this.anonymous[name]) !== undefined) continue;
+      const start = this.waiting[name].shift();
+      if (start === undefined) continue;
+      this.#nextToStart = name === 'live' ? ['test', 'live'] : ['live', 'test'];
+      start();
+      return true;
+    }
+    return false;
   }
 
   /** The claim of an account in an environment; the same object for as long as the account uses anything. */
