@@ -10,8 +10,10 @@ if [ -n "$BASE" ]; then
   example=../../node_modules/.cache/kits/java-readme
   mkdir -p "$example"
   sed -n '/^```java run$/,/^```$/p' README.md | sed '1d;$d' >"$example/Readme.java"
+  # Compiled once: `java Readme.java` would compile it in each state.
+  javac -cp "$build" -d "$example" "$example/Readme.java"
   example() {
-    java -cp "$build" "$example/Readme.java"
+    java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "$build:$example" Readme
   }
   in_every_state "$example/readme.txt"
 fi

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import drivers from '../../kits/drivers.json' with { type: 'json' };
 import { generateVectors, vectorsFile } from '../../kits/generate-vectors.ts';
 import manifest from '../../package.json' with { type: 'json' };
+import { builtProgram } from '../support/command.ts';
 
 const run = promisify(execFile);
 const kits = Object.keys(drivers);
@@ -63,7 +64,8 @@ describe.each(kits)('the kit for %s', (kit) => {
   test('passes the vectors, its own tests and all scenarios', { timeout: 900_000 }, async () => {
     // `npm run kits` tries each client against 100 cores.
     const args = ['kits/main.ts', '--runs', '8', kit];
-    const { stdout } = await run(process.execPath, args, { timeout: 890_000 }).catch(
+    const env = { ...process.env, SIDECAR_PROGRAM: builtProgram };
+    const { stdout } = await run(process.execPath, args, { env, timeout: 890_000 }).catch(
       (error: { stdout: string }) => error,
     );
     expect(stdout.trimEnd()).toMatch(/\n1 kits passed, 0 failed, 0 absent$/);
