@@ -22,7 +22,7 @@ import { forwardUpgrade, upstreamFields } from './forward.ts';
 import { refusalCodes } from './respond/problem.ts';
 import { PlainRelay } from './respond/relay.ts';
 import { Responder } from './respond/responder.ts';
-import { clientAddress } from './admit/client-address.ts';
+import { clientSite } from './admit/client-address.ts';
 import { waitingBytes } from './capacity/reservation.ts';
 import { SealingRelay } from './respond/sealing-relay.ts';
 import type { MonotonicMs } from '../times.ts';
@@ -207,9 +207,9 @@ export class ExchangeRunner {
     }
     responder.setDeadline('overloaded');
     const { client, snapshot } = responder;
-    const address = clientAddress(client.peer, ready.exchange.head.forwarded.for, snapshot);
+    const site = clientSite(client.peer, ready.exchange.head.forwarded.for, snapshot);
     const waiting = this.#budgets.waiting[environment.name];
-    const queue = { add: (start: () => void) => waiting.add(address, start) };
+    const queue = { add: (start: () => void) => waiting.add(site, start) };
     waitIn(queue, responder, () => {
       client.letGiveWay(false);
       attempt(responder, () => this.#send(responder, ready));

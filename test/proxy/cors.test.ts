@@ -144,13 +144,14 @@ describe('preflights while too many requests are in flight', () => {
       await settle();
       return connection;
     };
-    const [many, one] = ['198.51.100.1', '198.51.100.2'];
-    const [first, oldest] = [await from(many), await from(many)];
-    const [second, third] = [await from(many), await from(many)];
-    const other = await from(one);
+    // The addresses of one IPv6 /48 take turns together.
+    const many = (subnet: number): Promise<Connection> => from(`2001:db8:1:${subnet}::1`);
+    const [first, oldest] = [await many(0), await many(1)];
+    const [second, third] = [await many(2), await many(3)];
+    const other = await from('2001:db8:2::1');
     expect(oldest.received).toBe('');
     // Four may wait.
-    const newest = await from(many);
+    const newest = await many(4);
     expect(await oldest.untilEnded()).toMatch(/^HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
     expect(upstream.heads()).toBe(1);
     for (const client of [first, second, other, third, newest]) {

@@ -7,8 +7,8 @@ import { changePool, shortLockTimeout } from './clients.ts';
  * long imports never delay the revocation of a key.
  */
 const poolSizes = {
-  /** Changes that take something away. */
-  urgent: 2,
+  /** Changes that take something away. In an emergency, several operators revoke keys at the same time. */
+  urgent: 6,
   /** Urgent changes once they have met a lock that another transaction holds. */
   blocked: 2,
   /** Other changes to one account, queries for one account, and events of the operators' API. */

@@ -170,8 +170,8 @@ async function once<Made, Result>(
     );
     const result = await work.finish(run, made);
     if (id !== null) commit = { id, result };
-    if (announced) await run(`SET LOCAL lock_timeout = '${announcePatience}'`);
-    await client.query('COMMIT').catch((error: unknown) => {
+    const commits = announced ? `SET LOCAL lock_timeout = '${announcePatience}'; COMMIT` : 'COMMIT';
+    await client.query(commits).catch((error: unknown) => {
       throw new Failure(error, true);
     });
     return result;

@@ -21,6 +21,11 @@ export function clientAddress(peer: string, forwardedFor: string | undefined, sn
   return network(findClient(peer, forwardedFor, snapshot), undefined, 4);
 }
 
+/** The network that the client's address belongs to. Unlike `clientAddress`, it is that of a site, which usually gets a whole IPv6 /48. */
+export function clientSite(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
+  return network(findClient(peer, forwardedFor, snapshot), undefined, 3);
+}
+
 /**
  * The client's address for the log: the whole address, its network, or undefined. The result needs no escaping in JSON. The client is the
  * same as in `clientAddress`, so a client that pretends to be another one would have to deceive a trusted proxy.

@@ -690,7 +690,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
   const add = (store: PostgresStore) =>
     store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
   /** How many commits wait. */
-  const committing = `SELECT count(*) FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'SyncRep'`;
+  const committing = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COMMIT' AND wait_event = 'SyncRep'`;
   /** Sets a parameter of the running server. */
   const configure = async (url: string, setting: string): Promise<void> => {
     await postgres.psql(url, `ALTER SYSTEM SET ${setting}`);
