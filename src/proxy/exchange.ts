@@ -10,9 +10,9 @@ import { inspect } from './body/inspect.ts';
 import type { FormatMemories } from './body/format-memories.ts';
 import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
-import type { Budgets } from './capacity/budgets.ts';
+import type { Budgets, Claim } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/client-connection.ts';
-import { queuesByCrowd, startedInTurn, TickQueue, type WaitQueue } from './capacity/queues.ts';
+import { FairTickQueue, queuesByCrowd, startedInTurn, TickQueue, type WaitQueue } from './capacity/queues.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
 import { LinkedList } from '../linked-list.ts';
@@ -39,8 +39,11 @@ export class ExchangeRunner {
   #isDraining = false;
   /** The queues in which connections wait before they are read again, after a request on them was refused as `overloaded`. */
   readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
-  /** Bodies that were sent to the test endpoints without a secret key. One of them is processed per turn. */
-  readonly #cipherTests = new TickQueue(1);
+  /**
+   * Bodies that were sent to the test endpoints without a secret key. One of them is processed per turn. Accounts take turns, and so do the
+   * networks of clients without a key.
+   */
+  readonly #cipherTests = new FairTickQueue<Claim | string>(1);
   readonly #longBodies = new LongBodies();
   readonly #memories: FormatMemories;
   readonly #opener: EnvelopeOpener;
@@ -162,7 +165,9 @@ export class ExchangeRunner {
     if (http.fault !== undefined) return responder.bodyFails(http.fault);
     if (exchange.test !== undefined) {
       const context = this.#memories.none();
-      const queue = exchange.tier === 'secret' ? responder.reservation.claim.turns.cipherTests : this.#cipherTests;
+      const { claim } = responder.reservation;
+      const owner = claim.tier === 'anonymous' ? siteOf(responder) : claim;
+      const queue = claim.tier === 'secret' ? claim.turns.cipherTests : this.#cipherTests.of(owner);
       const refusal = runCipherTest(responder, exchange, exchange.test, queue, this.#longBodies, context);
       return continueWith(refusal, (why) => {
         if (why !== undefined) responder.refuse(why);
@@ -206,8 +211,8 @@ export class ExchangeRunner {
       return;
     }
     responder.setDeadline('overloaded');
-    const { client, snapshot } = responder;
-    const site = clientSite(client.peer, ready.exchange.head.forwarded.for, snapshot);
+    const { client } = responder;
+    const site = siteOf(responder);
     const waiting = this.#budgets.waiting[environment.name];
     const queue = { add: (start: () => void) => waiting.add(site, start) };
     waitIn(queue, responder, () => {
@@ -243,6 +248,11 @@ export class ExchangeRunner {
     );
     // 7. When the request ends, it is observed once (see outcome.ts).
   }
+}
+
+/** The network of the request's client, for turns of requests without a key. */
+function siteOf({ client, exchange, snapshot }: Responder): string {
+  return clientSite(client.peer, exchange.head?.forwarded.for, snapshot);
 }
 
 /** Makes a request wait in a queue. @param noRoom called if the budget has no room for the request; by default, the request is refused */

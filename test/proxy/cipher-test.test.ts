@@ -19,7 +19,7 @@ import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
 import { request } from '../support/refused.ts';
 import { acme, acmeLive, acmeTest, globex, keys, route } from '../support/sidecar.ts';
-import { turnsOfResponses } from '../support/turns.ts';
+import { onEachResponse, turnsOfResponses } from '../support/turns.ts';
 
 const encrypt = '/api/s2s/aes-encrypt';
 const decrypt = '/api/s2s/aes-decrypt';
@@ -347,6 +347,29 @@ test('each request to a test endpoint gets its own turn of the event loop, so th
   await vi.waitFor(() => expect(turns).toHaveLength(40));
   expect(new Set(turns).size).toBe(40);
 });
+
+test.each([
+  ['an account’s public key', [`Authorization: Bearer ${keys.globexPublic}`]],
+  ['no key', ['X-Forwarded-For: 198.51.100.1']],
+])(
+  'a request to a test endpoint with %s waits for one of another client at most, however many that one sends',
+  async (_, fields) => {
+    const { sidecar } = await startGateway({ trustedProxies: ['127.0.0.0/8'] });
+    const headers = ['Host: localhost', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`, 'Content-Length: 2'];
+    const work = (...more: readonly string[]): string =>
+      `${request('POST /api/s2s/aes-encrypt HTTP/1.1', ...headers, ...more)}{}`;
+    let answered = 0;
+    onEachResponse(() => (answered += 1));
+    const clients = await Promise.all(Array.from({ length: 30 }, () => openConnection(sidecar.port)));
+    for (const client of clients) client.send(work('X-Forwarded-For: 203.0.113.1').repeat(20));
+    const other = await openConnection(sidecar.port);
+    await vi.waitFor(() => expect(answered).toBeGreaterThan(0));
+    const before = answered;
+    await other.send(work(...fields)).untilText('"data"');
+    expect(answered - before).toBeLessThan(clients.length / 2);
+    await Promise.all(clients.map((client) => client.untilText('"data"', 20)));
+  },
+);
 
 test('the bodies of one merchant keep no other merchant waiting', async () => {
   const { sidecar } = await startGateway();

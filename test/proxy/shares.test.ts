@@ -285,7 +285,7 @@ test('an unread response for a stranger gives up its slot, however long it is, a
   const preflight = request('OPTIONS /api/v1/transactions/initialize HTTP/1.1', ...fields);
   const closings = async (count: number): Promise<void> => {
     const line = `envelope_sidecar_connections_closed_total{reason="limit"} ${count}\n`;
-    await vi.waitFor(async () => expect(await scrape(sidecar)).toContain(line), 10_000);
+    await vi.waitFor(async () => expect(await scrape(sidecar)).toContain(line), 30_000);
   };
   for (let i = 0; i < 3; i += 1) {
     const client = await openConnection(sidecar.port);
@@ -293,7 +293,7 @@ test('an unread response for a stranger gives up its slot, however long it is, a
     client.send(encrypt(`"${'x'.repeat(14 * mebibyte)}"`));
     await closings(i);
     // The response has twice the length. What the kernel takes of it is not counted, nor what exceeds three quarters of the part of strangers.
-    await vi.waitFor(async () => expect(await used()).toEqual([(requestBody * 3) / 4, 0]), 10_000);
+    await vi.waitFor(async () => expect(await used()).toEqual([(requestBody * 3) / 4, 0]), 30_000);
     expect(await (await openConnection(sidecar.port)).send(preflight).untilText('{"ok":true}')).toContain(' 200 ');
   }
 });
@@ -310,7 +310,7 @@ test.each([
     const client = await openConnection(sidecar.port);
     client.socket.pause();
     client.send(encrypt(`"${'x'.repeat(14_000_000)}"`, key));
-    await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ closed: 'limit' }), 10_000);
+    await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ closed: 'limit' }), 30_000);
     expect(await limitUsed(sidecar, 'in_flight')).toBe(0);
   },
 );

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
-import { HeldUp, oneInATurn, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
+import { FairTickQueue, HeldUp, oneInATurn, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -12,6 +12,7 @@ import { listen } from '../support/listen.ts';
 import { limitUsed } from '../support/metrics.ts';
 import { authorization, request, start } from '../support/refused.ts';
 import { apiKey, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { onEachResponse, turnsOfResponses, waiter } from '../support/turns.ts';
 
 const keyless = request('GET / HTTP/1.1', 'Host: localhost');
@@ -312,4 +313,18 @@ test('a merchant who pipelines does not wait behind strangers who pipeline', asy
   ]);
   expect(order).toHaveLength(410);
   expect(order.lastIndexOf('merchant')).toBeLessThan(300);
+});
+
+test('owners of work that is done one piece in a turn take turns, whatever is withdrawn', async () => {
+  const queue = new FairTickQueue<string>(1);
+  const started: string[] = [];
+  const add = (owner: string, name: string): (() => void) => queue.of(owner).add(() => started.push(name));
+  const withdraw = add('many', 'withdrawn');
+  for (let i = 1; i <= 3; i += 1) add('many', `many ${i}`);
+  add('one', 'one');
+  withdraw();
+  await vi.waitFor(() => expect(started).toHaveLength(4));
+  expect(started).toEqual(['many 1', 'one', 'many 2', 'many 3']);
+  await settle();
+  expect(started).toHaveLength(4);
 });

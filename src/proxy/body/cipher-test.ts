@@ -26,7 +26,7 @@ export async function runCipherTest(
   responder: Responder,
   { head, environment }: Admitted,
   test: CipherTest,
-  queue: TickQueue,
+  queue: Pick<TickQueue, 'add' | 'restAfter'>,
   longBodies: LongBodies,
   context: OpenContext,
 ): Promise<Refusal | undefined> {

@@ -1,4 +1,5 @@
 import type { RequestListener } from 'node:http';
+import { FairQueue } from '../../fair-queue.ts';
 import { LinkedList, type Linked } from '../../linked-list.ts';
 
 class WaitingWork implements Linked<WaitingWork> {
@@ -40,7 +41,6 @@ export class WaitQueue {
   }
 }
 
-/** A request that can wait in a queue. */
 export interface Waiter {
   /** Waits in a queue. The promise never settles if the request ends before its turn. */
   wait(queue: Pick<WaitQueue, 'add'>): Promise<void>;
@@ -156,6 +156,27 @@ export class TickQueue {
       start();
     }
   };
+}
+
+/** Like `TickQueue`, for the work of several owners, which take turns. */
+export class FairTickQueue<Owner> {
+  readonly #ticks: TickQueue;
+  readonly #work = new FairQueue<Owner>();
+
+  constructor(perTick: number) {
+    this.#ticks = new TickQueue(perTick);
+  }
+
+  /** The queue of one owner. */
+  of(owner: Owner): Pick<TickQueue, 'add' | 'restAfter'> {
+    return {
+      add: (start) => {
+        const withdrawals = [this.#work.add(owner, start), this.#ticks.add(() => this.#work.shift()?.())];
+        return () => withdrawals.forEach((withdraw) => void withdraw());
+      },
+      restAfter: (began) => this.#ticks.restAfter(began),
+    };
+  }
 }
 
 /**
