@@ -185,7 +185,7 @@ export class App {
     this.#proxy.configure(this.#snapshot(), this.#accounts.directory);
     this.#log.level = config.log.level;
     void this.#recorder.configure(config);
-    // Nothing to log if the accounts have moved between a file and a database, because moving does not change them.
+    // If the accounts have moved between a file and a database, there is nothing to log, because moving does not change them.
     if (config.store.type === storeBefore.type) void logChanges(this.#log, accountsBefore, config.accounts);
     const { operators } = config;
     this.#merchants.apply(config);
@@ -209,7 +209,7 @@ export class App {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes each part after its users. @param onServed called when no request is left that a revocation could end */
+  /** Drains, then closes each part after the parts that use it. @param onServed called when a revocation can no longer end any request */
   async stop(onServed: () => void = () => {}): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     await this.#operators?.close();
@@ -251,7 +251,7 @@ export class App {
   }
 
   async #createOperatorsApi(tls: TlsOptions | undefined): Promise<OperatorsApi> {
-    // Loaded on demand, to save memory in a sidecar without the operators' API.
+    // The module is loaded only if the operators' API is enabled, because it takes up memory.
     const { createOperatorsApi } = await import('./operators/operators-api.ts');
     return createOperatorsApi({
       config: () => this.#config,
@@ -266,7 +266,7 @@ export class App {
     });
   }
 
-  /** The snapshot for new requests. It is replaced only if settings change, because each stream keeps its own snapshot until it ends. */
+  /** The snapshot for new requests. Replaced only if settings change, because each request in progress keeps its snapshot in memory. */
   #snapshot(): GatewaySnapshot {
     const { accounts: _accounts, ...settings } = this.#config;
     if (this.#served !== undefined && isDeepStrictEqual(settings, this.#served.settings)) return this.#served.snapshot;

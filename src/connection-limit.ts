@@ -3,13 +3,16 @@ import type { Socket } from 'node:net';
 
 type Connections = Map<string, Socket>;
 
-/** Limits a listener's connections. When a new one exceeds the limit, the oldest connection that is not kept (see `keep`) is closed. */
+/**
+ * Limits the number of a listener's connections. When a new connection exceeds the limit, closes the oldest one that is not kept (see
+ * `keep`).
+ */
 export class ConnectionLimit {
-  /** The connections that are not kept, oldest first, by the addresses of both ends. */
+  /** The connections that are not kept, oldest first, keyed by the addresses of both ends. */
   readonly #evictable: Connections = new Map();
   /** The kept connections of each owner. */
   readonly #kept = new Map<string, Connections>();
-  /** Maximum number of kept connections per owner, and minimum room for connections that are not kept. */
+  /** Maximum number of kept connections per owner, and the number of connections that always have room without being kept. */
   readonly #share: number;
   #size = 0;
 
@@ -28,11 +31,11 @@ export class ConnectionLimit {
   }
 
   /**
-   * Keeps a connection from being closed for a new one, unless its owner already keeps a tenth of the limit. No owner may keep the others
-   * out.
+   * Keeps a connection from being closed for a new one, unless its owner already keeps a tenth of the limit. Otherwise, one owner could
+   * keep out all others.
    *
    * @param socket the socket of a request on the connection
-   * @param owner  if undefined, the connection is kept regardless of how many others are kept
+   * @param owner if undefined, the connection is kept regardless of how many others are kept
    */
   keep(socket: Socket, owner?: string): void {
     const ends = formatEndpoints(socket);
@@ -51,8 +54,8 @@ export class ConnectionLimit {
   }
 
   /**
-   * Closes the oldest connection that is not kept. If there are few of those, closes the oldest connection of the owner that keeps the
-   * most, so that a new connection has time to become a kept one.
+   * Closes the oldest connection that is not kept. If few such connections are left, closes the oldest connection of the owner that keeps
+   * the most instead, so that a new connection has time to become a kept one.
    */
   #evict(): void {
     const [most] = [...this.#kept.values()].toSorted((a, b) => b.size - a.size);
@@ -64,7 +67,7 @@ export class ConnectionLimit {
   }
 }
 
-/** The addresses of both ends, which identify a connection even with TLS, where a request's socket object is not that of the connection. */
+/** The addresses of both ends. They identify a connection even with TLS, where a request's socket object is not the connection's. */
 export function formatEndpoints({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }

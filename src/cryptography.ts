@@ -21,7 +21,8 @@ const approved =
 const symmetric = 'quantum search (Grover) halves the strength to 128 bits';
 
 /**
- * Every algorithm that the sidecar uses. No other file names one, except files that try what merchants' programs may have used by mistake.
+ * Every algorithm that the sidecar uses. No other file names an algorithm, except files that try the algorithms that merchants' programs
+ * may have used by mistake.
  */
 export const cryptography = {
   envelope: {

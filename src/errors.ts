@@ -11,8 +11,8 @@ interface RefusalRow {
   /** RFC 9457 `detail`: how the caller can correct the request. Never contains data from a request. */
   readonly detail: string;
   /**
-   * Whether the response is sealed for an account with encryption, on an enveloped route. Refusals that may be caused by the account's
-   * credentials are not sealed.
+   * Whether the response is sealed if the account encrypts and the route is enveloped. A refusal that the account's credentials may have
+   * caused is not sealed.
    */
   readonly sealed?: true;
   /** Whether the connection is closed, because further bytes are unwanted or may belong to the refused request. */
@@ -194,7 +194,7 @@ export type RefusalReason = (typeof refusalReasons)[keyof typeof refusalReasons]
 export interface RefusalDetails {
   /** The value of `Allow`, for `method_not_allowed`. */
   readonly allow?: string;
-  /** Seconds for `Retry-After`, instead of those of the row. */
+  /** Seconds for `Retry-After`, instead of the value in the row. */
   readonly retryAfter?: number | undefined;
   /** A further explanation for the caller, in the test environment only. */
   readonly hint?: string | undefined;

@@ -20,12 +20,13 @@ export class TurnAbout {
 }
 
 /**
- * Waiting work, by owner. Owners take turns, so however much work one owner has, the other owners wait for only one piece of it at a time.
+ * Waiting work, by owner. Owners take turns, so however much work one owner has, the other owners wait for only one piece of that work at a
+ * time.
  */
 export class FairQueue<Owner> {
   /**
    * In the order of turns, except for the owner that had the last turn. That owner is moved to the end only when the next turn begins, so
-   * that owners that were added since then go first.
+   * that owners that are added in the meantime go first.
    */
   readonly #waiting = new Map<Owner, Set<() => void>>();
   readonly #isReady: (owner: Owner) => boolean;

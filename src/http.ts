@@ -52,7 +52,10 @@ export async function listen(
   return server.address() as AddressInfo;
 }
 
-/** How long further bytes from a client are discarded, so that a reset does not overtake the response (RFC 9112 §9.6). Milliseconds. */
+/**
+ * For how many milliseconds further bytes from a client are read and discarded, because a reset could overtake the response (RFC 9112
+ * §9.6).
+ */
 export const lingerTime = 2_000;
 
 /**
@@ -82,18 +85,18 @@ export function endUnparsed(
     .end(response);
 }
 
-/** Node's parser calls `onIncoming` at the end of each head and returns its result to llhttp as the result of `on_headers_complete`. */
+/** Node's parser calls `onIncoming` at the end of each head and returns the result to llhttp as the result of `on_headers_complete`. */
 interface Parser {
   onIncoming: (req: IncomingMessage, shouldKeepAlive: boolean) => number;
 }
 
-/** The parser stops at any value that llhttp does not know. */
+/** Returned to llhttp to stop the parser. llhttp stops at every result that it does not define. */
 const stopParsing = -1;
 
 /**
  * Stops reading requests on a connection as soon as the server has destroyed the connection. Otherwise Node would parse all the bytes that
- * it has read: 64 KiB can hold thousands of requests, and each is kept with a response until the connection has closed. Node documents no
- * way to stop the parser. `parser` is internal, so test/proxy/pipelined.test.ts checks that this works.
+ * it has read: 64 KiB can hold thousands of requests, and Node keeps each of them with a response until the connection has closed. Node
+ * documents no way to stop the parser. `parser` is internal, so test/proxy/pipelined.test.ts checks that this works.
  */
 export function stopAtDestroyed(server: Server): void {
   const watch = (socket: Socket & { parser?: Parser }): void => {

@@ -4,7 +4,7 @@ interface Endable {
   end(): Promise<void>;
 }
 
-/** A thread that is started on demand and ended after it has been idle, to free the memory of its libraries and text. */
+/** A thread that is started on demand. It is ended after it has been idle for a while, to free the memory of its libraries and text. */
 export class IdleThread<Thread extends Endable> {
   readonly #start: () => Thread;
   #thread: Thread | undefined;
@@ -14,14 +14,14 @@ export class IdleThread<Thread extends Endable> {
     this.#start = start;
   }
 
-  /** Returns the running thread, which is started if necessary. Call `rest` when its work is done. @throws as `Thread` does */
+  /** Returns the running thread, which is started if necessary. Call `rest` when the thread's work is done. @throws as `Thread` does */
   wake(): Thread {
     clearTimeout(this.#idle);
     if (this.#thread?.hasEnded !== false) this.#thread = this.#start();
     return this.#thread;
   }
 
-  /** Ends the thread after this many milliseconds (0: at once), unless `wake` is called before. */
+  /** Ends the thread after this many milliseconds (0: at once), unless `wake` is called before then. */
   rest(milliseconds: number): void {
     if (milliseconds === 0) void this.end();
     else this.#idle = setTimeout(() => void this.end(), milliseconds).unref();

@@ -1,13 +1,13 @@
-/** The links of a member. Both are undefined outside a list. */
+/** The links of a list's member. Both are undefined while the member is in no list. */
 export interface Linked<T> {
   previous: T | undefined;
   next: T | undefined;
 }
 
 /**
- * A list in order of insertion whose members hold the links. It replaces a Set, because when V8 rehashes a Set in the old generation, the
- * new table is allocated there too. The dead table points to it, so every member is promoted to the old generation. Links are cleared on
- * removal, because the links of a dead member would have the same effect.
+ * A list in order of insertion whose members hold the links. It replaces a Set, because when V8 rehashes a Set in the old generation, V8
+ * allocates the new table there too. The old table is dead, but still points to the new one, so every member is promoted to the old
+ * generation. Links are cleared on removal, because the links of a dead member would have the same effect.
  */
 export class LinkedList<T extends Linked<T>> {
   first: T | undefined;

@@ -11,7 +11,7 @@ const { version } = JSON.parse(readFileSync(packageFile('package.json'), 'utf8')
 };
 const log = new LogOutput(1);
 
-// After an unexpected exception no state can be trusted, so log the exception and exit.
+// After an unexpected exception, no state can be trusted, so log the exception and exit.
 process.on('uncaughtException', (error) => {
   try {
     log.crash(error);

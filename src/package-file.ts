@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 
 /**
  * The absolute path of a file that is shipped with the code, for instance `config/sidecar.schema.json`. The path is resolved from the
- * package's manifest, because compiled code is in different folders from its sources.
+ * package's manifest, because a compiled file and its source are in different folders.
  *
  * @param path relative to the folder of `package.json`
  */

@@ -1,4 +1,7 @@
-/** Calls `work` with a value: at once or, if the value is a promise, when it has resolved. `await` would cost a microtask in both cases. */
+/**
+ * Calls `work` with a value: at once or, if the value is a promise, when it has resolved. `await` would cost a microtask even without a
+ * promise.
+ */
 export function continueWith<T, R>(value: T | Promise<T>, work: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? value.then(work) : work(value);
 }

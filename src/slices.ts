@@ -1,5 +1,5 @@
 /**
- * How many bytes are processed in one turn of the event loop. This is less than a millisecond of work in each step of opening an envelope.
+ * How many bytes are processed in one turn of the event loop. Each step of opening an envelope takes less than a millisecond for this many.
  */
 export const sliceLength = 65_536;
 

@@ -13,9 +13,9 @@ export class Thread<Request, Reply> {
   /**
    * Starts the thread.
    *
-   * @param name the name of its script, without extension, in the folder of `caller`; the script calls `replyWith`
+   * @param name the name of the thread's script, without extension, in the folder of `caller`; the script calls `replyWith`
    * @param caller URL of the module that starts the thread
-   * @throws the system's error if it refuses to start another thread; `DataCloneError` if the data cannot be sent
+   * @throws the system's error if the system refuses to start another thread; `DataCloneError` if the data cannot be sent
    */
   constructor(name: string, caller: string, workerData: unknown) {
     this.#worker = new Worker(new URL(`./${name}${extname(caller)}`, caller), {
@@ -58,7 +58,7 @@ export class Thread<Request, Reply> {
   }
 }
 
-/** Called by a thread's script. Replies to each request; an error ends the thread. */
+/** Called by a thread's script. Replies to each request. An error that `reply` throws ends the thread. */
 export function replyWith(reply: (request: never) => unknown): void {
   const port = parentPort;
   if (port === null) throw new Error('started as a program');
@@ -66,8 +66,8 @@ export function replyWith(reply: (request: never) => unknown): void {
 }
 
 /**
- * A copy of plain data in which every buffer has memory of its own, exactly as long as its content. A message carries the whole memory that
- * a buffer is part of. For a small buffer, that is a pool into which other buffers, and secrets, have been read.
+ * Copies plain data so that every buffer has memory of its own, exactly as long as its content. Otherwise, a message would carry the whole
+ * memory that a buffer is part of. For a small buffer, that memory is a pool into which other buffers, and secrets, have been read.
  */
 function withOwnBuffers(data: unknown): unknown {
   if (data instanceof Uint8Array) return Uint8Array.from(data);

@@ -28,8 +28,8 @@ export function listenerOptions(tls: ListenerTls): TlsOptions {
 }
 
 /**
- * The TLS settings of a listener after its configuration has changed. Returns `before` itself if nothing has to be replaced, because a new
- * context would end the resumption of all TLS sessions. Whether client certificates are required does not change. Without `ca`, Node would
+ * The TLS settings of a listener after its configuration has changed. Returns `before` itself if nothing has to be replaced, because a
+ * replacement ends the resumption of all TLS sessions. Whether client certificates are required does not change. Without `ca`, Node would
  * accept clients with certificates from any public CA, so a removed `clientCa` stays in force until the restart that the log asks for.
  */
 export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.clientCa }: ListenerTls): ListenerTls {
@@ -39,8 +39,9 @@ export function renewedTls(before: ListenerTls, { cert, key, clientCa = before.c
 }
 
 /**
- * The part of a listener's options that can be replaced while it runs. RSA key exchange is excluded because it has no forward secrecy. It
- * also uses the private key only when the client's second message arrives, and that message does not wait for a turn.
+ * The part of a listener's options that can be replaced while it runs. RSA key exchange is excluded because it has no forward secrecy. With
+ * RSA key exchange, the private key would also be used only when the client's second message arrives, and that message does not wait for a
+ * turn.
  */
 export function secureContext({ cert, key, clientCa }: ListenerTls): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', ca: clientCa, ciphers: `${tls().DEFAULT_CIPHERS}:!kRSA` };
@@ -83,8 +84,8 @@ const faultsByCode: readonly (readonly [RegExp, HandshakeFault])[] = [
  */
 export function onHandshakeFailures(server: EventEmitter, failed: OnHandshakeFailure): void {
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
-    // A TLS socket may have lost its address, and Node has no public API for the connection below it. If `_parent` is missing, the address
-    // is unknown and connections on which nothing arrives may be counted.
+    // A TLS socket may have lost its address, and Node has no public API for the TCP connection below it. If `_parent` is missing, the
+    // address is unknown and connections on which nothing arrives may be counted.
     const { _parent: connection } = socket as { readonly _parent?: Socket };
     if (connection?.bytesRead === 0) return;
     const fault = classifyFailure(error, socket);

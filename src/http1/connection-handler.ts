@@ -12,7 +12,7 @@ export interface ConnectionHandler {
   onRequest(exchange: ServerExchange): void;
   /**
    * The connection holds this many more bytes (fewer if negative). Held bytes belong to an incomplete head, a body that is not being read,
-   * or pipelined requests. At most `maxHeadSize` bytes of a head are held, otherwise at most 16 KiB and one read of the socket.
+   * or pipelined requests. At most `maxHeadSize` bytes of a head are held; of anything else, at most 16 KiB and one read of the socket.
    *
    * @returns false to close the connection instead
    */
@@ -26,7 +26,7 @@ export interface ConnectionHandler {
   onFlood?(): void;
   /** The client has caused too much work within TLS itself, and the connection closes. */
   onExcess(): void;
-  /** The connection's TLS handshake has made keys, and so have many others in this turn. Other clients must now wait. */
+  /** The connection's TLS handshake has made keys, and so have many other handshakes in this turn. Other clients must now wait. */
   onCrowd?(): void;
   onError(error: unknown): void;
   /** Called once, after `onClose` of the open exchange. */
@@ -37,7 +37,7 @@ export interface ConnectionHandler {
 export interface ConnectionLimits extends HeadLimits {
   /** The time for the TLS handshake, then for the connection's first head. For a later head, the time from the first byte of that head. */
   readonly headTimeout: number;
-  /** The time from a response to the next request. */
+  /** The time that may pass between a response and the next request. */
   readonly idleTimeout: number;
   /** How long the rest of a request is read and discarded after the response. */
   readonly lingerTimeout: number;

@@ -17,11 +17,11 @@ export interface ConnectionOwner {
   readonly dateLine: string;
   /** Buffers for pieces that are not written to the socket at once. */
   readonly pieces: PieceBuffers;
-  /** The connection has closed. */
+  /** Called when the connection has closed. */
   forget(connection: ServerConnection): void;
   /** Makes the connection's handshake wait for its turn. */
   suspendHandshake(connection: ServerConnection): void;
-  /** The connection's socket belongs to another reader from now on. */
+  /** Called when another reader takes over the connection's socket. */
   release(connection: ServerConnection): void;
 }
 
@@ -29,11 +29,11 @@ export interface ConnectionOwner {
 type State = 'handshake' | 'head' | 'exchange' | 'rest' | 'ending' | 'handed_over' | 'closed';
 
 /**
- * One connection from a client, with one exchange at a time. No byte after a request is parsed until the response is sent, and no byte is
- * parsed after a fault. The connection has one deadline at a time.
+ * One connection from a client, with one exchange at a time. The bytes after a request are not parsed until the response has been sent, and
+ * nothing is parsed after a fault. The connection has one deadline at a time.
  */
 export class ServerConnection implements ExchangeConnection, IncomingOwner, Linked<ServerConnection> {
-  /** Its neighbours in the listener's list. */
+  /** The neighbours in the listener's list of connections. */
   previous: ServerConnection | undefined;
   next: ServerConnection | undefined;
 
@@ -43,7 +43,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   handler: ConnectionHandler | undefined;
   readonly owner: ConnectionOwner;
   readonly incoming = new Incoming(this);
-  /** The queue in which the connection waits once before it reads another head. */
+  /** The queue in which the connection waits before it reads its next head; undefined if it need not wait. */
   waitsIn: Queue | undefined;
   #state: State;
   #exchange: ServerExchange | undefined;
@@ -52,7 +52,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   /** Whether this side has closed the connection, or is about to. */
   #endedHere = false;
 
-  /** @param socket the accepted socket; with TLS, before the handshake */
+  /** @param socket the accepted TCP socket, on which a TLS handshake may still follow */
   constructor(socket: Socket, isSecure: boolean, owner: ConnectionOwner) {
     this.socket = socket;
     this.isSecure = isSecure;
@@ -191,7 +191,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     else this.socket.destroySoon();
   }
 
-  /** Shortens the wait for a handshake or a request to the current timeouts. */
+  /** Applies shorter timeouts to a connection that is waiting for a handshake or a request. */
   hasten(): void {
     if (this.#state !== 'handshake' && this.#state !== 'head') return;
     const { headTimeout, idleTimeout } = this.limits;
@@ -203,7 +203,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
     this.deadline = performance.now() + milliseconds;
   }
 
-  /** Called by the sweep when the deadline has passed; never throws. */
+  /** Called by the listener's sweep when the deadline has passed; never throws. */
   expire(): void {
     this.deadline = Infinity;
     this.#guard(() => this.#expire());
@@ -216,7 +216,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
       this.onFault('timeout', '');
     } else if (this.#state === 'exchange' && exchange !== undefined) {
       exchange.handler.onDeadline();
-      // If there is no request, there is nothing to wait for except the refusal.
+      // If the bytes are not a request, the connection has only waited for the refusal to be sent, and that has taken too long.
       if (exchange.head === undefined && !exchange.closed) this.destroy();
     } else {
       this.destroy();
@@ -230,7 +230,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   /** Called when the client has closed its side. */
   onClientEnd(): void {
     const exchange = this.#exchange;
-    // A response that has been written, but not sent completely, may still arrive.
+    // A response that has been written, but not sent completely, may still reach the client.
     if (exchange?.ended === true) exchange.keepAlive = false;
     else if (this.#state !== 'handed_over') this.#close();
   }
@@ -252,7 +252,7 @@ export class ServerConnection implements ExchangeConnection, IncomingOwner, Link
   }
 
   /**
-   * Closes the connection after the response in progress. If there is none, closes it at once, but so that its last response still arrives.
+   * Closes the connection after the response in progress or, if there is none, at once. A response that has ended still reaches its client.
    */
   retire(): void {
     if (this.#state === 'exchange' && this.#exchange !== undefined) this.#exchange.keepAlive = false;

@@ -6,7 +6,7 @@ import type { BodySink, RequestFault, RequestHead } from './parse/request-reader
 import { maxSingleWrite, WriteRoom } from './writing.ts';
 import type { MonotonicMs } from '../times.ts';
 
-/** `complete`: the kernel has the whole response. `client_left` or `aborted`: the client or this side has closed the connection before. */
+/** `complete`: the kernel has the whole response. `client_left` or `aborted`: the client or this side closed the connection before that. */
 export type ExchangeOutcome = 'complete' | 'client_left' | 'aborted';
 
 /** Handles the events of an exchange. None of its methods is called after `onClose`. */
@@ -15,13 +15,13 @@ export interface ExchangeHandler {
   onDrain(): void;
   /** The deadline has passed, and has been unset. */
   onDeadline(): void;
-  /** Called once: within `end` or `send` (only if `complete`), or in a later turn. After `handOver`, called when the socket has closed. */
+  /** Called once: in a later turn or, if `complete`, possibly within `end` or `send`. After `handOver`, called once the socket closes. */
   onClose(outcome: ExchangeOutcome): void;
 }
 
 /** The part of a connection that its exchange uses. */
 export interface ExchangeConnection {
-  /** With TLS, the TLS socket. Owners may read addresses and certificates from it, but only `handOver` gives it away. */
+  /** With TLS, the TLS socket. Owners may read its addresses and certificates, but only `handOver` lets them take it over. */
   readonly socket: Socket;
   readonly isSecure: boolean;
   deadline: MonotonicMs;
@@ -29,10 +29,10 @@ export interface ExchangeConnection {
   readonly incoming: Pick<Incoming, 'readBody' | 'pause' | 'resume'>;
   /** With TLS, called when the last bytes of a response have been sent. */
   readonly onSent: (error?: Error | null) => void;
-  /** The whole response has been written to the socket. */
+  /** Called when the whole response has been written to the socket. */
   endResponse(exchange: ServerExchange): void;
   abort(reset: boolean): void;
-  /** More of the response may be written. */
+  /** Called when more of the response may be written. */
   onRoom(exchange: ServerExchange): void;
   handOver(): Buffer;
 }
@@ -46,11 +46,11 @@ export class ServerExchange {
   readonly connection: ExchangeConnection;
   /** Must be set in `onRequest`. */
   handler: ExchangeHandler = withoutOwner;
-  /** The body, if it is empty or came completely with the head. A view that is removed after `onRequest`, so copy what must outlive it. */
+  /** The body, if it is empty or came completely with the head. It is a view that is valid only during `onRequest`; copy it to keep it. */
   wholeBody: Buffer | undefined;
-  /** The fault in the head, or in the part of the body that came with it. If there is one, the request need not begin. */
+  /** The fault in the head, or in the part of the body that came with it. If there is a fault, the request need not begin. */
   readonly fault: RequestFault | undefined;
-  /** The part of an ambiguous head that was read, to find out what is wrong with it; otherwise empty. Characters are bytes. */
+  /** The part of an ambiguous head that was read, for a hint about the mistake; otherwise empty. Characters are bytes. */
   readonly faulty: string;
   /** Whether the whole request has arrived. */
   bodyComplete: boolean;
@@ -58,10 +58,10 @@ export class ServerExchange {
   received: number;
   /**
    * Whether the connection carries further requests after this response. May be set to false before the response begins. If the response
-   * ends before the request does, the rest of the body is read and discarded or, if this is false, the connection is closed.
+   * ends before the request does, the rest of the body is read and discarded or, if `keepAlive` is false, the connection is closed.
    */
   keepAlive: boolean;
-  /** The status, as soon as the response has begun. */
+  /** The status of the response; undefined until the response has begun. */
   status: number | undefined;
   /** Whether the response has ended, so that nothing more can be written. */
   ended = false;
@@ -73,7 +73,7 @@ export class ServerExchange {
   #framing: 'none' | 'sized' | 'chunked' | 'closing' = 'none';
   /** Bytes of a sized body that have not been written yet. */
   #unwritten = 0;
-  /** Set if the response is not written at once. */
+  /** Created when a part of the response is written before its end. */
   #room: WriteRoom | undefined;
 
   constructor(connection: ExchangeConnection, head?: RequestHead, body?: Buffer, fault?: RequestFault, faulty = '') {
@@ -87,7 +87,7 @@ export class ServerExchange {
     this.received = body?.length ?? 0;
   }
 
-  /** When `onDeadline` is to be called, possibly one sweep later. `Infinity` means never. */
+  /** The time at which `onDeadline` is called, possibly one sweep later. `Infinity` means never. */
   set deadline(deadline: MonotonicMs) {
     if (!this.closed) this.connection.deadline = deadline;
   }
@@ -144,7 +144,8 @@ export class ServerExchange {
 
   /**
    * Begins the response. If `Content-Length` is among the fields, it is the length of the body. Otherwise the body is sent in chunks or, on
-   * HTTP/1.0, ends with the connection. `Date` is added if it is missing. The head is written with the first piece, or in the next tick.
+   * HTTP/1.0, ends with the connection. `Date` is added if it is missing. The head is written with the first piece, at the latest in the
+   * next tick.
    *
    * @param fields flat list of names and values without `Connection` and `Transfer-Encoding`; characters are bytes
    * @throws before anything is written if a name or value is not valid
@@ -179,7 +180,7 @@ export class ServerExchange {
       if (isNamed(name, 'date')) {
         isDated = true;
       } else if (isNamed(name, 'content-length')) {
-        // One digit more than in messages that are read, because sealing more than doubles the number of bytes.
+        // One digit more is allowed than in messages that are read, because sealing more than doubles the number of bytes.
         if (length !== undefined || !/^\d{1,16}$/.test(fields[i + 1] as string))
           throw new Error('invalid Content-Length');
         length = Number(fields[i + 1]);
@@ -192,7 +193,7 @@ export class ServerExchange {
     this.status = status;
   }
 
-  /** Whether a response with this status has a body. A response to HEAD has none, even if the request is refused before it is complete. */
+  /** Whether a response with this status has a body. A response to HEAD has none, even if the request's head was not valid. */
   mayHaveBody(status: number): boolean {
     return mayHaveBody(this.head?.method ?? this.faulty.slice(0, this.faulty.indexOf(' ')), status);
   }
@@ -279,8 +280,8 @@ export class ServerExchange {
   }
 
   /**
-   * Closes the connection so that a broken response cannot be taken for a complete one. On HTTP/1.0, the end of the connection may be the
-   * end of a response, so the connection is reset.
+   * Closes the connection so that a broken response cannot be taken for a complete one. On HTTP/1.0, a response may end with the
+   * connection, so the connection is reset.
    */
   abort(): void {
     if (!this.closed) this.connection.abort(this.head?.minor === 0);
@@ -288,7 +289,7 @@ export class ServerExchange {
 
   /**
    * Ends HTTP on the connection. From now on its socket, paused and half open, belongs to the caller. The listener still counts the
-   * connection and closes it with all others.
+   * connection, and `closeAll` closes it.
    *
    * @returns the socket, and the bytes that have arrived after the request
    */

@@ -17,21 +17,21 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onSuspend' | 'onFlood'> 
   readonly limits: HeadLimits;
   onHeadBegins(): void;
   /**
-   * @param whole the whole body, if it has arrived; valid during the call
+   * @param whole the whole body, if it has arrived; valid only during the call
    * @param fault the fault in the part of the body that has arrived; reported again when that part is read
    */
   onHead(head: RequestHead, whole: Buffer | undefined, fault: RequestFault | undefined): void;
   /** The bytes are not a request. @param text the part of an ambiguous head that was read; characters are bytes */
   onFault(fault: RequestFault, text: string): void;
-  /** @param piece a piece of the body, valid during the call; at most one for each read */
+  /** @param piece a piece of the body, valid only during the call; at most one for each read */
   onBody(piece: Buffer): void;
   /** The body is complete, or its bytes are not a body. Called even while the body is paused, if its last piece had already arrived. */
   onBodyEnd(fault: RequestFault | undefined): void;
   /** @returns false if the bytes may not be held; always true for a negative change */
   onHeld(change: number): boolean;
-  /** Too many bytes are held or discarded. */
+  /** Called when too many bytes are held or discarded. */
   destroy(): void;
-  /** One of the owner's methods has thrown in a later turn. */
+  /** Called when one of the owner's methods has thrown in a later turn. */
   fail(error: unknown): void;
 }
 
@@ -56,7 +56,7 @@ export const nextTurn: Queue = {
 const maxHeld = 16_384;
 
 /**
- * How many chunk lines from one client are read in one turn, which takes some tens of microseconds. 64 KiB can contain 21,800 chunk lines,
+ * How many chunk lines from one client are read in one turn. That takes some tens of microseconds. 64 KiB can contain 21,800 chunk lines,
  * and every connection may send that many.
  */
 export const maxLines = 2_000;
@@ -92,7 +92,10 @@ export function appended(held: Buffer, bytes: Buffer): Buffer {
  */
 type State = 'head' | 'unread' | 'body' | 'next' | 'discarded';
 
-/** The bytes from one client. After a head, only its body is read, if asked for. Other bytes are held until `expectHead` is called. */
+/**
+ * Reads the bytes from one client. After a head, only its body is read, once `readBody` is called. All other bytes are held until
+ * `expectHead` is called.
+ */
 export class Incoming implements PaceOwner {
   readonly #owner: IncomingOwner;
   readonly #text = new HeldText();
@@ -101,13 +104,13 @@ export class Incoming implements PaceOwner {
   #state: State = 'head';
   /** Whether reading of the expected bytes is paused. */
   #paused = false;
-  /** Whether the socket is not read. */
+  /** Whether reading from the socket is stopped. */
   #stopped = false;
   readonly #pace = new ReadPace(this);
-  /** In memory of its own, of which up to half may be unused. */
+  /** The bytes that wait to be read, in memory of their own, of which up to half may be unused. */
   #held: Buffer = nothing;
   #charged = 0;
-  /** Whether held bytes are read in a later turn. */
+  /** Whether reading of the held bytes is scheduled for a later turn. */
   #deferred = false;
   #discarded = 0;
 
@@ -123,7 +126,7 @@ export class Incoming implements PaceOwner {
   /** @param bytes may be overwritten after the call, because all bytes that are kept are copied */
   receive(bytes: Buffer): void {
     this.#pace.count(bytes.length);
-    // After many small pieces, all further pieces are joined into one.
+    // After many small pieces, all further pieces are held, so that they are joined into one.
     const isHeld = this.#held.length > 0 || (this.#pace.merges && this.#state !== 'discarded');
     const at = isHeld ? 0 : this.#process(bytes);
     if (at < bytes.length) this.#held = appended(this.#held, bytes.subarray(at));
@@ -182,10 +185,10 @@ export class Incoming implements PaceOwner {
     this.#charge();
   }
 
-  /** Takes all held bytes. Nothing more is received, and the socket's new owner decides how the socket is read. */
+  /** Returns all held bytes. The connection receives nothing more, and the socket's new owner decides how the socket is read. */
   take(): Buffer {
     const held = this.#held;
-    // Otherwise, the end of a suspension would start reading a socket that its new owner has stopped.
+    // Otherwise, a suspension that ends later would start reading the socket, although its new owner may have stopped it.
     this.#pace.end();
     this.discard();
     return held;
@@ -201,7 +204,7 @@ export class Incoming implements PaceOwner {
     return bytes.length;
   }
 
-  /** Continues to read: the held bytes in a later turn, so that one client cannot occupy this turn, and then the socket. */
+  /** Schedules held bytes to be read in a later turn, so that one client cannot occupy this turn. Stops or starts reading the socket. */
   #readOn(): void {
     const isRead = this.#state === 'head' || (this.#state === 'body' && !this.#paused);
     if (isRead && this.#held.length > 0 && !this.#deferred && !this.#pace.merges) {
@@ -280,7 +283,7 @@ export class Incoming implements PaceOwner {
     const outcome = this.#body.read(bytes, at, maxLines);
     const { piece, next } = this.#body;
     if (piece !== undefined) this.#owner.onBody(piece);
-    // In `onBody`, the owner may have ended everything.
+    // In `onBody`, the owner may have discarded the rest of the body.
     if (outcome === 'more' || this.#state !== 'body') return next;
     const fault = toRequestFault(outcome);
     if (fault === undefined) {

@@ -16,7 +16,7 @@ import type { EpochMs } from '../times.ts';
 
 export interface ListenerOptions {
   readonly limits: ConnectionLimits;
-  /** Certificates, and what clients must present; undefined if TLS is off. */
+  /** The listener's certificate, and whether clients need one; undefined if TLS is off. */
   readonly tls: TlsOptions | undefined;
   /** The clock for the `Date` field. */
   readonly clock: () => EpochMs;
@@ -28,21 +28,17 @@ export interface ListenerOptions {
   readonly onHandshakeFailure?: OnHandshakeFailure;
 }
 
-/**
- * Called for each TCP connection; with TLS, before the handshake. None of its bytes are held yet.
- *
- * @returns undefined to refuse the connection
- */
+/** Called for each TCP connection before any of its bytes are held; with TLS, before the handshake. @returns undefined to refuse it */
 export type AcceptConnection = (connection: ServerConnection) => ConnectionHandler | undefined;
 
-/** Each connection is kept on its socket. A map of all connections would promote them to the old generation (see `LinkedList`). */
+/** A socket refers to its connection by this key. A map of all connections would promote them to the old generation (see `LinkedList`). */
 const connectionKey = Symbol('connection');
 
 type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
 
 /**
  * How many sockets listen on the port. libuv accepts one connection per socket in a turn of the event loop. With one socket, a merchant's
- * connection would wait in the kernel for one turn per anonymous connection before it. Only Linux can share a port.
+ * connection would wait in the kernel for one turn per anonymous connection before it. Sockets can share a port only on Linux.
  */
 const sockets = process.platform === 'linux' ? 8 : 1;
 
@@ -67,16 +63,17 @@ export class Listener implements ConnectionOwner {
   #second = NaN;
   #dateLine = '';
   readonly #tlsServer: TlsServer | undefined;
-  /** Shared by all connections, because bytes that outlive the call that receives them are copied. */
+  /** The read buffer. All connections share it, because bytes that outlive the call that receives them are copied. */
   readonly #memory = Buffer.allocUnsafeSlow(readLength);
   readonly #connections = new LinkedList<ServerConnection>();
   readonly #sweep: NodeJS.Timeout;
-  /** Connections whose TLS handshake is not complete, keyed by both ends, because a client port may connect to several local addresses. */
+  /** Connections whose TLS handshake is not complete, by both endpoints, because one client port may connect to several local addresses. */
   readonly #handshaking = new Map<string, ServerConnection>();
-  /** Connections whose handshake has begun. `#suspended`: connections that wait for a turn during their handshake. */
+  /** Connections whose TLS handshake has begun. */
   readonly #begun = new WeakSet<ServerConnection>();
   /** How many handshakes have made keys in this turn. */
   #steps = 0;
+  /** Connections that are waiting for their turn during the handshake. */
   readonly #suspended = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
   readonly #hellos: Queue;
@@ -111,7 +108,7 @@ export class Listener implements ConnectionOwner {
   }
 
   #createTlsServer(options: TlsOptions): TlsServer {
-    // Node's timeout is not needed, because the sweep limits the time of handshakes.
+    // Node's timeout is not needed, because the sweep limits how long handshakes take.
     const handshakeTimeout = 2 ** 31 - 1;
     const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
     server.on('secureConnection', (socket) => this.#secure(socket));
@@ -126,7 +123,7 @@ export class Listener implements ConnectionOwner {
     return this.#connections.size;
   }
 
-  /** One string for all responses in the same second. */
+  /** The `Date` field. All responses in the same second share one string. */
   get dateLine(): string {
     const second = Math.floor(this.#clock() / 1_000);
     if (second !== this.#second) {
@@ -199,7 +196,7 @@ export class Listener implements ConnectionOwner {
     else this.#attach(socket, connection);
   }
 
-  /** Makes handshakes take turns to begin, because each takes milliseconds and thousands of clients may send their first bytes at once. */
+  /** Makes each handshake wait for its turn, because it takes milliseconds and thousands of clients may send their first bytes at once. */
   #beginHandshake(socket: Socket, connection: ServerConnection): void {
     whenHelloArrives(socket, this.#hellos, (isTls) => {
       if (!isTls) {
@@ -211,7 +208,8 @@ export class Listener implements ConnectionOwner {
         this.#begun.add(connection);
         this.#tlsServer?.emit('connection', socket);
       };
-      // The newest goes first. In a flood, handshakes that have waited longest would soon be closed for new ones, and few would complete.
+      // The newest handshake goes first. In a flood, the connections that have waited longest are soon closed for new ones, so if their
+      // handshakes went first, few handshakes would complete.
       const withdraw = this.#handshakes.add(begin, true);
       socket.once('close', withdraw);
     });
@@ -247,7 +245,7 @@ export class Listener implements ConnectionOwner {
 
   #attach(socket: Socket, connection: ServerConnection): void {
     (socket as ConnectedSocket)[connectionKey] = connection;
-    // TLS delivers its plaintext in buffers of its own.
+    // With TLS, Node delivers the plaintext in buffers of its own, so only plain sockets are read into the shared memory.
     if (this.#tlsServer !== undefined || !readInto(socket, this.#memory, onRead)) socket.on('data', onData);
     socket.on('end', onEnd).on('error', onError).on('close', onClose);
   }
@@ -272,7 +270,7 @@ export class Listener implements ConnectionOwner {
   }
 }
 
-/** Half open, so that a response can be sent completely even after the client has closed its side. */
+/** Sockets may be half open, so that a response can be sent completely even after the client has closed its side. */
 const socketOptions = { allowHalfOpen: true, noDelay: true } as const;
 
 // All connections share these functions, because five closures for each connection would take memory.
@@ -290,7 +288,7 @@ function onEnd(this: ConnectedSocket): void {
   this[connectionKey]?.onClientEnd();
 }
 
-/** Closes the connection, because Node only reports a client that renegotiates too often and leaves its connection open. */
+/** Closes the connection. If a client renegotiates too often, Node only reports an error and leaves the connection open. */
 function onError(this: Socket): void {
   this.destroy();
 }

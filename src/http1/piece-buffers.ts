@@ -2,16 +2,18 @@
 const size = 65_536;
 
 /**
- * Smaller pieces are copied to memory of their own. Otherwise a buffer that is less than half full would take more memory than is charged.
+ * Smaller pieces are copied to memory of their own. Otherwise, buffers that are less than half full would take up far more memory than is
+ * charged for them.
  */
 const minPiece = size / 2;
 
-/** How many buffers are kept for later pieces. They take two megabytes. */
+/** How many buffers are kept for later pieces. They take up two megabytes. */
 const maxFree = 32;
 
 /**
- * Copies of pieces that go from one socket to another. Their memory is reused, because V8 counts new buffers as future garbage. With new
- * buffers, V8 would collect the whole heap after every few large bodies, which takes a third of the time for those bodies.
+ * Copies of pieces that go from one socket to another. Their memory is reused, because V8 counts new buffers as future garbage. With a new
+ * buffer for each piece, V8 would collect the whole heap after every few large bodies, which would take up a third of the time spent on
+ * those bodies.
  */
 export class PieceBuffers {
   readonly #free: Buffer[] = [];

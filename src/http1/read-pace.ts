@@ -1,24 +1,24 @@
 /**
- * After this many bytes, a socket is not read until its turn comes. Otherwise, if data keeps arriving on a socket, libuv would read it 32
- * times in a turn of the event loop (two megabytes), and all other clients would wait for all long bodies in progress.
+ * After this many bytes, a socket is not read until its turn comes. Otherwise, if data keeps arriving on a socket, libuv would read that
+ * socket 32 times in a turn of the event loop (two megabytes), and all other clients would wait for all long bodies in progress.
  */
 export const maxPerTurn = 262_144;
 
 /**
  * A piece of fewer than `smallPiece` bytes costs as much as a piece of some kilobytes. Therefore, a client that has sent `maxSmallPieces`
- * of them is also not read until its turn comes. A socket can deliver 2,900 TLS records of one byte each at a time. Anyone may send them,
- * and many such clients would fill each turn.
+ * small pieces is not read until its turn comes either. One read of a socket can deliver 2,900 TLS records of one byte each. Anyone may
+ * send such records, and many clients that do so would fill every turn.
  */
 export const smallPiece = 1_024;
 const maxSmallPieces = 100;
 
 /**
- * Only TLS delivers this many small pieces, in one read. Records that were read before the socket was suspended are still decrypted, up to
- * 2,900 in seven milliseconds.
+ * Only a single read of a TLS socket can deliver this many small pieces. The records of that read are still decrypted after the socket is
+ * suspended, up to 2,900 in seven milliseconds.
  */
 const maxInRead = 300;
 
-/** How many small pieces a request may have without causing a wait at a later request. */
+/** How many small pieces a request may consist of without making a later request wait. */
 const smallPiecesOfRequest = 8;
 
 /** Why a client must wait for its turn: it has sent a lot of data or many small pieces, or other clients have caused too much work. */
@@ -36,8 +36,9 @@ export interface PaceOwner {
 /** Limits how fast a socket is read, so that it does not fill the turns of the event loop. */
 export class ReadPace {
   readonly #owner: PaceOwner;
-  /** How many bytes, and how many small pieces, have been read since the socket was last suspended. */
+  /** How many bytes have been read since the socket was last suspended. */
   #bytes = 0;
+  /** How many small pieces have been read since the socket was last suspended. */
   #smallPieces = 0;
   /** Why the socket is suspended, if it is. */
   #reason: SuspendReason | undefined;
@@ -51,7 +52,7 @@ export class ReadPace {
     return this.#reason !== undefined;
   }
 
-  /** Whether small pieces may already have been read when the socket was suspended. If so, bytes that arrive before its turn are joined. */
+  /** Whether small pieces that have already been read may still arrive while the socket is suspended. If so, they are joined. */
   get merges(): boolean {
     return this.#reason !== undefined && this.#reason !== 'bytes';
   }
@@ -60,7 +61,7 @@ export class ReadPace {
    * Counts a piece that was read.
    *
    * @param length the length of the piece in bytes
-   * @param more other work on the piece, as the number of bytes that take as long to read
+   * @param more other work on the piece, expressed as the number of bytes that take as long to read
    */
   count(length: number, more = 0): void {
     this.#bytes += length + more;
@@ -72,7 +73,7 @@ export class ReadPace {
     else if (this.#bytes >= maxPerTurn) this.suspend('bytes');
   }
 
-  /** Called for each request that has arrived. Some small pieces are then no longer counted. */
+  /** Called for each request that has arrived. Deducts the small pieces that one request may consist of. */
   forgive(): void {
     this.#smallPieces = Math.max(0, this.#smallPieces - smallPiecesOfRequest);
   }

@@ -6,8 +6,8 @@ import { Socket } from 'node:net';
  *
  * - A socket's `_handle` has `readStop` and `readStart`, with which Node itself pauses and resumes the socket. Node calls neither of them
  *   while the socket flows or passes its bytes to a callback.
- * - A TCP handle has `useUserBuffer`. Once it has been called, the handle reads into the given memory. The socket keeps the memory and the
- *   callback under the symbols `kBuffer` and `kBufferCb`.
+ * - A TCP handle has `useUserBuffer`. Once this method has been called, the handle reads into the given memory. The socket keeps the memory
+ *   and the callback under the symbols `kBuffer` and `kBufferCb`.
  *
  * The version of Node is pinned. If the symbols or the method are missing, sockets are read through 'data' events.
  */
@@ -65,8 +65,8 @@ export function stopReading(socket: Socket): void {
 }
 
 /**
- * Reads a socket again after `stopReading`. If Node has stopped the socket too, because nobody takes its data, only Node may start it
- * again. Node destroys a socket that is already being read when Node starts to read it.
+ * Reads a socket again after `stopReading`. If Node has stopped the socket too, because nobody takes its data, only Node may start to read
+ * it again. Otherwise, Node would find that the socket is already being read, and would destroy it.
  */
 export function startReading(socket: Socket): void {
   const handle = getHandle(socket);

@@ -30,10 +30,10 @@ interface KeyUpdates {
  * a later turn, because OpenSSL is in the middle of a read. No other limit covers such work.
  *
  * - In TLS 1.3, a client may replace its keys as often as it likes (RFC 9846 §4.7.3). Each replacement takes 27 bytes and some 20 µs, so
- *   half a megabyte would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. When a client
- *   has replaced its keys too often, nothing more is read from that client, so that at most one read of 64 KiB is left.
- * - In TLS 1.2, a client may ask for another handshake, with a message of 128 KiB. That is disabled here, and Node reports an attempt as an
- *   error of the socket.
+ *   half a megabyte of them would stop everything else for half a second. OpenSSL has no limit, but reports new keys for debugging. When a
+ *   client has replaced its keys too often, nothing more is read from that client, so that at most one read of 64 KiB is left to process.
+ * - In TLS 1.2, a client may ask for another handshake, with a message of 128 KiB. Such handshakes are disabled here, and Node reports an
+ *   attempt as an error of the socket.
  *
  * @param server a TLS server
  * @param stepped called when OpenSSL has made the keys of a handshake, which is most of the work of a handshake
@@ -63,8 +63,8 @@ export function limitTlsWork(
 }
 
 /**
- * Closes a client's TLS connection, even between two records of one read, so that no further records are decrypted. After `destroy` alone,
- * all of them would be decrypted, and Node has no public way to stop that.
+ * Closes a client's TLS connection, even between two records of one read, so that no further records are decrypted. `destroy` alone would
+ * let all of them be decrypted, and Node has no public way to stop that.
  */
 export function endTls(socket: Socket): void {
   (socket as { readonly _destroySSL?: () => void })._destroySSL?.();

@@ -2,7 +2,8 @@
 export const maxSingleWrite = 16_384;
 
 /**
- * How many writes to a socket may wait to be sent. Each takes hundreds of bytes in addition to its content. Node limits only the content.
+ * How many writes to a socket may wait to be sent. Each takes up hundreds of bytes in addition to its content, and Node's own limit counts
+ * only the content.
  */
 const maxWaiting = 200;
 
@@ -12,13 +13,13 @@ export class WriteRoom {
   #waiting = 0;
   #isFull = false;
 
-  /** @param onRoom called when everything has been written after there was no room */
+  /** @param onRoom called when there is room again, because everything has been written */
   constructor(onRoom: () => void) {
     this.#onRoom = onRoom;
   }
 
   /**
-   * Counts a write whose callback must be `done`.
+   * Counts a write. Pass `done` as the callback of that write.
    *
    * @param hasRoom what the write returned
    * @returns false if nothing more should be written before there is room

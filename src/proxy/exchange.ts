@@ -72,7 +72,7 @@ export class ExchangeRunner {
   /**
    * Serves one request, or refuses bytes that are not a request; never throws.
    *
-   * @param snapshot the configuration that the request keeps to its end
+   * @param snapshot the configuration that applies to the request until it ends
    */
   serve(http: ServerExchange, client: ClientConnection, snapshot: GatewaySnapshot): void {
     const startedAt = performance.now();
@@ -143,14 +143,14 @@ export class ExchangeRunner {
 
   readonly #onClose = (responder: Responder): void => {
     const { client, refusal, reservation } = responder;
-    // The request was refused without waiting, so its connection waits now. Otherwise, each connection of a flood would be refused every
-    // turn.
+    // The request was refused without waiting, so its connection waits now. Otherwise, every connection in a flood would get a refusal in
+    // every turn.
     if (refusal?.code === 'overloaded') client.http.waitsIn = this.#overloaded[reservation.claim.crowd];
     this.active.remove(responder);
     this.#observe(responder);
   };
 
-  /** Charges the request and its connection to the account of its key. @returns false if the account has no room for what they hold */
+  /** Charges the request and its connection to the account of its key. @returns false if the account has no room for them */
   #charge({ client, reservation }: Responder, { tier, environment, principal }: Exchange): boolean {
     if (tier === 'anonymous' || environment === undefined || principal === undefined) return true;
     const claim = this.#budgets.claim(environment.name, principal.account.id, tier);
@@ -201,8 +201,8 @@ export class ExchangeRunner {
 
   /**
    * Sends a request to the upstream. A preflight, which has no key, waits until there is a slot, because a browser cannot read the refusal
-   * of a preflight. Client addresses take turns, and the preflights that have waited longest may be evicted: if one client sends too many,
-   * other clients still wait for one of its preflights at most.
+   * of a preflight. Client addresses take turns, so if one client sends too many preflights, other clients still wait for at most one of
+   * them. The preflights that have waited longest may be evicted.
    */
   #forward(responder: Responder, ready: Outgoing): void {
     const { principal, environment } = ready.exchange;

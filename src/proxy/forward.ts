@@ -55,8 +55,8 @@ function traced(fields: readonly string[], trace: RequestTrace, now: MonotonicMs
 }
 
 /**
- * How many bytes a client may send before the 101, which it must wait for (RFC 6455 §4.1). If a client sends more, the sidecar closes its
- * connection. If the sidecar only stopped reading, it would not notice when the client leaves.
+ * How many bytes a client may send before it gets the 101, although it should wait for the 101 (RFC 6455 §4.1). If a client sends more, the
+ * sidecar closes the connection. If the sidecar only stopped reading, it would not notice when the client leaves.
  */
 const maxEarlyBytes = 4_096;
 

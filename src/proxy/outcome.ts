@@ -94,7 +94,7 @@ function rounded(milliseconds: number): number {
 }
 
 /**
- * Explains the decision about a request for the log level `debug`: its routes, its kind of key, and the limit that refused the request.
+ * Explains the decision about a request for the log level `debug`: its routes, the kind of its key, and the limit that refused the request.
  * Like the access line, the explanation contains no path, query, header or body. Unlike the access line, it also contains no address.
  *
  * @param used how much of each limit is in use at the end of the request

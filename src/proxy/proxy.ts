@@ -67,8 +67,8 @@ export class Proxy {
   }
 
   /**
-   * Serves a new connection. Returns undefined if the limit leaves no room for the connection, or if the client has already reset it, so
-   * that its address is no longer known.
+   * Serves a new connection. Returns undefined if the limit leaves no room for the connection, or if the client has already reset it. In
+   * the latter case, the client's address is no longer known.
    */
   accept(connection: ServerConnection): ConnectionHandler | undefined {
     const { remoteAddress } = connection.socket;

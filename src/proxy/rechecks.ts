@@ -12,8 +12,8 @@ const interval = 1_000;
 const minAge = 2_000;
 
 /**
- * How many keys are looked up at a time: as many as one query for keys takes. If there were only a few at a time, hundreds of keys would
- * take many round trips.
+ * How many keys are looked up at a time: as many as fit in one database query. With fewer at a time, hundreds of keys would need many round
+ * trips.
  */
 const atOnce = 250;
 
@@ -34,7 +34,7 @@ export function startRechecks(
   /** @param responders the requests whose key has this hash */
   const checkKey = async (hash: string, responders: readonly Responder[]): Promise<void> => {
     const found = await directory().find(hash);
-    // If a key is `unavailable`, its database has been out of reach for longer than `staleFor`, and new requests are refused too.
+    // If a key is `unavailable`, the database has been unreachable for longer than `staleFor`, and new requests are refused too.
     if (found !== 'unavailable' && found?.account.active === true && isValidKey(found.key, clock())) return;
     for (const responder of responders) responder.abort('revoked');
   };

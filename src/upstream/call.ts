@@ -5,7 +5,10 @@ export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, as received. */
   readonly target: string;
-  /** Flat list of names and values as the request reader accepts them. Contains only end-to-end headers: any `Host`, but never `Expect`. */
+  /**
+   * Flat list of names and values as the request reader accepts them. Contains only end-to-end headers. `Host` may be among them; `Expect`
+   * never is.
+   */
   readonly headers: readonly string[];
   readonly body: Buffer | StreamedBody | undefined;
   /** Whether the `X-Request-Id` was generated at random, so that no earlier request has the same one. Default: false. */
@@ -14,7 +17,7 @@ export interface UpstreamRequest {
 
 /** A request's body that is forwarded as it arrives. */
 export interface StreamedBody {
-  /** Writes all bytes of the body and then its end; pauses when `write` returns false. Called at most once. */
+  /** Writes all bytes of the body and then its end; pauses while `write` returns false. Called at most once. */
   start(writer: BodyWriter): void;
   /** Called when there is room again after `write` has returned false. */
   resume(): void;
@@ -34,7 +37,7 @@ export interface BodyWriter {
 /** Why there is no complete response. */
 export interface UpstreamFailure {
   readonly code: 'upstream_unavailable' | 'upstream_timeout' | 'overloaded';
-  /** The error's own code, for the log: ECONNREFUSED, ECONNCLOSED, BAD_HEAD, … Never a message, which may name addresses. */
+  /** The error's own code, for the log: ECONNREFUSED, ECONNCLOSED, BAD_HEAD, … Never the error's message, which may contain addresses. */
   readonly cause: string;
 }
 
@@ -62,8 +65,9 @@ export class Call implements UpstreamCall {
   readonly id: string;
   readonly idIsNew: boolean;
   /**
-   * The account whose secret key came with the request; anyone who has such a key may see the response. Empty if no secret key came with
-   * the request. Then only the request's own client may see the response, because anyone may have a public key.
+   * The account whose secret key came with the request. Any client with a secret key of this account may see the response. Empty if no
+   * secret key came with the request. Then only the client that sent the request may see the response, because anyone may have a public
+   * key.
    */
   readonly owner: string;
   /** Request line, all headers and the empty line. */

@@ -7,7 +7,7 @@ import { tls } from '../tls.ts';
 /** The address of an upstream in the form that Node's clients take. */
 export interface UpstreamAddress extends UpstreamTarget {
   readonly protocol: 'http:' | 'https:';
-  /** An IPv6 address has no brackets. */
+  /** A host name or an IP address. An IPv6 address has no brackets. */
   readonly host: string;
   readonly port: number;
   /** The value of `Host`: the host, and the port if it is not the protocol's default. */
@@ -21,7 +21,10 @@ export interface UpstreamAddress extends UpstreamTarget {
 /** How many milliseconds a TLS session may be resumed. After that, the certificate is verified again. */
 const sessionTime = 60_000;
 
-/** For how many milliseconds no session is resumed after a failed attempt. Some servers refuse to resume one, some do not respond. */
+/**
+ * For how many milliseconds no session is resumed after an attempt has failed. Some servers refuse to resume a session; others do not
+ * respond.
+ */
 const resumptionPause = 600_000;
 
 /** The context and the session that all TLS connections to an upstream share. */
@@ -30,8 +33,9 @@ export class SharedTls {
   readonly #servername: string;
   #context: SecureContext | undefined;
   #session: Buffer | undefined;
-  /** On `performance.now()`'s scale, as is `#pausedUntil`. */
+  /** When the session becomes too old to resume, on `performance.now()`'s scale. */
   #sessionUntil = -Infinity;
+  /** When sessions may be resumed again after a failed attempt, on the same scale. */
   #pausedUntil = -Infinity;
 
   /** @param host not used as the server name if it is an IP address (RFC 6066 §3) */
@@ -40,7 +44,10 @@ export class SharedTls {
     this.#servername = isIP(host) === 0 ? host : '';
   }
 
-  /** The session that the next connection may resume, if there is one. Resuming halves the time of a handshake. Clients may cause many. */
+  /**
+   * The session that the next connection may resume, if there is one. Resuming a session halves the time of a handshake, and clients can
+   * cause many handshakes.
+   */
   get session(): Buffer | undefined {
     const now = performance.now();
     return this.#pausedUntil <= now && now < this.#sessionUntil ? this.#session : undefined;
@@ -49,12 +56,12 @@ export class SharedTls {
   /** Options for a connection. The server name comes from the configuration, not from the `Host` that a client sent. */
   options(session?: Buffer): Pick<ConnectionOptions, 'servername' | 'secureContext' | 'session'> {
     const { ca, cert, key } = this.#target;
-    // Created once, because reading a bundle of CAs takes milliseconds.
+    // The context is created once, because reading a bundle of CAs takes milliseconds.
     this.#context ??= tls().createSecureContext({ ca, cert, key, minVersion: 'TLSv1.2' });
     return { servername: this.#servername, secureContext: this.#context, session };
   }
 
-  /** Keeps the session of a connection, unless the connection itself resumed a session. In that case the certificate was not verified. */
+  /** Keeps the session of a connection, unless the connection itself resumed a session, because then the certificate was not verified. */
   follow(socket: TLSSocket): void {
     socket.on('session', (session: Buffer) => {
       if (socket.isSessionReused()) return;

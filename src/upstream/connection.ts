@@ -7,37 +7,41 @@ import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
-  /** The queue in which a connection on which a lot of data has arrived waits before it is read again. */
+  /** The queue for connections on which a lot of data has arrived. They wait in it before they are read again. */
   readonly reading: Queue;
   /**
-   * The response is complete, and the connection may carry another request once its last request has been sent completely.
+   * Called when the response is complete. The connection may carry another request once its last request has been sent completely.
    *
    * @param keepAlive how many seconds the upstream keeps an idle connection, if the upstream says so
    */
   onIdle(connection: Connection, keepAlive: number | undefined): void;
   onClosed(connection: Connection): void;
-  /** A reused connection has closed before the first byte of the response to a retryable request has arrived. */
+  /** Called when a reused connection has closed before the first byte of the response to a retryable request arrived. */
   onRetryable(call: Call): void;
-  /** The upstream has sent bytes that nobody asked for. */
+  /** Called when the upstream has sent bytes that nobody asked for. */
   onUnasked(): void;
 }
 
 /** Reading one chunk line takes as long as reading this many bytes. */
 const bytesOfLine = 128;
 
-/** How many earlier requests of a connection are remembered. A response that is out of step belongs to one of the latest requests. */
+/**
+ * How many earlier requests of a connection are remembered. If a response arrives out of step, it belongs to one of the latest requests.
+ */
 const remembered = 32;
 
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   readonly socket: Socket;
-  /** When the connection last became idle, and when it will be closed if it is still idle; on `performance.now()`'s scale. */
+  /** When the connection last became idle, on `performance.now()`'s scale. */
   idleSince = Infinity;
+  /** When the connection is closed if it is still idle, on the same scale. */
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
   readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
-  /** The ids of the latest requests before the current one, in no particular order, and their owners. */
+  /** The ids of the latest requests before the current one, in no particular order. */
   readonly #earlier: string[] = [];
+  /** The owners of the requests in `#earlier`, at the same indexes. */
   readonly #owners: string[] = [];
   #sent = 0;
   #call: Call | undefined;
@@ -80,7 +84,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   #process(bytes: Buffer): void {
     const outcome = this.#attempt(() => this.#reader.push(bytes));
     if (outcome === undefined) return;
-    // A client may choose two ids that become equal when the upstream echoes them. An earlier id in the response therefore proves a fault
+    // A client may choose two ids that become equal when the upstream echoes them. Therefore, an earlier id in the response proves a fault
     // only if the id of this request was generated at random.
     const isEarlier = outcome === 'EARLIER_RESPONSE' && this.#call?.idIsNew === true;
     if (outcome === 'UNEXPECTED_DATA' || isEarlier || this.#reader.excess) this.#owner.onUnasked();
@@ -100,7 +104,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     if (held.length > 0) this.#process(held);
   }
 
-  /** Sends a request; the connection must be idle. Never throws, because an error in a socket's event would end the process. */
+  /** Sends a request; the connection must be idle. Never throws, because an error thrown in a socket's event would end the process. */
   send(call: Call): void {
     this.#call = call;
     call.connection = this;
@@ -176,7 +180,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     return this.#room.count(hasRoom);
   }
 
-  /** The streamed body is complete. */
+  /** Ends the streamed body. */
   end(): void {
     this.#bodySent = true;
     if (this.#call?.chunked === true) this.socket.write('0\r\n\r\n', 'latin1');
@@ -224,7 +228,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
     // The connection may be paused, because the client reads slowly.
     this.resume();
     const { reusable, keepAlive } = this.#reader;
-    // Whether the whole request has been sent is checked by the owner, after a later turn of the event loop.
+    // In a later turn of the event loop, the owner checks whether the whole request has been sent.
     if (reusable && this.#bodySent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
     else this.socket.destroy();
     call.onEnd();

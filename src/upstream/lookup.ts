@@ -2,15 +2,16 @@ import { lookup as lookUp } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
 /**
- * After this many milliseconds, a look-up is late. The resolver's answer may have been lost, and the system asks again only after seconds.
+ * After this many milliseconds, a look-up is late. The resolver's answer may have been lost, and the system asks again only after some
+ * seconds.
  */
 const patience = 100;
 /** Maximum number of look-ups in progress. */
 const most = 2;
 
 /**
- * The look-up of one connection: how the connection looks up its host, and what to call when the connection closes, so that the connection
- * is not kept in memory until there is a result.
+ * The look-up of one connection: the function with which the connection looks up its host, and the function to call when the connection
+ * closes, so that the connection is not kept in memory until there is a result.
  */
 interface OwnLookup {
   readonly lookup: LookupFunction;
@@ -54,7 +55,7 @@ export class SharedLookup {
       clearTimeout(late);
       end();
       this.#running -= 1;
-      // The other look-up may still get an answer.
+      // This look-up has failed, but the other one may still succeed.
       if (error !== null && this.#running > 0) return;
       const callbacks = this.#waiting;
       this.#waiting = new Set();

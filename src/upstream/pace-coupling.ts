@@ -5,8 +5,8 @@ import { startReading, stopReading } from '../http1/reading.ts';
 import { WriteRoom } from '../http1/writing.ts';
 
 /**
- * Limits how fast two sockets that were piped together in this turn are read. Neither may fill the turns of the event loop, and neither is
- * read while the other cannot be written to.
+ * Limits how fast two sockets that were piped together in this turn are read. Neither socket may fill the turns of the event loop, and
+ * neither is read while the other cannot be written to.
  *
  * @param onSuspend calls back when it is this client's turn among clients that send a lot of data
  * @param reading the queue in which the upstream waits for its turn
@@ -23,7 +23,8 @@ export function paceCoupling(
 }
 
 /**
- * Paces one direction and joins small pieces. The pipe alone would keep each one-byte TLS record as a separate Buffer, thousands per turn.
+ * Paces one direction and joins small pieces. The pipe alone would keep each one-byte TLS record as a separate Buffer, thousands of them
+ * per turn.
  */
 function paceOneWay(from: Socket, to: Socket, onSuspend: PaceOwner['onSuspend']): () => void {
   const [write, end] = [to.write.bind(to), to.end.bind(to)];
@@ -46,7 +47,7 @@ function paceOneWay(from: Socket, to: Socket, onSuspend: PaceOwner['onSuspend'])
     read();
   });
   Object.assign(to, {
-    // Always returns true. Otherwise the pipe would pause its source, and Node's pausing would conflict with the pausing done here.
+    // Always returns true. Otherwise the pipe would pause its source, and Node's way of pausing would conflict with the one used here.
     write: (piece: Buffer): boolean => {
       pace.count(piece.length);
       if (piece.length < smallPiece) {

@@ -15,15 +15,19 @@ import type { MonotonicMs } from '../times.ts';
 const defaultIdleTime = 4_000;
 const maxIdleTime = 60_000;
 
-/** If a connection has been idle for more milliseconds than this, the upstream may have closed it unnoticed. */
+/** If a connection has been idle for more milliseconds than this, the upstream may have closed it without the sidecar having noticed. */
 const maxTrustedIdleTime = 500;
 
 /**
- * A request whose id all idle connections have carried gets a new connection. If this many are idle, one of them is closed for the new one.
+ * A request gets a new connection if every idle connection has already carried the request's id. If this many connections are idle, one of
+ * them is closed for the new one.
  */
 const maxPassedOver = 32;
 
-/** How many such requests without a secret key may cause a TLS handshake per second. More would take time from other requests. */
+/**
+ * For how many such requests without a secret key a TLS handshake may be made per second. More handshakes would take time from other
+ * requests.
+ */
 const maxHandshakes = 100;
 
 /** For how many milliseconds connections are not reused after the upstream has sent bytes that nobody asked for. */
@@ -39,23 +43,25 @@ export class Upstream implements ConnectionOwner {
   readonly #connectTimeout: number;
   readonly #onUnasked: OnUnasked;
   readonly #idle: Connection[] = [];
-  /** The number of connections that are about to be idle, those whose response ended in this turn, and the requests that wait for one. */
+  /** The number of connections that are about to become idle. */
   #resting = 0;
+  /** The connections whose response has ended in this turn. */
   #batch: Connection[] = [];
+  /** The requests that wait for one of the connections that are about to become idle. */
   #waiting: Call[] = [];
-  /** On `performance.now()`'s scale. */
+  /** Until when connections are not reused, on `performance.now()`'s scale. */
   #distrustedUntil = -Infinity;
-  /** How many handshakes were caused by requests that repeat an id and come without a secret key, and since when they are counted. */
+  /** How many handshakes were caused by requests that repeat an id and come without a secret key, since `#countedSince`. */
   #handshakes = 0;
   #countedSince = -Infinity;
-  /** Shared by all connections, because bytes are parsed, and copied if they must be kept, before the next read. */
+  /** The read buffer. All connections share it, because bytes are parsed, and copied if they must be kept, before the next read. */
   readonly #readBuffer = Buffer.allocUnsafeSlow(readLength);
   readonly #sweep: NodeJS.Timeout;
   #closed = false;
 
   /**
    * @param connectTimeout milliseconds for TCP and TLS together
-   * @param reading the queue in which connections on which a lot of data has arrived wait before they are read again
+   * @param reading see `ConnectionOwner`
    */
   constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked, reading: Queue = nextTurn) {
     this.reading = reading;
@@ -123,7 +129,9 @@ export class Upstream implements ConnectionOwner {
     if (index !== -1) this.#idle.splice(index, 1);
   }
 
-  /** Uses a new connection, because another idle connection may be dead too. A request that fails on a new connection is not sent again. */
+  /**
+   * Uses a new connection, because another idle connection may be dead too. A request that fails on the new connection is not sent again.
+   */
   onRetryable(call: Call): void {
     this.#connect(call, true);
   }
@@ -138,7 +146,8 @@ export class Upstream implements ConnectionOwner {
     } else if (now - connection.idleSince < maxTrustedIdleTime) {
       connection.send(call);
     } else {
-      // The upstream may have closed the connection. After one turn of the event loop, the socket shows this before anything is sent.
+      // The upstream may have closed the connection. Wait for one turn of the event loop, so that the socket shows this before anything is
+      // sent.
       setImmediate(() => {
         if (call.closed) this.#keep(connection);
         else if (connection.socket.destroyed) this.#send(call);
@@ -147,7 +156,7 @@ export class Upstream implements ConnectionOwner {
     }
   }
 
-  /** Opens a connection for a request whose id all idle connections have carried. */
+  /** Opens a connection for a request whose id every idle connection has already carried. */
   #connectApart(call: Call, now: MonotonicMs): void {
     if (now - this.#countedSince >= 1_000) {
       this.#countedSince = now;
@@ -204,7 +213,7 @@ export class Upstream implements ConnectionOwner {
     return undefined;
   }
 
-  /** Closes connections whose idle time is over. */
+  /** Closes connections that have been idle too long. */
   #closeIdle(now: MonotonicMs): void {
     for (const connection of this.#idle) if (connection.idleUntil <= now) connection.socket.destroy();
   }

@@ -9,7 +9,7 @@ const maxChunkHeadSize = 256;
 /** A chunk of up to this many bytes is copied byte by byte, because a built-in copy would cost more. */
 const shortChunk = 64;
 
-/** A line that is not short counts as this many lines, because reading it takes as long. */
+/** A line that is not short counts as this many lines, because reading it takes as long as reading that many short ones. */
 const longLine = 20;
 
 const [cr, lf] = [0x0d, 0x0a];
@@ -22,13 +22,15 @@ export class BodyReader {
   readonly #text: HeldText;
   #state: State = 'end';
   #isChunked = false;
-  /** Bytes of the body, or of its chunk, that are still to come. */
+  /** Bytes of the body, or of the current chunk, that are still to come. */
   #remaining = 0;
   #trailerRoom = 0;
   #gathered: Buffer | undefined;
   #gatheredLength = 0;
 
-  /** The body's bytes from the last read. A view of the bytes that were read, unless the body's bytes came in several chunks. */
+  /**
+   * The body's bytes from the last read. This is a view of the bytes that were read, or a copy if the body's bytes came in several chunks.
+   */
   piece: Buffer | undefined;
   /** The position after the bytes that the last read has taken. */
   next = 0;
@@ -40,7 +42,7 @@ export class BodyReader {
     this.#text = text;
   }
 
-  /** Expects a body. @param trailerRoom how many bytes its trailers may take */
+  /** Expects a body. @param trailerRoom how many bytes the body's trailers may take up */
   begin({ type, length = 0 }: BodyFraming, trailerRoom: number): void {
     this.#text.clear();
     this.#isChunked = type === 'chunked';
@@ -54,7 +56,7 @@ export class BodyReader {
    * Reads bytes of the body and sets `piece` and `next`. If there is a fault, `piece` contains the bytes before it.
    *
    * @param lines maximum number of lines to read, because the number of lines, not of bytes, decides how long reading takes
-   * @returns `end` at the end of the body, `more` before it, or a fault, after which the body has no end
+   * @returns `end` at the end of the body, `more` before it, or a fault, after which the rest of the body cannot be read
    */
   read(bytes: Buffer, at: number, lines = Infinity): 'more' | 'end' | BodyFault {
     this.piece = undefined;
@@ -104,7 +106,10 @@ export class BodyReader {
     }
   }
 
-  /** Reads the end of a chunk, or a chunk head that is only a size of one or two digits. @returns false if no complete such line is next */
+  /**
+   * Reads the end of a chunk, or a chunk head that is only a size of one or two digits. @returns false if the next line is neither of these
+   * or is incomplete
+   */
   #readShortLine(bytes: Buffer): boolean {
     if (this.#text.length > 0) return false;
     let at = this.next;

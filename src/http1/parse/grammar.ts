@@ -1,8 +1,9 @@
 import { http } from '../../http.ts';
 
 /**
- * Regular expressions for HTTP/1.1 (RFC 9112), in both directions. Each takes linear time, because no two alternatives in one place begin
- * with the same character. Only CRLF ends a line, lines are not folded, and no space may precede a colon. Characters are bytes (latin1).
+ * Regular expressions for HTTP/1.1 requests and responses (RFC 9112). Each takes linear time, because no two alternatives in one place
+ * begin with the same character. Only CRLF ends a line, lines are not folded, and no space may precede a colon. Characters are bytes
+ * (latin1).
  */
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
@@ -33,7 +34,7 @@ const framingNames = 'content-length|transfer-encoding|connection|proxy-connecti
 /** One field of a trailer section, unless other recipients could take it for framing (RFC 9110 §6.5.1). */
 export const trailerForm = new RegExp(`^(?!(?:${framingNames}):)${field}$`, 'i');
 
-/** A length in digits that is a safe integer. */
+/** A length in decimal digits, short enough to be a safe integer. */
 const lengthForm = /^\d{1,15}$/;
 
 /**
@@ -84,7 +85,7 @@ const usualNames =
     /\s+/,
   );
 
-/** Shared strings by their length and first character. */
+/** Shared strings, looked up by their length and first character. */
 class SharedNames {
   readonly #byStart: (string[] | undefined)[] = [];
 
@@ -92,7 +93,7 @@ class SharedNames {
     for (const name of names) (this.#byStart[lookupKey(name.length, name.charCodeAt(0))] ??= []).push(name);
   }
 
-  /** The shared string that equals this part of `head`, which is ASCII and not empty. */
+  /** The shared string that equals this part of `head`, which is ASCII and not empty; undefined if there is none. */
   at(head: string, from: number, to: number): string | undefined {
     const candidates = this.#byStart[lookupKey(to - from, head.charCodeAt(from))];
     if (candidates === undefined) return undefined;

@@ -36,7 +36,7 @@ export class HeldText {
     const held = this.bytes;
     const found = held.indexOf(end, Math.max(0, before - end.length + 1), 'latin1');
     if (found === -1) {
-      // Beyond the limit, there may only be the beginning of `end`.
+      // The bytes beyond the limit must be the beginning of `end`. Otherwise the text is too long.
       if (this.#length > limit && !end.startsWith(held.toString('latin1', limit))) return false;
       return undefined;
     }

@@ -40,7 +40,7 @@ export interface RequestHead {
 
 /** Receives the body of a request. No method is called after `onEnd` or `onFault`, or after the end of the response. */
 export interface BodySink {
-  /** Called at most once for each read. @param piece a view that is valid only during the call, so copy what must outlive it */
+  /** Called at most once for each read. @param piece a view that is valid only during the call, so copy whatever is needed for longer */
   onData(piece: Buffer): void;
   /** The body is complete. Called even while the body is paused, if its last piece had already arrived. */
   onEnd(): void;
@@ -63,7 +63,7 @@ const emptyLine = '\r\n';
 /** Matches the first three bytes of a head, or fewer if fewer have arrived. */
 const startForm = /^(?:\r\n)?[A-Z]|^(?:\r\n?)?$/;
 
-/** Matches a tab next to one of these values. Recipients differ on whether the tab belongs to the value. */
+/** Matches one of these fields if it contains a tab. Recipients differ on whether a tab next to the value belongs to it. */
 const tabbedFramingForm = /^(?:content-length|transfer-encoding):[^\r]*\t/im;
 
 /** Reads the heads of the requests on one connection. Every head that it accepts has only one meaning (RFC 9112 §11). */
@@ -108,7 +108,8 @@ export class RequestReader {
   }
 
   /**
-   * Finds a fault in an incomplete head, so that a client need not wait for a timeout. @param checked how many bytes were checked before
+   * Finds a fault in an incomplete head, so that the client gets the refusal without waiting for a timeout. @param checked how many bytes
+   * were checked before
    */
   #faultIn(held: Buffer, checked: number): RequestFault | undefined {
     if (!startForm.test(held.toString('latin1', 0, 3))) return 'malformed';

@@ -3,9 +3,9 @@ import { isNamed, keepsAlive, mayHaveBody, readFields, readFraming, responseHead
 import { HeldText } from './held-text.ts';
 
 /**
- * A strict reader of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused. A response that ends
- * with its connection cannot be told from a broken one. If a length can be read in two ways, the bytes after the response could be taken
- * for the response to another request.
+ * A strict reader of HTTP/1.1 responses (RFC 9112). It refuses a response whose length is not stated exactly once. If a response ended with
+ * its connection, it could not be distinguished from a broken one. If its length could be read in two ways, the bytes after it could be
+ * taken for the response to another request.
  */
 
 /** Why bytes are not a response; for the log. */
@@ -18,7 +18,7 @@ export interface ResponseEvents {
   onInformation(status: number, headers: readonly string[]): void;
   /** The response's head: status 200–599, flat list of names and values as sent. */
   onHead(status: number, headers: readonly string[]): void;
-  /** @param chunk a view that is valid only during the call, so copy what must outlive it */
+  /** @param chunk a view that is valid only during the call, so copy whatever is needed for longer */
   onData(chunk: Buffer): void;
   /** Called for a 101; returning true hands the connection over. If this method is absent, a 101 is a fault. */
   acceptsSwitch?(headers: readonly string[]): boolean;

@@ -32,7 +32,7 @@ import { cipherTestAt } from './target.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
-/** Maximum length of an `Authorization` that a connection keeps. The longest key has 208 characters. */
+/** Maximum length of an `Authorization` header that a connection keeps. The longest key has 208 characters. */
 const maxKept = 256;
 
 /** The headers that contain the credentials in a request to a test endpoint. */
@@ -74,7 +74,8 @@ export class Admission {
     const { routes } = match;
     const testPath = cipherTestAt(head.path);
     const test = environment.cipherTest ? testPath : undefined;
-    // Merchants send their credentials to these paths even in an environment where they are ordinary paths.
+    // Merchants send their credentials to these paths even in an environment without test endpoints, so the credentials are never
+    // forwarded.
     if (testPath !== undefined) head.fields = without(testCredentials, head.fields);
     const exchange: Admitted = {
       ...nothingKnown,
@@ -90,7 +91,7 @@ export class Admission {
       trace: this.#recorder.trace(head, () => snapshot.trusts(peer), startedAt),
       refusal: undefined,
     };
-    // Otherwise, one reader would take the bytes after the head for a body, and another for the WebSocket's first frame.
+    // Otherwise, one recipient could take the bytes after the head for a body, and another for the first frame of the WebSocket.
     if (asksForWebSocket(head) && head.framing.type !== 'none' && routes.some((route) => route.upgrade)) {
       const why = 'a WebSocket handshake has no body: send neither Content-Length nor Transfer-Encoding';
       return { ...exchange, refusal: ambiguousBecause(why, environment) };
@@ -98,7 +99,7 @@ export class Admission {
     return exchange;
   }
 
-  /** Finds out whose request it is, and whether the key permits it. */
+  /** Finds out whose request it is, and whether the request's key permits it. */
   identify(
     exchange: Admitted,
     client: ClientConnection,
@@ -111,7 +112,7 @@ export class Admission {
     const needsNoKey = exchange.test === undefined ? isOpenPreflight(head, snapshot) : head.authorization === undefined;
     if (needsNoKey) return exchange;
 
-    // The API key identifies the account. The key is checked before the route's permission, because an unknown client has no permission.
+    // The API key identifies the account. The key is checked before the route's permissions, because a client without a valid key has none.
     const key = readApiKey(head.authorization, client);
     if (key instanceof Refusal) return { ...exchange, refusal: key };
     // The key's prefix is checked before any look-up, so that a live key sent to the test environment is refused because of its
@@ -140,7 +141,7 @@ export class Admission {
 
   /**
    * Checks a request again after its body has arrived, because its key, or the credentials that opened its envelope, may have been revoked
-   * by then. It does not matter if a grace period has merely ended.
+   * by then. If only a grace period has ended, the request may go on.
    *
    * @returns the refusal; undefined if the request may go on
    */
@@ -164,9 +165,9 @@ export class Admission {
   }
 
   /**
-   * The owner of a key of the other environment, for the log; undefined if the key is not cached. The response neither depends on the owner
-   * nor waits for it. A key that is not cached is looked up for the next request with this key, if throttled clients have a free look-up
-   * slot.
+   * Finds the owner of a key of the other environment, for the log; undefined if the key is not cached. The response neither depends on the
+   * owner nor waits for the look-up. A key that is not cached is looked up for the next request with this key, if one of the look-up slots
+   * of throttled clients is free.
    */
   #findOwner({ hash }: PresentedKey, directory: KeyDirectory): Principal | undefined {
     const found = this.#lookUps.findUnawaited(directory, hash);
@@ -190,7 +191,7 @@ function readApiKey(
   const token = bearerToken(authorization);
   if (token === undefined || !isWellFormed(token)) return new Refusal('malformed_api_key');
   const key = { prefix: readPrefix(token), hash: sha256Hex(token) };
-  // The connection outlives the head, and no limit counts what the connection keeps, so it does not keep a header with thousands of spaces.
+  // The connection outlives the head, and no limit counts the key that it caches, so a header with thousands of spaces is not cached.
   if (authorization.length <= maxKept) client.lastKey = { authorization: ownText(authorization), key };
   return key;
 }

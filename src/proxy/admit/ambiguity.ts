@@ -13,7 +13,8 @@ export function ambiguousHead(http: HttpHead, snapshot: GatewaySnapshot): Refusa
 
 /** Like `ambiguousHead`, for a head that the parser refused. @param text the part of the head that was read */
 export function ambiguousText(text: string, snapshot: GatewaySnapshot): Refusal {
-  // The pattern matches no white space, because its running time would then grow with the square of the number of spaces.
+  // The pattern does not skip white space before the host, because its running time would then grow with the square of the number of
+  // spaces.
   const [, host = ''] = /\r\nhost:([^\r]*)/i.exec(text) ?? [];
   return ambiguousBecause(hintForText(text), snapshot.findEnvironment(host.trim()));
 }

@@ -27,8 +27,8 @@ export function clientSite(peer: string, forwardedFor: string | undefined, snaps
 }
 
 /**
- * The client's address for the log: the whole address, its network, or undefined. The result needs no escaping in JSON. The client is the
- * same as in `clientAddress`, so a client that pretends to be another one would have to deceive a trusted proxy.
+ * The client's address for the log: the whole address, its network, or undefined. The result needs no escaping in JSON. The client is found
+ * as in `clientAddress`, so a client can pretend to have another address only by deceiving a trusted proxy.
  */
 export function loggedAddress(
   client: Pick<ClientConnection, 'peer' | 'loggedPeer'>,
@@ -36,7 +36,7 @@ export function loggedAddress(
   snapshot: GatewaySnapshot,
 ): string | undefined {
   const { clientDetail: detail } = snapshot;
-  // Each request from a trusted proxy may come from a different client.
+  // Nothing is cached for a trusted proxy, because each of its requests may come from a different client.
   if (snapshot.trusts(client.peer)) return withDetail(findClient(client.peer, forwardedFor, snapshot), detail);
   if (client.loggedPeer?.detail !== detail) client.loggedPeer = { detail, address: loggedPeer(client.peer, detail) };
   return client.loggedPeer.address;

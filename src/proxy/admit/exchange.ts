@@ -11,7 +11,7 @@ import type { CipherTest } from './target.ts';
 
 /** What is known about a request. Each step returns a new value with more facts; a value never changes. */
 interface Facts {
-  /** The client's own id if it is acceptable, otherwise a new one. */
+  /** The client's own request id if it is acceptable, otherwise a new one. */
   readonly id: string;
   /** The route's label in metrics: a configured pattern, `unlisted`, or `none` for a test endpoint and before routing. */
   readonly route: string;

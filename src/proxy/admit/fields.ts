@@ -1,7 +1,7 @@
 /** Hop-by-hop headers (RFC 9110 §7.6.1) that are dropped in both directions. */
 const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer';
 
-/** Headers that describe the bytes of a plain body. They do not apply to an envelope, which has other bytes. */
+/** Headers that describe the bytes of a plain body. They do not apply to an envelope, whose bytes are different. */
 const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
 /**
@@ -16,7 +16,7 @@ const requestRoles = indexRoles<RequestRole>({
     'host authorization connection content-length transfer-encoding expect upgrade x-request-id content-encoding origin ' +
     'access-control-request-method traceparent envelope-credentials',
   // Headers that only the sidecar sends to the upstream, hop-by-hop headers, and headers with which some frameworks replace the method or
-  // path that the sidecar has checked. Some programs take `Proxy` for the proxy of their own requests (httpoxy).
+  // path that the sidecar has checked. Some programs take the value of `Proxy` for the proxy to use in their own requests (httpoxy).
   dropped:
     `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
     'proxy x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
@@ -56,7 +56,7 @@ function responseRole(lower: string): ResponseRole | undefined {
   return isOwn(lower) ? 'dropped' : responseRoles.get(lower);
 }
 
-/** Headers without a role that most requests or responses have. */
+/** Common headers that have no role. */
 const forwarded = 'accept accept-language user-agent date server vary'.split(' ');
 
 /** The role of a client's header. */
@@ -129,8 +129,8 @@ function indexRoles<Role extends string>(names: Readonly<Record<Role, string>>):
 }
 
 /**
- * Whether a header's name could be read as another name, which has a role. CGI-like upstreams turn every unusual character of a name into
- * `_`, so they would take `X_Account_Id` for `X-Account-Id`. No honest client sends such a name.
+ * Whether a header's name could be read as the name of a header that has a role. CGI-like upstreams turn every unusual character of a name
+ * into `_`, so they would take `X_Account_Id` for `X-Account-Id`. No honest client sends such a name.
  */
 function isDisguised(lower: string): boolean {
   if (!/[^a-z0-9-]/.test(lower)) return false;

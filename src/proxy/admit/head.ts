@@ -142,14 +142,14 @@ function readField(head: RequestHead, name: string, lower: string, value: string
       if (head.connection.length > maxConnection) return false;
       break;
     case 'x-request-id':
-      // Some proxies add an id of their own to the client's. If there are two, neither counts.
+      // Some proxies add an id of their own to the client's. If there are two ids, neither is used.
       head.requestId = head.requestId === undefined && requestIdForm.test(value) ? value : '';
       break;
     case 'traceparent':
       head.traceparent = value;
       head.fields.push(name, value);
       break;
-    // Content-Length and Transfer-Encoding are read as the framing.
+    // Content-Length and Transfer-Encoding have already been read as the framing.
     default:
   }
   return true;
@@ -162,7 +162,9 @@ function addForwarded(forwarded: ForwardedFields, name: string, lower: string, v
   else forwarded.others.push(name, value);
 }
 
-/** Drops the fields that `Connection` nominates. The sidecar adds its own fields later, so no client can remove its own identity. */
+/**
+ * Drops the fields that `Connection` nominates. The sidecar adds its own fields later, so no client can remove the fields that identify it.
+ */
 function dropNominated(head: RequestHead): void {
   const { connection } = head;
   const nominated = connection.toLowerCase();

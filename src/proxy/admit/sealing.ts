@@ -4,8 +4,8 @@ import type { RequestHead } from './head.ts';
 import type { EpochMs } from '../../times.ts';
 
 /**
- * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace period, the previous codec is accepted
- * too, until a time in epoch milliseconds.
+ * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace period, which ends at `grace.until`, the
+ * previous codec is accepted too.
  */
 export type ActiveEncryption =
   | {
@@ -34,7 +34,7 @@ export interface Sealing {
 export function encryptionAt(encryption: Encryption | undefined, now: EpochMs): ActiveEncryption | undefined {
   if (encryption === undefined) return undefined;
   if (encryption.type === 'ending') {
-    // The current setting is plaintext.
+    // Encryption is being disabled, so the current setting is plaintext.
     return now < encryption.until ? { current: undefined, grace: encryption } : undefined;
   }
   const { current, createdAt, grace } = encryption;
@@ -47,7 +47,7 @@ export function listOpeners({ current, grace }: ActiveEncryption): readonly [Env
   return grace?.previous === undefined ? [current] : [current, grace.previous];
 }
 
-/** Whether opening waits for something, so that the body is needed in a later turn. */
+/** Whether a codec may have to wait to open an envelope, so that the body is still needed in a later turn. */
 export function waitsToOpen({ current, grace }: ActiveEncryption): boolean {
   return current?.waits === true || grace?.previous?.waits === true;
 }
@@ -57,7 +57,10 @@ export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);
 }
 
-/** The codec that seals if nothing else decides: the current one or, during a grace period, the previous one. Undefined for plaintext. */
+/**
+ * The codec that seals a response if the request does not name one: the current codec or, during a grace period, the previous one.
+ * Undefined for plaintext.
+ */
 export function usualSealer({ current, grace }: ActiveEncryption): EnvelopeCodec | undefined {
   return grace === undefined ? current : grace.previous;
 }
@@ -69,7 +72,7 @@ export const fingerprintForm = /^[0-9a-f]{16}$/;
  * How a response is sealed unless the request's body decides. `Envelope-Credentials` can name the credentials by their fingerprint or as
  * `current`. If it does not, `usualSealer` decides.
  *
- * @returns undefined if neither pair of credentials has the fingerprint, because a client with other credentials could not read any
+ * @returns undefined if neither pair of credentials has the named fingerprint, because a client with other credentials could not read any
  *   response
  */
 export function sealingByHead(

@@ -18,7 +18,7 @@ export interface ServedEnvironment {
 
 /**
  * The configuration that a request is served with. It is replaced as a whole, so that no request sees half of a change. The accounts are
- * not part of it, because a WebSocket may outlive a thousand versions of them.
+ * not part of the snapshot, because a WebSocket keeps its snapshot and may outlive a thousand changes to the accounts.
  */
 export class GatewaySnapshot {
   readonly router: Router;
@@ -39,7 +39,7 @@ export class GatewaySnapshot {
 
   /** @param before the snapshot that this one replaces */
   constructor(config: Config, upstreams: ReadonlyMap<EnvironmentName, Upstream>, before?: GatewaySnapshot) {
-    // A request keeps its router to its end, so snapshots with the same routes share one router.
+    // A request keeps its router in memory until it ends, so snapshots with the same routes share one router.
     const areKept = before !== undefined && isDeepStrictEqual(before.#routes, config.routes);
     this.#routes = config.routes;
     this.router = areKept ? before.router : new Router(config.routes);
@@ -66,7 +66,7 @@ export class GatewaySnapshot {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  /** Whether this snapshot has an upstream. A newer snapshot may not have it. */
+  /** Whether an upstream belongs to this snapshot. A newer snapshot may have another upstream instead. */
   has(upstream: Upstream): boolean {
     return this.#upstreams.has(upstream);
   }

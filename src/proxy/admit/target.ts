@@ -1,7 +1,7 @@
 /**
  * Guards against ambiguous request targets. A path decides which keys suffice and whether an envelope is required. If the sidecar and the
- * upstream read a path differently, that decision could be bypassed. An ambiguous path is refused, never normalised, because a rewritten
- * path is one more reading.
+ * upstream read a path differently, that decision could be bypassed. An ambiguous path is refused, never normalised, because rewriting a
+ * path only adds another way to read it.
  */
 
 /** Paths with only one spelling: segments of RFC 3986 `pchar` except `;`, none of them empty and none of them `.` or `..`. */
@@ -11,8 +11,8 @@ const plainPath = /^\/(?:(?!\.\.?(?:\/|$))[\w.~!$&'()*+,=:@%-]+(?:\/(?!\.\.?(?:\
 const plainQuery = /^[!"$-[\]-~]*$/;
 
 /**
- * Ambiguous percent-encodings: those of characters that a path may contain unencoded, of separators (`/`, `\`), of `%`, which some readers
- * decode twice, and of control characters.
+ * Ambiguous percent-encodings. They stand for a character that a path may contain unencoded, a separator (`/` or `\`), a control character,
+ * or `%`, which some readers decode twice.
  */
 export const ambiguousOctet = /%(?:[01][0-9a-f]|2[5def]|3[0-9]|4[1-9a-f]|5[0-9acf]|6[1-9a-f]|7[0-9aef])/i;
 
@@ -32,7 +32,7 @@ function isPlainlyEncoded(path: string): boolean {
 /** Whether the percent-encodings in a string are complete, and are UTF-8 without overlong forms. The string must not be empty. */
 export function isUtf8(text: string): boolean {
   try {
-    // The result must be used, because bundlers take the call for pure and would leave it out.
+    // The result must be used, because bundlers would otherwise regard the call as pure and remove it.
     return decodeURIComponent(text) !== '';
   } catch {
     return false;

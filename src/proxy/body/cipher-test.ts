@@ -37,7 +37,7 @@ export async function runCipherTest(
     return ambiguousBecause(`there are two ${key === undefined ? 'key' : 'iv'} headers: send one`, environment);
   }
   const credentials = parseCredentials(key, iv, 'text');
-  // An IV in quotes is long enough to be accepted, so the quotes must be looked for here.
+  // `parseCredentials` accepts an IV in quotes, because it is long enough, so the quotes must be detected here.
   const slip = hintForHeaders(key, iv);
   if (Array.isArray(credentials)) {
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
@@ -49,7 +49,7 @@ export async function runCipherTest(
   client.letGiveWay(true);
   const read = await readBody(responder, head, snapshot.limits.requestBody, true);
   if (read instanceof Refusal) return read;
-  // The request takes no slot, because nothing is sent to the core: what it holds is charged, and the work is done in turns.
+  // The request takes no slot, because nothing is sent to the core. Instead, its bytes are charged, and it waits for its turn.
   const { promise: turn, resolve } = Promise.withResolvers<void>();
   if (!reservation.waitIn(queue, waitingBytes(http.head), resolve)) return new Refusal('overloaded');
   await turn;
@@ -109,7 +109,8 @@ async function decrypt(
 
 /**
  * The value of a header; empty if there is none, undefined if there are several. The parser reads a head as ISO 8859-1, but the lengths of
- * a key and an IV are counted in UTF-8, so the value is decoded again. Bytes beyond the length of any key do not matter and are dropped.
+ * a key and an IV are counted in UTF-8, so the value is decoded again. Bytes after the first `maxFieldLength` are dropped, because no key
+ * or IV is that long.
  */
 function fieldText({ head }: ServerExchange, name: string): string | undefined {
   const { fields = [] } = head ?? {};

@@ -3,12 +3,15 @@ import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { OpenContext } from '../../envelope/codec.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** Maximum number of accounts remembered in each environment. The least recently used are forgotten first. */
+/** Maximum number of accounts remembered in each environment. The least recently used accounts are forgotten first. */
 const maxAccounts = 10_000;
 
 type Memory = ReturnType<OpenContext['memory']>;
 
-/** What envelope formats remember about each account in each environment. The proxy keeps this, because a reload creates new codecs. */
+/**
+ * What envelope formats remember about each account in each environment. The proxy keeps these memories, because a reload replaces the
+ * codecs.
+ */
 export class FormatMemories {
   readonly #clock: () => EpochMs;
   readonly #memories = {

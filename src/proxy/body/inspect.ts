@@ -13,8 +13,9 @@ const unexpected =
   'the body looks like an envelope, but encryption is off for this account in test: it was forwarded unchanged';
 
 /**
- * Prepares a request that is forwarded unchanged. Its body may be of any size, because it is streamed. If the account encrypts, a JSON body
- * is inspected first, because the upstream could not read an envelope. Envelopes from other accounts are forwarded and counted.
+ * Prepares a request that is forwarded unchanged. Its body may be of any size, because it is streamed. If the account encrypts, the sidecar
+ * first checks whether a JSON body is an envelope, because the upstream could not read an envelope. If the account does not encrypt,
+ * envelopes are forwarded and counted.
  */
 export function inspect(responder: Responder, exchange: Admitted, longBodies: LongBodies): Opening {
   const { head, encryption, enveloped } = exchange;
@@ -34,7 +35,7 @@ export function inspect(responder: Responder, exchange: Admitted, longBodies: Lo
     if (responder.unexpectedEnvelope && exchange.environment.name === 'test') responder.hint = unexpected;
   };
   if (isOpaque && !responder.hasWholeBody) {
-    // The slot is taken first, so that the client is not asked for a body that is then refused.
+    // Take the slot first, so that the client is not asked for a body if the request is then refused.
     if (!reservation.takeSlot()) return new Refusal('overloaded');
     if (head.expectsContinue) http.sendInformation(100, []);
     return pass(new PassingBody(responder, undefined, watch));

@@ -69,8 +69,8 @@ export class EnvelopeOpener {
   #openEnvelope(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
     const { head, principal } = exchange;
     const environment = exchange.environment.name;
-    // Failures are counted only in live, because in test, hints reveal more anyway. In live, an attacker with very many attempts can learn
-    // even from equal responses.
+    // Failures are counted only in live. In test, the hints reveal more than failures do. In live, an attacker with very many attempts can
+    // learn something even though all failures get the same response.
     const { failedKeys } = responder.snapshot.limits;
     const subject = environment === 'live' ? principal?.key : undefined;
     const before = performance.now();

@@ -21,8 +21,8 @@ const shortHead = 2_048;
 const minCapacity = 1_024;
 
 /**
- * A body of up to this many bytes takes no longer than a small request. Longer bodies wait, and start in a turn of the event loop only
- * while time is left.
+ * Processing a body of up to this many bytes takes no longer than a small request. The requests of longer bodies wait, and start in a turn
+ * of the event loop only while that turn has time left.
  */
 const quickBody = 8_192;
 
@@ -111,12 +111,12 @@ class Collector implements BodySink {
 }
 
 /**
- * Collects a body (see `Collector`). The result is not a promise if the body arrived with the head. A body that ends later waits for its
- * turn among the requests. The promise never settles if there is no result.
+ * Collects a body (see `Collector`). The result is not a promise if the body arrived with the head. If the body ends later, its request
+ * then waits for its turn among the requests. The promise never settles if there is no result.
  *
  * @param outlives whether the body is used after the caller returns to the event loop. A body that arrived with the head is a view of the
  *   read buffer, which the next read overwrites.
- * @param goOn     called after each read, with all bytes so far
+ * @param goOn called after each read, with all bytes so far
  */
 export function collect(
   responder: Responder,
@@ -131,14 +131,14 @@ export function collect(
   const { exchange, http, reservation } = responder;
   if (exchange.head?.expectsContinue === true) http.sendInformation(100, []);
   responder.setDeadline('request_timeout');
-  // The strings of a head keep the whole head in memory.
+  // Charge the head too, because its strings keep the whole head in memory while the body arrives.
   const held = (http.head?.size ?? 0) - shortHead;
   if (held > 0 && !reservation.hold(held)) return new Refusal('overloaded');
   const { requests } = reservation.claim.turns;
   return new Promise((resolve) => {
     const settle = (result: CollectedBody | Refusal): void => {
       if (result instanceof Refusal || !result.whole) resolve(result);
-      // Any number of bodies may end in one turn of the event loop, so they take turns.
+      // Many bodies may end in the same turn of the event loop, so only a few of their requests continue at once; the rest wait.
       else if (result.bytes.length <= quickBody && requests.tryStart()) resolve(result);
       else void reservation.wait(requests).then(() => resolve(result));
     };
@@ -184,8 +184,8 @@ export class LongBodies {
   /**
    * Calls `work` with a body: at once if the body is short, otherwise when its turn comes.
    *
-   * @param work must not refer to the body elsewhere. If the request ends before its turn, `work` is not called, the promise never settles,
-   *   and nothing refers to the body any more.
+   * @param work must use only the body that is passed to it, so that a waiting body can be released. If the request ends before its turn,
+   *   `work` is not called, the promise never settles, and nothing refers to the body any more.
    */
   run<T>(reservation: Reservation, body: Buffer, work: (body: Buffer) => T | Promise<T>): T | Promise<T> {
     // Every body that arrived with its head is this short, because it is a view of one read, and no read is longer than a slice.

@@ -22,13 +22,13 @@ export interface Claim {
   readonly tier: Tier;
   readonly crowd: Crowd;
   /**
-   * Where the claim's requests and clients wait. With a secret key, they wait only for others of the same account. With a public key, they
-   * also wait for other accounts, except when a client is held up.
+   * The queues in which the claim's requests and clients wait. With a secret key, they wait only for requests and clients of the same
+   * account. With a public key, they also wait for those of other accounts, except when a client is held up.
    */
   readonly turns: Turns;
   /** All of these parts must have room for the amount. */
   readonly parts: readonly Part[];
-  /** A second claim for waiting requests, so that they leave room for incomplete heads, whose keys are not known yet. */
+  /** A second claim that a waiting request is also charged to. It leaves room for incomplete heads, whose keys are not known yet. */
   readonly waiting?: Claim;
   /** For public keys only: the account's fair share of the part for all public keys and, in test, of the part for test's public keys. */
   readonly shares?: readonly Part[];
@@ -42,13 +42,13 @@ export interface Evictor {
   makePublicRoom(amount: number, limit: LimitIndex, claim: Claim): boolean;
 }
 
-/** The share that all public keys together get of what secret keys leave unused. */
+/** The share that all public keys together get of the room that secret keys leave unused. */
 const publicShare = (): number => 1 / 2;
 
-/** The share that one account's public keys get of what other public keys leave, because anyone may have the keys of many shops. */
+/** The share that one account's public keys get of what those of other accounts leave. An attacker may have the keys of many accounts. */
 const accountPublicShare = (): number => 2 / 3;
 
-/** If the whole is smaller than this, only quotas apply to public keys. The whole of test's public keys is half of test's half. */
+/** If the whole is smaller than this, only the quotas apply to public keys. In test, the whole is only half of test's half. */
 const minPublicWhole = 16;
 
 /** A resource shared by all requests. */
@@ -65,7 +65,7 @@ class Budget {
     return this.#total.used[this.#limit];
   }
 
-  /** Takes `amount` if it is available; otherwise returns the reason. The caller must give it back with the same claim. */
+  /** Takes `amount` if it is available; otherwise returns the reason. The caller must give the amount back with the same claim. */
   take(amount: number, claim: Claim, evictor?: Evictor): Shortage | undefined {
     const short = this.#findRoom(amount, claim, evictor);
     if (short === undefined) this.#add(amount, claim);
@@ -76,7 +76,7 @@ class Budget {
     this.#add(-amount, claim);
   }
 
-  /** Charges a taken amount to another claim. If that claim has no room, the first one keeps the charge, even beyond a lowered limit. */
+  /** Charges a taken amount to another claim. If that claim has no room, the first claim keeps the charge, even beyond a lowered limit. */
   move(amount: number, from: Claim, to: Claim, evictor?: Evictor): Shortage | undefined {
     this.#add(-amount, from);
     const short = this.#findRoom(amount, to, evictor);
@@ -136,10 +136,10 @@ export class Budgets {
     accountPublic: newAmounts(),
   };
   readonly #least = newAmounts();
-  /** What an account's secret keys get in both environments together: an eighth more than in one, because two halves would be all. */
+  /** The share of an account's secret keys in both environments together: an eighth more than in one. Twice a half would be everything. */
   #accountShare = 0;
   readonly #total = new Part('total', this.#quotas.total);
-  /** What all valid keys use. Requests without a valid key do not count against them, because they are bounded or can be evicted. */
+  /** The part that all valid keys use. Requests without a valid key do not count against it, because they are bounded or can be evicted. */
   readonly #keys = new Part('total', this.#quotas.total);
   readonly #anonymous = new Part('anonymous', this.#quotas.anonymous);
   readonly #anonymousWaiting = new Part('anonymous', this.#quotas.anonymousWaiting);
@@ -179,7 +179,7 @@ export class Budgets {
     this.#sweep = setInterval(() => this.#forgetIdle(), sweepInterval).unref();
   }
 
-  /** Sets the quotas. What is in use stays in use. */
+  /** Sets the quotas. Amounts in use stay in use. */
   resize({ connections, inFlight, buffered, requestBody, account }: Limits, servesBoth: boolean): void {
     const divide = (name: LimitName, size: number, min: number, anonymous: number): void => {
       const part = (fraction: number): number => Math.max(min, Math.floor(size * fraction));
@@ -196,7 +196,7 @@ export class Budgets {
       this.#quotas.accountPublic[limit] = part(account / 2);
     };
     this.#accountShare = Math.min(1, account + 1 / 8);
-    // Anonymous connections can be evicted, so they may use all that nobody else needs.
+    // Anonymous connections can be evicted, so they may use everything that nobody else needs.
     divide('connections', connections, 1, 1);
     divide('inFlight', inFlight, 1, anonymousShare);
     // `requestBody` is the minimum, so that a part has room for at least one body.
@@ -215,7 +215,7 @@ export class Budgets {
   }
 
   #startWaiting(): void {
-    // A request that starts may end at once and call this again. The next iteration of the loop below then passes its slot on.
+    // A request that starts may end at once and call this method again. The next iteration of the loop below then passes its slot on.
     if (this.#isStarting) return;
     this.#isStarting = true;
     while (this.#startFirst());
@@ -245,7 +245,7 @@ export class Budgets {
       // An account's public keys must not keep out its secret keys.
       const accountPublic = new Part('account', this.#quotas.accountPublic);
       // Test's public keys also need a share of the part for all public keys. Otherwise, they could keep out live's public keys when secret
-      // keys leave less than test's half to all public keys.
+      // keys leave all public keys together less than test's half.
       const shares = [this.#public, ...(isTest ? [this.#testPublic] : [])].map((whole) => {
         const fairShare = this.#fairShare(whole, accountPublicShare, minPublicWhole);
         return new Part('account', this.#quotas.accountPublic, fairShare);
@@ -264,8 +264,8 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          // Anyone can have the public keys of many shops, so clients that have sent a lot of data or many small pieces wait together, and
-          // so do requests. Clients that are held up wait only for others of their account.
+          // Anyone can have the public keys of many shops. Therefore, requests wait together with those of other accounts, and so do
+          // clients that have sent a lot of data or many small pieces. Clients that are held up wait only for clients of the same account.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ...shares],
           shares,

@@ -33,7 +33,7 @@ export interface ConnectionContext {
 /** A request in progress. */
 interface Request {
   readonly http: ServerExchange;
-  /** Ends the request, because other requests need what it has taken of a limit. */
+  /** Ends the request, because other requests need the part of a limit that it has taken. */
   giveWay(limit: LimitName): void;
 }
 
@@ -44,7 +44,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
 
   readonly http: ServerConnection;
   readonly peer: string;
-  /** The last `Authorization` with a well-formed key, and the key. Most clients send the same again, and hashing costs microseconds. */
+  /** The last `Authorization` with a well-formed key, and the key. Most clients repeat the header, and hashing a key takes microseconds. */
   lastKey: { readonly authorization: string; readonly key: PresentedKey } | undefined;
   /** The peer's address as logged, cached because formatting an address costs more than a microsecond. */
   loggedPeer: { readonly detail: ClientDetail; readonly address: string | undefined } | undefined;
@@ -62,8 +62,8 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   #request: Request | undefined;
   #reservation: Reservation | undefined;
   /**
-   * The claims that the connection and the bytes it holds are charged to. They differ only if the account has no room for these bytes; the
-   * connection then closes.
+   * The claims that the connection and the bytes it holds are charged to. The two claims differ only if the account has no room for these
+   * bytes; the connection then closes.
    */
   #claim: Claim;
   #heldClaim: Claim;
@@ -75,7 +75,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   suspendCoupled: (() => void) | undefined;
   readonly #all: ConnectionContext;
 
-  /** @param all the connections that share limits with this one, which is already counted there */
+  /** @param all the context of all connections, in which this connection is already counted */
   constructor(http: ServerConnection, peer: string, all: ConnectionContext) {
     this.http = http;
     this.peer = peer;
@@ -115,7 +115,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     return this.heldBytes === 0 && this.#request?.http.bodyComplete === true && !this.#isUnread;
   }
 
-  /** Whether the response has begun, so that what the request holds waits for the client to read it. */
+  /** Whether the response has begun, so that the request's bytes are held until the client reads them. */
   get #isUnread(): boolean {
     return this.#request?.http.status !== undefined;
   }
@@ -155,7 +155,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#all.server.onError(error);
   }
 
-  /** Closes a client without a key. If the client were only suspended, each new connection could bring another such read. */
+  /** Closes a client without a key. If the client were only suspended, each new connection could bring another such flood. */
   onFlood(): void {
     if (this.isLookedUp || this.#claim.tier !== 'anonymous') return;
     this.endsFor('limit');
@@ -179,7 +179,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
     this.#request = request;
     this.latestAt = startedAt;
     this.#reservation = new Reservation(budgets, budgets.anonymous[environment], this);
-    // The rest of a head and the beginning of the next one may arrive together, again and again.
+    // If bytes are held, `since` stays, because the rest of a head and the beginning of the next may arrive together again and again.
     if (this.heldBytes === 0) this.since = startedAt;
     return this.#reservation;
   }
@@ -226,15 +226,15 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
       return undefined;
     }
     const shortage = budgets.connections.move(1, this.#claim, claim, isPublic ? this : undefined);
-    // An anonymous connection stays evictable, because its refusal may never be read.
+    // An anonymous connection stays evictable, because its client may never read the refusal.
     if (shortage !== undefined) return { limit: 'connections', shortage };
     this.#claim.turns.readers.delete(this);
     this.#claim = claim;
     claim.turns.readers.add(this);
     const from = this.#heldClaim;
     const short = this.heldBytes > 0 ? budgets.buffered.move(this.heldBytes, from, claim, this) : undefined;
-    // If there is no room, the bytes stay charged to clients without a key. The connection stays evictable, because its refusal may never
-    // be read.
+    // If there is no room, the bytes stay charged to clients without a key. The connection stays evictable, because its client may never
+    // read the refusal.
     this.#moveTo(short === undefined ? list : eviction.keyless);
     if (short !== undefined) return { limit: 'buffered', shortage: short };
     this.#heldClaim = claim;

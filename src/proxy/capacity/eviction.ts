@@ -3,7 +3,7 @@ import type { MonotonicMs } from '../../times.ts';
 import type { Claim } from './budgets.ts';
 import { indexes, type LimitIndex, type Part } from './parts.ts';
 
-/** In bytes per millisecond. A body that arrives more slowly than this holds what it has taken for no good reason. */
+/** Bytes per millisecond. A body that arrives more slowly than this has no good reason to hold what it has taken. */
 const slowPace = 4;
 
 /**
@@ -18,7 +18,7 @@ const maxClosed = 32;
 /** Milliseconds that the first bytes of a body may take to arrive. In most requests, they come with the head. */
 const newBody = 100;
 
-/** Milliseconds of idleness after which a client is unlikely to be just about to use its connection again. */
+/** After this many milliseconds of idleness, a client is unlikely to be just about to use its connection again. */
 const newlyIdle = 500;
 
 /**
@@ -32,7 +32,7 @@ export type AnonymousBytes = 'unread' | 'requests' | 'all';
 export interface Evictable extends Linked<Evictable> {
   readonly claim: Claim;
   readonly isIdle: boolean;
-  /** Whether the connection holds only a complete request that has no response yet: then the request is refused, and its client learns why. */
+  /** Whether the connection holds only a complete request without a response. If so, that request is refused, and its client learns why. */
   readonly isWhole: boolean;
   /** Whether the connection's request holds a slot. */
   readonly holdsSlot: boolean;
@@ -40,7 +40,7 @@ export interface Evictable extends Linked<Evictable> {
   taken(limit: LimitIndex): number;
   /** How many of the bytes that are charged to a part may be evicted, because they are held for as long as the client likes. */
   yields(part: Part, from: AnonymousBytes): number;
-  /** Since when the connection holds such bytes, on `performance.now()`'s scale. */
+  /** Since when the connection has held bytes that may be evicted, on `performance.now()`'s scale. */
   readonly since: MonotonicMs;
   /** When the latest request began or, if the connection is idle, when it became idle. On `performance.now()`'s scale. */
   readonly latestAt: MonotonicMs;
@@ -56,7 +56,7 @@ interface Need {
   readonly bytes: number;
 }
 
-/** The fewest candidates, from the first one on, that meet the needs; undefined if all candidates together do not. */
+/** The shortest beginning of the list of candidates that meets the needs; undefined if the whole list does not meet them. */
 function choose(
   candidates: readonly Evictable[],
   needs: readonly Need[],
@@ -92,8 +92,8 @@ export class Eviction {
   /** Connections that have never carried a valid key, longest idle first. Few of them hold a slot. */
   readonly anonymous = new LinkedList<Evictable>();
   /**
-   * Connections that have carried a valid key, but now have a request without a key, which its client can prolong at will. They may be
-   * closed because anyone can know a public key.
+   * Connections that have carried a valid key, but now have a request without a key, which the client can prolong at will. They may be
+   * closed because the earlier key may have been public, and anyone can know a public key.
    */
   readonly keyless = new LinkedList<Evictable>();
   /** Connections with public keys, in the order in which they became idle or busy. */
@@ -106,7 +106,7 @@ export class Eviction {
   /**
    * Makes room for bytes: closes connections that have never carried a valid key, and ends requests without a key, beginning with those
    * that have held the most bytes for the longest time. If only bytes counted, a merchant's complete head that arrives in two pieces would
-   * make way for many small heads that never end.
+   * be evicted before many small heads that never end.
    *
    * @param exempt the connection that needs the room
    * @param short the parts that have no room
@@ -127,8 +127,9 @@ export class Eviction {
   }
 
   /**
-   * The connections that have held the most bytes for the longest time and, in case these are too small, the connections that hold the most
-   * bytes: of each, at most `maxClosed`, costliest first. They are found in one pass, because there may be thousands of connections.
+   * Two lists of candidates: the connections that have held the most bytes for the longest time and, in case these hold too little, the
+   * connections that hold the most bytes. Each list has at most `maxClosed` connections, in descending order. Both are found in one pass,
+   * because there may be thousands of connections.
    *
    * @param part the last of the parts that have no room. Bytes that are charged to it are charged to the other parts too.
    */
@@ -142,7 +143,7 @@ export class Eviction {
         if (bytes === 0) continue;
         const time = now - each.since;
         costliest.offer(each, bytes * time);
-        // A merchant's head that arrives in two pieces is held for a moment only.
+        // A merchant's head that arrives in two pieces is held only for a moment.
         if (time > newBody) largest.offer(each, bytes);
       }
     }
@@ -152,10 +153,10 @@ export class Eviction {
   /**
    * Makes room for what a connection with a public key needs.
    *
-   * What other accounts hold with idle connections and slow bodies does not count against the share of the connection's account, because an
-   * attacker with the public keys of many shops could hold a lot in this way. If there is no room at all, these connections and bodies make
-   * way. If the account is beyond its share, only its own idle connections and slow bodies make way. A body that arrives fast enough never
-   * makes way, so that it was not sent in vain.
+   * Idle connections and slow bodies of other accounts do not count against the share of the connection's account, because an attacker with
+   * the public keys of many shops could hold a lot in this way. If there is no room at all, such connections and bodies are evicted. If the
+   * account is beyond its share, only its own idle connections and slow bodies are evicted. A body that arrives fast enough is never
+   * evicted, because then it would have been sent in vain.
    *
    * @param claim the connection's claim
    * @returns false if there is not enough to evict; nothing is closed then
@@ -223,7 +224,7 @@ function stateOf({ isIdle, latestAt, arrived }: Evictable, now: MonotonicMs): St
 function rankOf(state: State, isOwn: boolean, slow: number, much: number): number {
   if (state === 'slow') return slow >= much ? -slow : 1 + 1 / (1 + slow);
   // The order among idle connections is random, because if clients send requests again and again, the connection that has been idle longest
-  // is the next to be used.
+  // is likely to be the next one used.
   const chance = Math.random() / 2;
   if (state === 'newly idle') return 2 + chance;
   return (isOwn ? 0 : 0.5) + chance;

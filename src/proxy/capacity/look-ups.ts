@@ -5,14 +5,14 @@ import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
 /** Maximum number of keys remembered as having existed when they were last looked up. Keys looked up longest ago are forgotten first. */
 const maxExisting = 10_000;
 
-/** A waiter that never waits, so that a look-up is given up instead. */
+/** A waiter that refuses to wait, so that a look-up for which no slot is free is given up. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
 /**
  * Limits pending look-ups of keys that are not cached, because a guess cannot be distinguished from a valid key until its look-up ends.
- * Clients that have made too many guesses share a few look-up slots and take turns. Cached keys are never limited. Nor are keys that
- * existed when they were last looked up, because after a reload or a lost connection, all of them are looked up again at the same moment.
- * Each connection waits for only one of these look-ups.
+ * Clients that have made too many guesses share a few look-up slots and take turns. Cached keys are never limited. Keys that existed when
+ * they were last looked up are not limited either, because after a reload or a lost connection, all of them are looked up again at the same
+ * moment. Each connection waits for only one such look-up at a time.
  */
 export class LookUps {
   #limit = 0;
@@ -57,8 +57,8 @@ export class LookUps {
   #askThrottled(directory: KeyDirectory, hash: string, waiter: Waiter): LookupResult | Promise<LookupResult> {
     if (this.#queue.length >= this.#limit) return 'unavailable';
     const limit = Math.max(1, Math.floor(this.#limit / 8));
-    // A look-up of a throttled client does not take one of the other slots as well. If its request ended while it waited for a second slot,
-    // the first slot would never be given back.
+    // A look-up of a throttled client does not take one of the other slots as well. If its request ended while the look-up waited for a
+    // second slot, the first slot would never be given back.
     return this.#throttled.run(limit, this.#queue, waiter, () => this.#lookUp(directory, hash));
   }
 

@@ -4,7 +4,7 @@ export type LimitName = 'connections' | 'inFlight' | 'buffered';
 /** What is exhausted, for the log and the metrics: the whole budget, or the part of a tier, of the test environment or of an account. */
 export type Shortage = 'total' | 'anonymous' | 'public' | 'test' | 'account';
 
-/** An amount of each limit, by the limit's index, because property names would cost time in each request. */
+/** An amount of each limit, by the limit's index. Property names would cost time in each request. */
 export type Amounts = [number, number, number];
 export const indexes = { connections: 0, inFlight: 1, buffered: 2 } as const satisfies Record<LimitName, keyof Amounts>;
 export type LimitIndex = (typeof indexes)[LimitName];
@@ -27,7 +27,7 @@ export interface FairShare {
 }
 
 /**
- * The share of requests without a valid key. It is left free in addition, because fair shares divide a whole that excludes these requests.
+ * The share of requests without a valid key. Fair shares leave it free as well, because the whole that they divide excludes these requests.
  */
 export const anonymousShare = 1 / 8;
 
@@ -54,7 +54,8 @@ export class Part {
   }
 
   /**
-   * The part in which something must be given back before this part may take more: the whole of its fair share or, if it has none, itself.
+   * The part in which something must be given back before this part may take more: the whole that this part has a fair share of or, if it
+   * has no fair share, the part itself.
    */
   get source(): Part {
     return this.#fairShare?.whole ?? this;

@@ -12,7 +12,7 @@ class WaitingWork implements Linked<WaitingWork> {
   }
 }
 
-/** Work that waits in order. The caller must limit its amount, and must withdraw the work of a request that has ended. */
+/** Work that waits in order. The caller must limit how much work waits, and must withdraw the work of a request that has ended. */
 export class WaitQueue {
   readonly #waiting = new LinkedList<WaitingWork>();
 
@@ -73,7 +73,7 @@ export class Semaphore {
   }
 }
 
-/** A queue that pauses does so for this many times as long as its work took. */
+/** A queue pauses for this many times as long as its work took (see `restAfter`). */
 const restFactor = 3;
 
 /**
@@ -87,8 +87,9 @@ export class TickQueue {
   #scheduled = false;
   readonly #rests: boolean;
   readonly #maxTime: number;
-  /** When the latest work started, and the time before which nothing starts, both on `performance.now()`'s scale. */
+  /** When the latest work started, on `performance.now()`'s scale. */
   #began = 0;
+  /** The time before which nothing starts, on the same scale. */
   #restUntil = 0;
 
   /**
@@ -106,7 +107,7 @@ export class TickQueue {
   tryStart(): boolean {
     if (this.#waiting.length > 0 || this.#started >= this.#perTick) return false;
     this.#started += 1;
-    // The count is reset only once half of it is used up, so that a request that is alone needs no reset.
+    // A reset of the count is scheduled only once half of it is used up, so that a request that is alone causes none.
     if (this.#started * 2 >= this.#perTick) this.#schedule();
     return true;
   }
@@ -194,8 +195,8 @@ const requestsTime = 5;
 export const readOnInTurn = 1;
 
 /**
- * How many clients without a key in a batch must send many small pieces in the same turn to break the batch. It is more than two, because
- * two TLS handshakes begin in a turn, so two such clients may arrive in each turn.
+ * How many clients without a key in a batch must send many small pieces in the same turn to break the batch. The number is greater than
+ * two, because two TLS handshakes begin in a turn, so two such clients may arrive in each turn.
  */
 const floodsInTurn = 4;
 
@@ -204,8 +205,9 @@ const floodsInTurn = 4;
  * them is read in a turn. Once `breaking` clients in a batch have sent many small pieces themselves, the rest of the batch waits again.
  */
 export class HeldUp extends TickQueue {
-  /** How many clients in the batch have sent many small pieces in this turn, and how many such clients break the batch. */
+  /** How many clients in the batch have sent many small pieces in this turn. */
   #offenders = 0;
+  /** How many such clients break the batch. */
   readonly #breaking: number;
 
   constructor(breaking: number) {
@@ -243,7 +245,7 @@ export class Turns {
   readonly readers = new Set<Reader>();
   /** Clients that wait to be read again because they have sent many small pieces. */
   readonly smallPieces: TickQueue;
-  /** Clients that wait to be read again because they have sent a lot of data. A megabyte is read in a turn. */
+  /** Clients that wait to be read again because they have sent a lot of data. In each turn, a megabyte is read. */
   readonly bytes: TickQueue;
   /** Bodies that were sent to the test endpoints with a secret key. */
   readonly cipherTests = new TickQueue(1);
@@ -265,8 +267,9 @@ export class Turns {
   }
 
   /**
-   * Makes all clients except `than` wait for their turn, because `than` has sent many small pieces. Each of the other clients may have sent
-   * as many, and all these pieces would be processed in this turn.
+   * Makes all other clients wait for their turn, because each of them may cause as much work as `than` in this turn of the event loop.
+   *
+   * @param than the client that has caused too much work, usually with many small pieces
    */
   holdUpOthers(than: Reader): void {
     const { batchOf } = than.turn;

@@ -33,8 +33,8 @@ export class Reservation implements Waiter {
   #waiting: Claim | undefined;
   #waitingBytes = 0;
   /**
-   * Whether the request's bytes may be evicted. If the connection has never carried a valid key, eviction closes it. The bytes are held for
-   * as long as the client likes: in the body for a test endpoint, or in a response that the client does not read. A body that waits for a
+   * Whether the request's bytes may be evicted. The client decides how long these bytes are held: they are a body for a test endpoint, or a
+   * response that the client does not read. Eviction closes the connection if it has never carried a valid key. A body that waits for a
    * look-up may be a merchant's, so it is not evicted. A body that may be evicted takes room only from unread responses.
    */
   givesWay = false;
@@ -139,7 +139,7 @@ export class Reservation implements Waiter {
     });
   }
 
-  // This is a method, not a closure, because closures that a full garbage collection finds would keep later requests in memory.
+  // This is a method, not a closure, because a closure that survives a full garbage collection would keep later requests in memory.
   #endWait(): void {
     this.#leaveQueue = undefined;
     if (this.#waiting !== undefined) this.#budgets.buffered.give(this.#waitingBytes, this.#waiting);
@@ -177,7 +177,7 @@ export class Reservation implements Waiter {
   }
 
   /**
-   * Gives up the slot. Charges the bytes of the response instead, which has been written but may never be read.
+   * Gives up the slot, and charges the bytes of the response instead, because the response has been written but may never be read.
    *
    * @param unread returns how many bytes have not left the process yet
    * @returns false if there is no room for a long response; the request then keeps its slot
@@ -185,7 +185,8 @@ export class Reservation implements Waiter {
   leaveSlotFor(unread: () => number): boolean {
     const bytes = unread();
     if (bytes > shortResponse && !this.holdUnread(bytes)) return false;
-    // Over TLS, no byte has left yet. Charge these bytes in a later turn, so that nothing is closed for bytes that are about to leave.
+    // Over TLS, no byte has left yet. Charge these bytes in a later turn, so that no connection is closed for bytes that are about to
+    // leave.
     if (bytes > 0 && bytes <= shortResponse) setImmediate(() => void this.holdUnread(unread()));
     this.leaveSlot();
     return true;
@@ -213,9 +214,11 @@ export class Reservation implements Waiter {
 
   #take(limit: LimitName, amount: number, claim: Claim): boolean {
     if (this.#isOver) return false;
-    // A request without a body takes nothing. Even an amount of 0 would be too much for an account that is beyond its share.
+    // A request without a body needs no room. Without this line, it would be refused if its account is already beyond its share, because
+    // then even an amount of 0 does not fit.
     if (amount === 0) return true;
-    // A request with a secret key closes no anonymous connections, because their share is too small for that to be worthwhile.
+    // A request with a secret key closes no anonymous connections, because the share of anonymous clients is too small for that to be
+    // worthwhile.
     const evicts = claim.tier === 'public' ? !this.givesWay : limit === 'buffered' && claim.tier === 'anonymous';
     const shortage = this.#budgets[limit].take(amount, claim, evicts ? this.#evictor : undefined);
     if (shortage !== undefined) this.exceeded = { limit, shortage };

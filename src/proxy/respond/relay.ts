@@ -20,7 +20,7 @@ export abstract class Relay {
     this.responder.fail(error);
   }
 
-  /** Gives the upstream another `timeouts.upstream`, unless the sidecar is waiting for the client to read. */
+  /** Restarts `timeouts.upstream` for the upstream, unless the sidecar is waiting for the client to read. */
   protected waitForUpstream(now: MonotonicMs): void {
     if (!this.#stalled) this.responder.setDeadline('upstream_timeout', now);
   }

@@ -113,7 +113,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
 
   /** Keeps the body that arrived with the head, because the request has to wait. */
   keepBody(): void {
-    // A request that has been sent to the upstream must not be refused.
+    // A request that has already been sent to the upstream must not be refused because its body cannot be kept.
     const isSent = this.call !== undefined;
     const isDone = isSent || this.#bodyTaken || this.settled || this.exchange.refusal !== undefined;
     if (isDone || this.http.wholeBody === undefined) return;
@@ -155,7 +155,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
   upstreamFails({ code, cause }: UpstreamFailure): void {
     this.timing.endUpstream();
     this.upstreamError = cause;
-    // The request was not sent. Clear `call`, so that the refusal says so and the client may send the request again.
+    // With this code, the request was not sent. Clear `call`, so that the refusal says this and the client may send the request again.
     if (code === 'overloaded') this.call = undefined;
     this.refuseOrAbort(new Refusal(code), 'upstream');
   }
@@ -208,8 +208,8 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     if (this.settled) return;
     const { exchange, http } = this;
     this.refusal = refusal;
-    // Abort the call here, because `onClose` does not abort it after a complete response. There is no recipient for what the core still
-    // sends, above all a WebSocket's 101.
+    // Abort the call here, because `onClose` does not abort it after a complete response. Nobody can receive what the core still sends,
+    // above all a WebSocket's 101.
     this.call?.abort();
     this.reservation.abandon();
     const row = findRefusal(refusal.code);
@@ -280,7 +280,7 @@ export class Responder implements ExchangeHandler, Linked<Responder> {
     if (http.closed) return;
     reservation.release();
     const left = reservation.leaveSlotFor(() => http.connection.socket.writableLength);
-    // Otherwise, preflights would have to wait for this slot for as long as the client likes.
+    // If the connection stayed open, preflights would have to wait for this slot for as long as the client likes.
     if (!left && !reservation.holdsOwnSlot) return this.abort('limit');
     client.letGiveWay(true);
   }

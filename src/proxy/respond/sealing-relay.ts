@@ -13,8 +13,8 @@ import type { MonotonicMs } from '../../times.ts';
 const maxSealedAtOnce = 65_536;
 
 /**
- * Decoders for upstreams that compress a response although they were asked not to. These codings have a window of 32 KiB. With br and zstd,
- * a response may ask for a window of 16 MiB or more, so these codings are not decoded.
+ * Decoders for upstreams that compress a response although they were asked not to. These codings have a window of 32 KiB. br and zstd are
+ * not decoded, because a response in one of them may ask for a window of 16 MiB or more.
  */
 const decoders = new Map<string, () => Transform>([
   ['gzip', createGunzip],
@@ -41,8 +41,9 @@ export class SealingRelay extends Relay implements ResponseHandler {
   /** Whether the coded data has ended. Later bytes from the upstream are ignored. */
   #decoded = false;
   #upstreamEnded = false;
-  /** Whether the response is short enough to be collected, and its bytes so far. */
+  /** Whether the response is short enough to be collected and sealed in one piece. */
   #collects = false;
+  /** A buffer for the whole body, filled up to `#collectedLength`, or the body itself if it came in one piece. */
   #collected: Buffer | undefined;
   #collectedLength = 0;
   #stream: SealStream | undefined;
@@ -99,7 +100,7 @@ export class SealingRelay extends Relay implements ResponseHandler {
   }
 
   override onFailure(failure: UpstreamFailure): void {
-    // Otherwise, bytes from the decoder would follow the refusal.
+    // Otherwise, bytes that the decoder still emits would follow the refusal.
     this.#decoder?.destroy();
     super.onFailure(failure);
   }
@@ -124,7 +125,10 @@ export class SealingRelay extends Relay implements ResponseHandler {
     else this.responder.call?.resume();
   }
 
-  /** Runs work in an event of the decoder, which may emit bytes even after a refusal. An error thrown there would end the process. */
+  /**
+   * Handles an event of the decoder, unless the request has been refused or is over: the decoder may still emit bytes then. Catches errors,
+   * because an error that an event handler throws would end the process.
+   */
   #unlessRefused(work: () => void): void {
     if (this.responder.refusal !== undefined || this.responder.http.closed) return;
     try {

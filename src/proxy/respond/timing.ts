@@ -11,7 +11,8 @@ export const timeoutNames = {
 } as const satisfies Readonly<Record<string, keyof Timeouts>>;
 
 /**
- * What a request is waiting for. If the wait takes too long, the request is refused with this code. `client_stalled` closes the connection.
+ * What a request is waiting for. If the wait takes too long, the request is refused with this code; `client_stalled` closes the connection
+ * instead.
  */
 export type Wait = keyof typeof timeoutNames;
 
