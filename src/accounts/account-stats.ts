@@ -18,7 +18,7 @@ export type Rotation = (typeof rotations)[number];
 /** In which environments an account encrypts. */
 type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
 
-/** Valid keys that expire. */
+/** How many valid keys expire soon, and when the first valid key expires. */
 export interface ExpiringKeys {
   /** Keys that expire within `expiryNotice`. */
   readonly count: number;
@@ -34,7 +34,7 @@ export interface AccountStats {
   readonly credentials: readonly { environment: EnvironmentName; rotation: Rotation; count: number }[];
 }
 
-/** Counts, each under its labels. A missing count is 0. */
+/** Counts by label. A label without an entry has the count 0. */
 export interface Counts {
   readonly accounts: Map<EncryptionLabel, number>;
   readonly apiKeys: Map<`${KeyPrefix} ${Rotation}`, number>;

@@ -2,7 +2,10 @@ import type { EnvelopeCodec } from '../envelope/codec.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 import type { EpochMs } from '../times.ts';
 
-/** How one account encrypts in one environment, or which envelopes it may still send during a grace period after it has stopped. */
+/**
+ * How one account encrypts in one environment or, during a grace period after encryption was disabled, which envelopes the account may
+ * still send.
+ */
 export type Encryption<Codec = EnvelopeCodec> = EncryptionOn<Codec> | EncryptionEnding<Codec>;
 
 /** Encryption is enabled. */

@@ -8,9 +8,9 @@ import type { EpochMs } from '../times.ts';
 
 /** The accounts of a running sidecar, in a file or in a database. */
 export interface Accounts {
-  /** Looks keys up for requests. */
+  /** Looks up the keys of requests. */
   readonly directory: KeyDirectory;
-  /** Carries out the queries and changes of operators. */
+  /** Carries out operators' queries and changes. */
   readonly operations: RemoteOperations;
   /** Unwraps the credentials of accounts in the store. */
   readonly vault: Vault;
@@ -18,9 +18,9 @@ export interface Accounts {
   readonly database: AccountsDatabase | undefined;
   /** The account as this sidecar serves it, without its keys; undefined if no account has this id. @throws AccountsError */
   find(id: string): Promise<AccountWithoutKeys | undefined>;
-  /** Starts serving the accounts of a reloaded accounts file. Does nothing with a database. */
+  /** Starts serving the accounts of a reloaded accounts file. Does nothing if the accounts are in a database. */
   take(accounts: readonly Account[]): void;
-  /** Where the audit trail ends. @param seen the position whose hash is returned as `seenHash`; 0 for none */
+  /** Where the audit trail ends. @param seen the position whose hash is returned as `seenHash`; 0 if no such hash is needed */
   trailState(seen: number): Promise<TrailState>;
   /** The latest counts of accounts, keys and credentials; undefined before the first count. */
   stats(): AccountStats | undefined;
@@ -48,10 +48,10 @@ export interface AccountsDatabase {
   dailyUses(owner: string, keys: readonly string[], now: EpochMs): Promise<DailyUses>;
 }
 
-/** The number of days for which a database keeps counts of requests. */
+/** For how many days a database keeps the daily counts of requests. */
 export const daysOfUse = 30;
 
-/** For each key, the number of requests per day, oldest day first, summed over all sidecars. Keys without requests are missing. */
+/** For each key, the number of requests per day, oldest day first, summed over all sidecars. Keys without requests are left out. */
 export type DailyUses = ReadonlyMap<string, readonly number[]>;
 
 /** The result of unwrapping the credentials of some accounts. */

@@ -4,7 +4,7 @@ import type { EpochMs } from '../times.ts';
 export const environmentNames = ['test', 'live'] as const;
 export type EnvironmentName = (typeof environmentNames)[number];
 
-/** A `public` key may be used in browsers, on routes that list it; a `secret` key stays on a server. */
+/** A `public` key may be used in browsers, but only on routes that allow public keys. A `secret` key stays on a server. */
 export const keyKinds = ['public', 'secret'] as const;
 export type KeyKind = (typeof keyKinds)[number];
 
@@ -21,11 +21,14 @@ export interface ApiKey {
   readonly createdAt: EpochMs;
   /** From this time on, the key is refused. Undefined if it does not expire. */
   readonly expiresAt: EpochMs | undefined;
-  /** When the key was revoked. A revoked key is refused even if this time is in the future, so that a slow clock delays no revocation. */
+  /**
+   * When the key was revoked. A revoked key is refused even if this time is in the future, so that a sidecar with a slow clock refuses the
+   * key at once, too.
+   */
   readonly revokedAt: EpochMs | undefined;
 }
 
-/** What is kept of an API key that a client has sent. The key itself is not kept. */
+/** The parts of a client's API key that the sidecar keeps in memory. It does not keep the key itself. */
 export interface PresentedKey {
   readonly prefix: KeyPrefix;
   /** Lower-case hex SHA-256 of the whole key. */

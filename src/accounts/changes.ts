@@ -13,7 +13,7 @@ import type { EpochMs } from '../times.ts';
 // The rules for changes to accounts, which are the same for all stores. Each rule is a function that turns the current account into the new
 // one. The rules for API keys are in key-changes.ts. All times are epoch milliseconds. A refused change throws an AccountsError.
 
-/** Returns the account that was found by this id. @throws `account_unknown` if there is none */
+/** Returns `account`, which was looked up by `id`. @throws `account_unknown` if it is undefined */
 export function requireAccount(account: StoredAccount | undefined, id: string): StoredAccount {
   if (account === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
   return account;
@@ -45,17 +45,17 @@ export function refuseInUse({ id, active, keys }: StoredAccount, now: EpochMs): 
 }
 
 export interface EnableOptions {
-  /** The new encoding. Undefined: the encoding is not changed, or is hex if none was set. */
+  /** The new encoding. If undefined, the encoding stays the same; if none was set, it becomes hex. */
   readonly encoding: Encoding | undefined;
-  /** How long the previous credentials, or plaintext, are also accepted, in milliseconds; undefined: not at all. */
+  /** How long the previous credentials, or plaintext, are also accepted, in milliseconds; undefined for no grace period. */
   readonly grace: number | undefined;
   /** Whether credentials in use may be replaced. */
   readonly replace: boolean;
 }
 
 /**
- * Switches encryption on with new credentials. They are not compared with those of the other environment, because a generated key never
- * equals another key, and because the existing credentials may be wrapped with a master key that was lost.
+ * Switches encryption on with new credentials. They are not compared with the credentials of the other environment, because a generated key
+ * never equals another key, and because the other credentials may be wrapped with a master key that was lost.
  *
  * @throws `encryption_enabled` if encryption is on and `replace` is false, `grace_running` if a grace period is requested during another
  *   one, `master_key_wrong` if a grace period is requested for credentials that cannot be unwrapped
@@ -197,7 +197,7 @@ export function refuseEqual(account: StoredAccount, vault: Vault): void {
 }
 
 /**
- * Returns the account with its credentials unwrapped by `from` and wrapped by `to`.
+ * Unwraps the account's credentials with `from` and wraps them with `to`. Strings that `to` would store in the same way stay unchanged.
  *
  * @param environments the environments in which credentials are rewrapped
  */

@@ -23,7 +23,7 @@ export const accountFilters = [
 ] as const satisfies readonly Condition[];
 export type AccountFilter = (typeof accountFilters)[number];
 
-/** Whether a key, or credentials, made at this time are due for rotation. Times are epoch milliseconds. */
+/** Whether a key or credentials created at `createdAt` are due for rotation. */
 export function isDue(createdAt: EpochMs, now: EpochMs): boolean {
   return now - createdAt >= rotationAge;
 }
@@ -37,7 +37,7 @@ export function isExpiring({ expiresAt = Infinity }: ApiKey, now: EpochMs): bool
 export const keyWarnings = ['due', 'expiring'] as const;
 type KeyWarning = (typeof keyWarnings)[number];
 
-/** The reasons why a key needs attention; none if it is no longer valid. */
+/** The reasons why a key needs attention; empty if the key is no longer valid. */
 export function listWarnings(key: ApiKey, now: EpochMs): KeyWarning[] {
   if (!isValidKey(key, now)) return [];
   const holds = { due: isDue(key.createdAt, now), expiring: isExpiring(key, now) };

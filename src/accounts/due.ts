@@ -73,7 +73,7 @@ export type DuePlace = readonly (string | number)[];
 
 /**
  * The place of a view in the order of urgency. Keys that expire soon come first, in the order of expiry, because requests with an expired
- * key are refused. Keys and credentials that are merely old follow, oldest first. The other parts of a place make it unique.
+ * key are refused. Keys and credentials that are merely old follow, oldest first. The parts after the time make each place unique.
  */
 export function locate({ account, environment, kind, id, warnings, created_at, expires_at }: DueView): DuePlace {
   const expires = warnings.includes('expiring');

@@ -8,7 +8,7 @@ import { sha256Hex } from '../cryptography.ts';
 export interface TrailOptions {
   /** The origin of events that have none of their own; undefined if it is not known. */
   readonly origin?: string | undefined;
-  /** Ed25519 private keys. The first one signs; the others have signed earlier events. If there are none, events are not signed. */
+  /** Ed25519 private keys. The first key signs new events; the others have signed earlier events. Without keys, events are not signed. */
   readonly auditKeys?: readonly KeyObject[] | undefined;
 }
 
@@ -19,10 +19,11 @@ export interface TrailEnd extends Link {
 }
 
 /**
- * Chains events to the end of a trail. If a different key signs from here on, an event that announces this key is added before them.
+ * Chains events to the end of a trail. If they are signed with another key than the last event, an event that announces the new key is
+ * added first.
  *
  * @returns the lines to append, without newlines, each with its event
- * @throws AccountsError `audit_key_missing` if the last event is signed, but by none of the keys
+ * @throws AccountsError `audit_key_missing` if the last event is signed with a key that is not in `auditKeys`
  */
 export function chainEvents(
   end: TrailEnd,

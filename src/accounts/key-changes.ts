@@ -24,8 +24,8 @@ interface IssueRequest {
 }
 
 /**
- * Maximum number of keys of an account that are valid or ended within the last 30 days. Without a limit, a token of one account could fill
- * the store.
+ * How many keys an account may have that are valid, or have ended in the last 30 days. Without a limit, one account's token could fill the
+ * store.
  */
 const maxKeys = 1_000;
 const endedTime = 30 * 86_400_000;
@@ -38,7 +38,7 @@ interface WantedKey {
 }
 
 /**
- * When a new key expires.
+ * Computes when a new key expires.
  *
  * @param lifetime the requested lifetime; undefined: the longest allowed
  * @param maxAge the longest lifetime allowed; undefined: there is no limit

@@ -10,8 +10,8 @@ export interface Principal {
 }
 
 /**
- * Undefined if there is no such key. `unavailable` if the store does not respond, so that merchants retry: a spurious 401 would stop them
- * from retrying.
+ * Undefined if there is no such key. `unavailable` if the store does not respond. Merchants then retry, whereas a spurious 401 would stop
+ * them from retrying.
  */
 export type LookupResult = Principal | undefined | 'unavailable';
 
@@ -36,9 +36,9 @@ export interface KeyDirectory {
 /** The state of a directory that looks keys up in a database. */
 export interface DirectoryState {
   readonly connected: boolean;
-  /** When the database last responded; undefined: never. */
+  /** When the database last responded; undefined if it never has. */
   readonly heardAt: MonotonicMs | undefined;
-  /** How much longer cached keys can be used, in milliseconds. Undefined while the database is reachable, or if it never was. */
+  /** How much longer cached keys can be used, in milliseconds. Undefined while the database is reachable, or if it has never been. */
   readonly usableFor: number | undefined;
   /** The number of cached keys that exist. */
   readonly known: number;
@@ -50,7 +50,7 @@ export interface DirectoryState {
 export interface Uses {
   key(id: string, at: number): void;
   /**
-   * Records that a request used the previous credentials, or plaintext, as a grace period allows.
+   * Records that a request used the previous credentials, or plaintext, during a grace period.
    *
    * @param until the end of the grace period
    */

@@ -13,7 +13,7 @@ const checksumLength = 6;
 
 /**
  * Makes an API key: a prefix, 32 random base62 characters, and a checksum of six more characters. With the checksum, secret scanners and
- * the command line can tell a mistyped key from an unknown one. Requests are admitted without checking it, because keys that were made
+ * the command line can tell a mistyped key from an unknown one. The checksum is not checked for requests, because keys that were made
  * elsewhere have none.
  */
 export function makeApiKey(environment: EnvironmentName, kind: KeyKind): string {

@@ -13,7 +13,7 @@ export interface KeyringStatus {
  * Holds the key that wraps master keys. Master keys are unwrapped before a configuration is applied, and before a command decides on a
  * change, so that no request waits for a keyring.
  *
- * Its methods throw AccountsError: `kms_unavailable` if a later attempt may succeed, `kms_refused` if none will.
+ * The methods throw AccountsError: `kms_unavailable` if a later attempt may succeed, `kms_refused` if no later attempt will.
  */
 export interface Keyring {
   /** Returns the line to store for a master key, after checking that `unwrap` opens it. @throws AccountsError also `master_key_wrong` */
@@ -36,7 +36,8 @@ const retryInterval = 1_000;
 /**
  * Unwraps the keys of a configuration. A key that cannot be unwrapped is returned with its problem.
  *
- * @param start set when a sidecar starts: it then tries for `wait` milliseconds, warns once, and throws if the keyring fails
+ * @param start set only when a sidecar starts. The function then retries for `wait` milliseconds, warns once, and throws if the keyring
+ *   still fails
  * @throws AccountsError only with `start`: `kms_unavailable` after `wait`, `kms_refused` at once
  */
 export async function unwrapKeys(

@@ -1,6 +1,6 @@
 import type { AuditEvent, StoredAccount } from './store.ts';
 
-/** The view for a repeated request, whose change was made earlier. Its secret was shown then and is not shown again. */
+/** The view for a repeated request. The secret was shown when the change was made, so it is not shown again. */
 export function repeated<View extends object>(view: View): View {
   return 'secret_shown' in view ? { ...view, secret_shown: false } : view;
 }
@@ -12,7 +12,7 @@ export function pickSource({ actor, origin, requestId }: Source): Source {
   return { actor, origin, requestId };
 }
 
-/** A change that was decided but is not written yet. */
+/** A change that has been decided but not yet written. */
 export interface ChangeOutcome<View, Secret> {
   /** The new version of the account; undefined if nothing changes, or if the account is removed. */
   readonly account: StoredAccount | undefined;

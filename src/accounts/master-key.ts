@@ -7,19 +7,19 @@ import { cryptography } from '../cryptography.ts';
 
 /** A key that seals credentials before they are stored. */
 export interface MasterKey {
-  /** Undefined until a keyring has unwrapped the line that it was read from. */
+  /** The key itself; undefined until a keyring has unwrapped it. */
   readonly key?: KeyObject | undefined;
-  /** Its key check value, which tells keys apart and reveals nothing about them. */
+  /** The key check value, which tells keys apart without revealing anything about them. */
   readonly kcv: string;
-  /** The only environment whose credentials it seals; undefined if it seals those of both. */
+  /** The only environment whose credentials the key seals; undefined if it seals the credentials of both environments. */
   readonly environment?: EnvironmentName | undefined;
-  /** The key as a KMS has wrapped it; undefined if the line that it was read from is the key itself. */
+  /** The key as a KMS has wrapped it; undefined if the key was configured in the clear. */
   readonly wrapped?: WrappedKey;
-  /** Why it could not be unwrapped. */
+  /** Why the key could not be unwrapped. */
   readonly problem?: string;
 }
 
-/** In bytes. */
+/** The length of a master key, in bytes. */
 export const masterKeyLength = 32;
 
 /**
@@ -54,7 +54,7 @@ export function keysFor(environment: EnvironmentName, all: readonly MasterKey[])
   return own.length === 0 && all.length > 0 ? undefined : own;
 }
 
-/** The number of a key's line, counted from 1. */
+/** The number of the line on which a key is configured, counted from 1. */
 export function getPlace(key: MasterKey, all: readonly MasterKey[]): number {
   return all.filter(({ environment }) => environment === key.environment).indexOf(key) + 1;
 }

@@ -1,6 +1,6 @@
 import type { ChangeRequest, Operations } from './operations.ts';
 
-/** Operations that can be sent to another thread, because their arguments and results are plain data. */
+// These operations can be sent to another thread, because their arguments and results are plain data.
 const changes = [
   'add',
   'rename',

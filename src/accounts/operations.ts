@@ -23,7 +23,7 @@ import type { EpochMs } from '../times.ts';
 /** The dependencies of operations. */
 export interface OperationsOptions {
   readonly store: Store;
-  /** If it is a function, it is called before a decision that needs credentials, because a KMS may have to unwrap the master key. */
+  /** A vault, or a function that is called for each change that needs the master key, because a KMS may have to unwrap that key. */
   readonly vault: Vault | (() => Promise<Vault>);
   readonly clock: () => EpochMs;
   /** Called with each event that was added to the trail. */
@@ -191,8 +191,8 @@ export class Operations extends Queries {
         };
         return { account, view, secret: credentials, details };
       },
-      // Replacing credentials is urgent, because the old ones may have leaked. It is not urgent if a token of the account asks for it: an
-      // account may have any number of tokens, and urgent changes make other changes start again.
+      // Replacing credentials is urgent, because the old ones may have leaked. If a token of the account asks for it, it is not urgent,
+      // because an account may have any number of tokens and each urgent change makes other changes start again.
       { urgent: options.replace && request.ofAccount !== true },
     );
   }
@@ -232,7 +232,7 @@ export class Operations extends Queries {
    * Wraps credentials with another master key, in each environment for which that key is configured. Credentials already wrapped with it
    * stay unchanged, so that the operation can be repeated. Returns the number of changed accounts.
    *
-   * @throws AccountsError `master_key_not_configured` if sidecars could not unwrap the result, because no environment has that key
+   * @throws AccountsError `master_key_not_configured` if that key is not configured anywhere, so sidecars could not unwrap the result
    */
   async rekey(to: Vault, request: ChangeRequest): Promise<number> {
     const vault = await this.#vault();

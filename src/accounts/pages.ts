@@ -10,7 +10,7 @@ export interface Page<Item, Position> {
   readonly unreadable: readonly string[];
 }
 
-/** The size at which a page ends, in characters of JSON. Pages are limited because several may be held at once, each in several copies. */
+/** The size at which a page ends, in characters of JSON. It is limited because memory may hold several pages, each in several copies. */
 const maxBytes = 1 << 20;
 
 /** Maximum number of problems that a page lists individually. */

@@ -55,7 +55,7 @@ export class Queries {
     return due.toSorted((a, b) => compareUrgency(a.place, b.place)).map(({ view }) => view);
   }
 
-  /** Encryption for which a grace period is running, in the order of the accounts' ids. */
+  /** The encryption settings with a running grace period, in the order of the accounts' ids. */
   async *graces(query: Scope = {}): AsyncIterable<EncryptionView> {
     const viewing = this.viewing();
     for await (const account of this.#select({ ...query, anyOf: ['in_grace'] }, viewing)) {
@@ -80,7 +80,7 @@ export class Queries {
     return viewKey(account.id, key, this.viewing());
   }
 
-  /** The key with this id, and who revoked it, if the audit trail says so. */
+  /** The key with this id, and who revoked it if the audit trail contains that event. */
   async showKey(id: string, keyId: string): Promise<ShownKeyView> {
     const key = requireKey(requireAccount(await this.store.read(id, { key: keyId }), id), keyId);
     return { ...viewKey(id, key, this.viewing()), revoked_by: await this.#revokedBy(id, key) };
@@ -88,7 +88,7 @@ export class Queries {
 
   async #revokedBy(account: string, { id, revokedAt }: StoredKey): Promise<string | null> {
     if (revokedAt === undefined) return null;
-    // Events that cannot be read are skipped. They are a problem of the trail, and must not keep the key from being shown.
+    // Events that cannot be read are skipped, because a problem of the trail must not prevent the key from being shown.
     for await (const { action, actor, details } of this.store.events({ account, since: revokedAt }, () => {})) {
       if (action === 'key_revoked' && details['key'] === id) return actor;
     }

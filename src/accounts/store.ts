@@ -20,23 +20,23 @@ export interface Store {
   readonly changedAtOnce: number;
 
   /**
-   * The account with this id; undefined if there is none. If it has more than `maxKeysRead` keys, a database reads only that many: valid
-   * keys first, then the newest. A change leaves the remaining keys as they are. `list` limits keys in this way only if it has a selection.
+   * The account with this id; undefined if there is none. The PostgreSQL store reads at most `maxKeysRead` of its keys: valid keys first,
+   * then the newest. A change leaves the remaining keys as they are. `list` limits keys in this way only if there is a selection.
    */
   read(id: string, hints?: Hints): Promise<StoredAccount | undefined>;
 
-  /** The account with up to `limit` of its keys, oldest first, starting with the key whose id is `from`; without keys if there is none. */
+  /** The account with up to `limit` keys, oldest first, starting with the key whose id is `from`; without keys if no key has that id. */
   readKeys(id: string, limit: number, from: string | undefined): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
   findByKey(hash: string): Promise<StoredAccount | undefined>;
 
   /**
-   * The accounts in the order of their ids (as bytes), from the first one after `after`. With a database, memory stays bounded however many
-   * accounts there are. An iteration may stop early. It may or may not see changes that are made while it runs.
+   * The accounts in the order of their ids (as bytes), from the first one after `after`. The PostgreSQL store uses a bounded amount of
+   * memory, however many accounts there are. An iteration may stop early. It may or may not see changes that are made while it runs.
    *
-   * @param unreadable called with a `store_invalid` in place of each account in a database that cannot be read; by default `endList`
-   * @param selection undefined: all accounts
+   * @param unreadable called with a `store_invalid` error for each account in a database that cannot be read; by default `endList`
+   * @param selection undefined for all accounts
    */
   list(after?: string, unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount>;
 
@@ -45,7 +45,7 @@ export interface Store {
    *
    * `decide` gets the existing accounts by id and returns whole accounts to be written. It may only return accounts with these ids. An
    * error that it throws aborts the change and is rethrown. It must be pure except for randomness, because it is called again if the
-   * attempt conflicts with another change, even one made by hand. Only its last result counts.
+   * attempt conflicts with another change, including a change made by hand. Only its last result counts.
    *
    * If a change was already made with the same idempotency key, `decide` is not called, and the receipt of that change is returned. The
    * receipt and the change are stored together or not at all.
@@ -63,7 +63,7 @@ export interface Store {
   /**
    * Replaces every account with the result of `rewrite`, which may be called several times for one account. If `rewrite` throws for an
    * account, none is replaced. A database replaces a few accounts at a time, so an interrupted change must be run again. Yields each part
-   * once it is stored. The event of a part has the number of changed accounts as `accounts`.
+   * once it is stored. The event of a part contains the number of changed accounts as `accounts`.
    */
   changeAll(rewrite: RewriteAccount, event: AuditEvent): AsyncIterable<RewriteResult>;
 
@@ -81,12 +81,12 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** Maximum number of keys of an account that a database reads at once, so that memory stays bounded. */
+/** Maximum number of keys that the PostgreSQL store reads at once for one account, so that memory stays bounded. */
 export const maxKeysRead = 2_000;
 
 /** What a store needs to know about a change, or about a query that precedes or follows it. */
 export interface Hints {
-  /** Whether something is taken away, for example because a key has leaked. Urgent work waits only for other urgent work. */
+  /** Whether the work takes something away, for example because a key has leaked. Urgent work waits only for other urgent work. */
   readonly urgent?: boolean | undefined;
   /** Whether a token of the account asks for the work. There may be hundreds of such tokens, which must not keep operators waiting. */
   readonly ofAccount?: boolean | undefined;
@@ -98,7 +98,7 @@ export interface Hints {
 export interface EventFilter {
   /** Only events of this account. */
   readonly account?: string | undefined;
-  /** Only events of this actor, who is given in full, such as `token:otto`, or by the name after the colon. */
+  /** Only events of this actor. The actor is given in full, such as `token:otto`, or by the name after the colon. */
   readonly actor?: string | undefined;
   readonly action?: AuditAction | undefined;
   /** Only events in this environment. */
@@ -137,7 +137,7 @@ export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decisi
 
 /** A decided change, which is written as a whole or not at all. */
 export interface Decision<T> {
-  /** Whole accounts to be written. New ones are added in this order. If the list is empty, none is written. */
+  /** Whole accounts to be written. New accounts are added in this order. If the list is empty, no account is written. */
   readonly accounts: readonly StoredAccount[];
   /** The ids of accounts that are removed, with their keys and credentials. */
   readonly removed?: readonly string[];
@@ -153,7 +153,7 @@ export interface Decision<T> {
 
 /** Identifies a request that must be carried out only once. */
 export interface IdempotencyKey {
-  /** Chosen by the client: 1 to 255 printable ASCII characters. If a token of one account is used, the account and a space precede it. */
+  /** 1 to 255 printable ASCII characters chosen by the client. If a token of one account is used, the account and a space precede them. */
   readonly key: string;
   /** Digest of the request in lower-case hex. A different request with the same key is refused. */
   readonly request: string;
@@ -181,7 +181,7 @@ export interface StoredAccount {
   readonly active: boolean;
   /** In the order in which they were made. Ids and hashes are unique in the whole store. */
   readonly keys: readonly StoredKey[];
-  /** An environment in which encryption was never enabled is missing. */
+  /** Environments in which encryption was never enabled are left out. */
   readonly encryption: Readonly<Partial<Record<EnvironmentName, StoredEncryption>>>;
 }
 
@@ -190,11 +190,11 @@ export interface StoredKey extends ApiKey {
   readonly name?: string | undefined;
   /** The last four characters of the key. Undefined for a key that was made elsewhere, or before these characters were kept. */
   readonly lastFour?: string | undefined;
-  /** When the key was last used, to within a few minutes. Undefined: never, or the store does not record it. Not written by `change`. */
+  /** When the key was last used, to within a few minutes; undefined if never, or if uses are not recorded. `change` does not write it. */
   readonly lastUsedAt: EpochMs | undefined;
 }
 
-/** How an account encrypts, or used to, in one environment. The type rules out encryption without credentials, which would fail open. */
+/** How an account encrypts or has encrypted in an environment. The type rules out encryption without credentials, which would fail open. */
 export type StoredEncryption = EnabledEncryption | DisabledEncryption;
 
 interface EnabledEncryption extends EncryptionBase {
@@ -204,7 +204,7 @@ interface EnabledEncryption extends EncryptionBase {
 
 interface DisabledEncryption extends EncryptionBase {
   readonly enabled: false;
-  /** Undefined, unless a file written by hand still contains them. */
+  /** Undefined, unless an accounts file written by hand still contains credentials. */
   readonly credentials: StoredCredentials | undefined;
 }
 
@@ -270,17 +270,17 @@ export interface AuditEvent {
   readonly account: string | undefined;
   /** For example ids, the environment, and when an overlap or a grace period ends. Names are in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
-  /** Where the event came from: a client's address, or the sidecar's host. Undefined: the origin with which the store was opened. */
+  /** Where the event came from: a client's address, or the sidecar's host. If undefined, the origin with which the store was opened. */
   readonly origin?: string | undefined;
   /** The id of the request to the operators' API. */
   readonly requestId?: string | undefined;
-  /** For an event of the previous version: its position in that version's table. */
+  /** If the previous version has written the event, its position in that version's table. */
   readonly older?: number | undefined;
 }
 
 /** An event of the trail. The times of events may be in any order, because clocks may be set back and differ between machines. */
 export interface RecordedEvent extends AuditEvent {
-  /** From 1, increasing in the order of writing. */
+  /** Starts at 1 and increases in the order of writing. */
   readonly position: number;
 }
 
@@ -295,6 +295,6 @@ export interface TrailState {
 
 /** An event that was just added to the trail. */
 export interface AppendedEvent extends AuditEvent, Link {
-  /** The hash of the line before it. */
+  /** The hash of the line before this event. */
   readonly prev: string;
 }

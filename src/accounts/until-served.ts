@@ -16,7 +16,7 @@ const comparisons = 25;
 interface UntilServedDependencies {
   readonly stored: (id: string) => ReturnType<RemoteOperations['stored']>;
   readonly vault: Vault;
-  /** The account as requests find it; undefined if they find none. */
+  /** Finds the account as this sidecar serves it; undefined if there is none. */
   readonly find: (id: string) => Promise<object | undefined>;
   /** Called for each comparison, because a reload replaces the directory. */
   readonly directory: () => KeyDirectory;
@@ -48,7 +48,7 @@ async function served(id: string, dependencies: UntilServedDependencies, ended: 
     const account = await read(id, dependencies);
     if (account === 'unreadable') return false;
     if (account === undefined) {
-      // The account was removed from the store, so requests must find none.
+      // The account was removed from the store, so requests must no longer find it.
       if ((await dependencies.find(id)) === undefined) return true;
       await delay(interval);
       continue;

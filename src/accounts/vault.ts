@@ -30,8 +30,8 @@ export class Vault {
   readonly #keys: Readonly<Record<EnvironmentName, readonly MasterKey[] | undefined>> | AccountsError;
 
   /**
-   * @param masterKeys the master keys, or the error if they could not be read, which is thrown when one of them is needed. If there are no
-   *   keys, strings stay in the clear, which only a file store allows
+   * @param masterKeys the master keys or, if they could not be read, the error to throw when one of them is needed. If there are no keys,
+   *   strings stay in the clear, which only a file store allows
    */
   constructor(masterKeys: readonly MasterKey[] | AccountsError) {
     this.#keys =

@@ -3,7 +3,7 @@ import { readMembers } from '../input/json.ts';
 
 const marker = 'kms:v1:';
 
-/** A master key that a KMS has wrapped, as the JSON in its line. It contains no secrets. */
+/** A master key that a KMS has wrapped. Its line contains these members as JSON. They contain no secrets. */
 export interface WrappedKey {
   /** The KMS's name for the key with which it wrapped the master key. */
   readonly key_id: string;
@@ -19,7 +19,7 @@ export interface WrappedKey {
 const isBase64 = (value: unknown): boolean => typeof value === 'string' && decodeBase64(value) !== undefined;
 const isText = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value);
 
-// The members are checked by hand, because a running sidecar loads this module, but no parser for configurations.
+// The members are checked by hand, because a running sidecar loads this module but not the library that parses configurations.
 const members: Readonly<Record<keyof WrappedKey, (value: unknown) => boolean>> = {
   key_id: isText(/./),
   ciphertext: (value) => value !== '' && isBase64(value),
@@ -28,7 +28,7 @@ const members: Readonly<Record<keyof WrappedKey, (value: unknown) => boolean>> =
   created_at: isText(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/),
 };
 
-/** Parses the line of a wrapped key; undefined if it is anything else. */
+/** Parses the line of a wrapped key; undefined if the line is anything else. */
 export function parseWrappedKey(line: string): WrappedKey | undefined {
   const bytes = Buffer.from(line.slice(marker.length), 'base64url');
   // Node's decoder skips unknown characters, so the line is compared with its re-encoded bytes.

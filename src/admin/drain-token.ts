@@ -24,7 +24,7 @@ export function drainTokenFile(configFile: string, env: Readonly<Record<string, 
 
 /**
  * Writes the token, readable only by its owner, in place of the token of an earlier process. The file is always deleted and created again.
- * Otherwise, in a folder that other users may write to, a link or a file of theirs could be used.
+ * Otherwise, in a folder that other users may write to, the token could end up in a file or link that another user has created.
  *
  * @throws the file system's error
  */

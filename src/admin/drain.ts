@@ -3,7 +3,7 @@ import { waitUntil } from '../promises.ts';
 import type { Readiness } from './readiness.ts';
 import type { MonotonicMs } from '../times.ts';
 
-/** Milliseconds for which idle connections stay open at shutdown, so that a request that was just sent on one still gets its response. */
+/** How long idle connections stay open at shutdown, in milliseconds, so that a request that is already on its way gets its response. */
 const idleLinger = 1_000;
 
 interface DrainDependencies {
@@ -11,7 +11,7 @@ interface DrainDependencies {
   readonly readiness: Readiness;
   /** The merchants' listener. */
   readonly listener: { readonly size: number; close(): void; closeAll(): void };
-  /** The listener's requests. `drain` makes each connection close with its next response; `stop` aborts requests in progress. */
+  /** The listener's requests. `drain` makes each connection close after its next response; `stop` aborts requests in progress. */
   readonly proxy: { readonly active: { readonly size: number }; drain(): void; stop(): void };
   readonly monotonic: () => MonotonicMs;
 }
@@ -28,9 +28,9 @@ export class Drain {
   }
 
   /**
-   * Ends readiness, and closes each connection with its next response. Resolves when no request is in flight or the time is over.
+   * Ends readiness, and closes each connection after its next response. Resolves when no request is in flight or the time has passed.
    *
-   * @param timeout milliseconds; only that of the first call counts
+   * @param timeout in milliseconds; only the first call's timeout counts
    */
   begin(timeout: number): Promise<void> {
     if (this.#drained === undefined) {

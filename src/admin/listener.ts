@@ -14,7 +14,7 @@ interface AdminDependencies {
    * the upstream, because all pods have the same upstream.
    */
   readonly state: () => RunningState;
-  /** Begins the drain unless it has begun. Resolves when no request is in flight or the drain's time is over. */
+  /** Begins the drain unless it has begun. Resolves when no request is in flight or the drain's time has passed. */
   readonly drain: () => Promise<void>;
   /**
    * Loads the configuration again. Resolves once it has been applied or its problems have been reported. Undefined if the configuration
@@ -26,8 +26,8 @@ interface AdminDependencies {
 }
 
 /**
- * Maximum number of connections. When a new one exceeds it, the oldest is closed, so that probes succeed. Connections with a command are
- * kept, however old they are.
+ * Maximum number of connections. When a new connection exceeds it, the oldest one is closed, so that probes succeed. Connections with a
+ * command are kept, however old they are.
  */
 const maxConnections = 64;
 
@@ -44,7 +44,7 @@ export function createAdminListener(dependencies: AdminDependencies): Server {
   const server = http.createServer(limits, answer);
   const connections = new ConnectionLimit(server, maxConnections);
   // Each connection may carry only one request. Otherwise a client could pipeline requests without reading the responses, and Node would
-  // keep the responses.
+  // keep all responses in memory.
   server.maxRequestsPerSocket = 1;
   stopAtDestroyed(server);
   server.on('dropRequest', (_req, socket) => void socket.destroy());
@@ -76,7 +76,8 @@ async function respond(
       text(res, 403, `${refusal}\n`);
       return;
     }
-    // The command may take as long as a drain. Anybody in the cluster may open connections during that time.
+    // The command may take as long as a drain. During that time, anyone in the cluster could open so many connections that this one would
+    // be closed.
     connections.keep(req.socket);
     if (path === '/drain') await drain();
     if (path === '/reload') await reload?.();

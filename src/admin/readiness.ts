@@ -7,9 +7,9 @@ const interval = 2_000;
 const laterInterval = 600_000;
 
 /**
- * Whether the sidecar is ready for traffic. It is not ready before its store has been reached once. A rollout therefore stops at the first
- * pod if the store is the wrong one or lacks tables, or if the master key unwraps none of the stored credentials in a sample. Later outages
- * do not end readiness.
+ * Whether the sidecar is ready for traffic. It is not ready before its store has been reached once, nor if the master key unwraps none of
+ * the credentials in the first samples. A rollout therefore stops at the first pod if the store or the master key is the wrong one, or if
+ * the store lacks tables. Later outages do not end readiness.
  */
 export class Readiness {
   readonly #log: Logger;
@@ -18,8 +18,9 @@ export class Readiness {
   #draining = false;
   #storeReached = false;
   #noneUnwraps = false;
-  /** The messages last logged about a database that cannot be used, and about a sample. */
+  /** The message last logged about a database that cannot be used. */
   #reason = '';
+  /** The message last logged about a sample. */
   #judgement = '';
   /** Takes a sample of the database. Undefined if the accounts are in a file. */
   #take: (() => Promise<CredentialsSample>) | undefined;

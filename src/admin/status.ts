@@ -15,7 +15,7 @@ export interface RunningState {
   readonly limits: LimitUse;
 }
 
-/** The status of a file: whether its present content is in force, and what is wrong with it if not. */
+/** The status of a file: whether its current content is in force and, if not, what is wrong with it. */
 interface FileStatus {
   readonly in_force: boolean;
   /** When the content in force was last loaded, in RFC 3339 format. A reload loads all files, even if only one of them has changed. */

@@ -3,7 +3,7 @@ import { createPublicKey, sign, verify, type KeyObject } from 'node:crypto';
 // A trail is a chain of JSON lines. Each line contains the hash of the line before it, and a signature if there is a key. Hashes and
 // signatures cover the bytes of a line, never JSON that was parsed and serialized again.
 
-/** A place in a trail. A copy of it that is kept elsewhere shows whether the trail up to this place is still the same. */
+/** A place in a trail. A copy of it that is kept elsewhere shows whether the trail up to this place was changed. */
 export interface Link {
   /** The number of the line, from 1. */
   readonly position: number;
@@ -17,15 +17,15 @@ export const beginning: Link = { position: 0, hash: '0'.repeat(64) };
 /** The members of a line that link it to the chain. */
 export interface Ties {
   readonly position: number;
-  /** The hash of the line before it. */
+  /** The hash of the line before this one. */
   readonly prev: string;
   /** In base64; undefined if the line is not signed. */
   readonly sig: string | undefined;
 }
 
 /**
- * Matches a chained line. The last base64 digit of a signature, which has 64 bytes, is one of four; if others were allowed, a signature
- * could be written in several ways.
+ * Matches a chained line. The last base64 digit of a signature, which has 64 bytes, encodes only two bits. Only four digits are therefore
+ * allowed there; if others were, the same signature could be written in several ways.
  */
 const ties =
   /^\{"position":([1-9][0-9]{0,14})(?=,).*,"prev":"([0-9a-f]{64})"(?:,"sig":"([A-Za-z0-9+/]{85}[AQgw]==)")?\}$/s;

@@ -32,17 +32,17 @@ export async function* readLines(stream: AsyncIterable<Buffer>): AsyncIterable<L
 }
 
 /**
- * Reads an open file backwards and splits it at newlines. First come the bytes after the last newline, of which there may be none, and then
- * the lines, starting with the last one.
+ * Reads an open file backwards and splits it at newlines. Yields first the bytes after the last newline, which may be empty, and then the
+ * lines, starting with the last one.
  *
- * @param size how many bytes of the file to read, from its beginning. Whatever others append in the meantime is ignored
+ * @param size how many bytes of the file to read, from its beginning. Bytes that other processes append in the meantime are ignored
  */
 export function* fromEnd(file: number, size: number): Generator<Buffer, void> {
   let first = '';
   for (let from = size; from > 0;) {
     const read = Buffer.alloc(Math.min(from, chunk));
     from -= read.length;
-    // A regular file returns all the bytes asked for, up to its end.
+    // Reading a regular file returns all requested bytes, up to the end of the file.
     readSync(file, read, 0, read.length, from);
     const lines = (read.toString(encoding) + first).split('\n');
     first = lines.shift() ?? '';

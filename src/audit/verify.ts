@@ -25,14 +25,14 @@ interface Problem {
 export interface VerifyOptions {
   /** Ed25519 public keys, one of which must have signed the last event. If there are none, events may be unsigned. */
   readonly keys: readonly KeyObject[];
-  /** Links that were kept elsewhere. Each one proves all events up to its position. */
+  /** Links that were kept elsewhere. Each one proves that the events up to its position have not been changed. */
   readonly anchors: readonly Link[];
 }
 
 export interface Report {
   readonly events: number;
   readonly signed: number;
-  /** Empty if the trail is whole. There can be several, for example if events are not chained but later events are chained to them. */
+  /** Empty if the trail is whole. A trail may have several problems, for example unchained events to which later events are chained. */
   readonly problems: readonly Problem[];
   /** What the trail does not prove even if it is whole, and anything else that is unusual. */
   readonly warnings: readonly string[];
@@ -54,15 +54,15 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   const warnings: string[] = [];
   let last: PlacedLine = { ...beginning, bytes: Buffer.alloc(0), row: undefined, ties: undefined };
   let signed = 0;
-  /** The last event that was signed by a key that is not among the given ones; 0 if there is none. */
+  /** The position of the last event that was signed by a key other than `keys`; 0 if there is none. */
   let signedByOthers = 0;
-  /** The last event of the previous version that was taken over; 0 if there is none. */
+  /** The position of the last event that was taken over from the previous version; 0 if there is none. */
   let takenOver = 0;
   /** The key that must sign the next event; undefined before the first signature. */
   let key: KeyObject | undefined;
   /** The key that made the last signature. It differs from `key` if the last event announces a new key. */
   let signer: KeyObject | undefined;
-  /** The previous version's lines at the beginning of the trail. Reset once they have been compared with the lines that were taken over. */
+  /** Counts and hashes the previous version's lines at the beginning of the trail, until a line states their number and hash. */
   const older = { events: 0, hash: createHash(cryptography.digest.algorithm) };
 
   const fail = (position: number, fault: Fault, message = messages[fault]): false => {
@@ -106,18 +106,19 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     last = line;
     return true;
   };
-  /** Checks what is known only at the end. */
+  /** Makes the checks that are possible only at the end of the trail. */
   const end = ({ position }: Link): void => {
     if (older.events > 0) fail(1, 'unchained', notTakenOver);
     const anchored = Math.max(...anchors.map((each) => each.position));
     if (anchored > position) fail(position + 1, 'missing', 'was removed: an anchor comes after the end of the trail');
-    // A key that the last line announces has not signed anything yet, and anyone can announce a key.
+    // This checks the key of the last signature, not a key that the last line announces. Such a key has not signed anything yet, and anyone
+    // can announce a key.
     if (keys.length > 0 && position === 0)
       fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
     else if (keys.length > 0 && !isGiven(signer))
       fail(position, 'unsigned', 'is the last one and not signed by a given key');
     if (problems.size > 0) return;
-    // Someone without the key may have rewritten unsigned events. The next change signs the rest of the chain all the same, so only an
+    // Someone without the key may have rewritten unsigned events before the next change signed an event that is chained to them, so only an
     // anchor reveals this.
     const unsigned = position - signed;
     if (anchored > 0 && anchored < position) warnings.push(`events from ${anchored + 1} on come after the last anchor`);
@@ -161,14 +162,14 @@ function findFault(before: PlacedLine, line: PlacedLine, next?: Ties): readonly 
   const isBehind = ties.prev === before.hash;
   if (ties.position === position) {
     if (isBehind) return [];
-    // This line does not continue the line before it. If this line still fits the line after it, the line before it was changed, unless
-    // that line is signed.
+    // This line does not continue the previous line. If this line fits the next line, the previous line is the one that was changed, unless
+    // the previous line is signed.
     const isSecondWhole = next === undefined || isCovered;
     return isSecondWhole && position > 1 && before.ties?.sig === undefined ? ['changed', position - 1] : ['changed'];
   }
   if (isBehind && !isCovered) return ['changed'];
-  // This line and the line before it are chained to the same line and are not copies of each other. The line before it was inserted,
-  // because later lines are chained to this one.
+  // This line and the previous line are chained to the same line and are not copies of each other. The previous line was inserted, because
+  // later lines are chained to this one.
   if (ties.prev === before.ties?.prev && hash !== before.hash) return ['unchained', position - 1];
   const goesOn = next === undefined || next.position === ties.position + 1;
   if (ties.position < position || !goesOn) return ['moved'];

@@ -63,7 +63,7 @@ export class AesCbcCodec implements EnvelopeCodec {
     return hintForCiphertext(data);
   }
 
-  /** Created on first use, because most accounts in a long list are inactive. */
+  /** The ciphers are created on first use, because most accounts in a long list are inactive. */
   get #aes(): AesCbc {
     return (this.#lazyAes ??= new AesCbc(this.#credentials));
   }
@@ -89,7 +89,7 @@ function jsonWithoutPadding(padded: Buffer): Buffer | OpenReason | Promise<Buffe
   });
 }
 
-/** 1 if the numbers are equal, otherwise 0. Computed without a branch. */
+/** 1 if the numbers are equal, otherwise 0. The result is computed without a branch. */
 function isEqual(a: number, b: number): number {
   return ((a ^ b) - 1) >>> 31;
 }

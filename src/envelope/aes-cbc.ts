@@ -31,20 +31,20 @@ interface DecryptionResult {
  * Setting up an OpenSSL cipher costs more than encrypting a short message, so one cipher per direction is used for all messages. Such a
  * cipher chains: it uses the last block of the previous ciphertext as the IV of the next message (NIST SP 800-38A §6.2). Therefore, the
  * real IV is inserted as such a block before decryption. Before encryption, the difference between the two IVs is XORed into the first
- * block of plaintext. The input is whole blocks, so the cipher never holds back part of a plaintext.
+ * block of plaintext. The input always consists of whole blocks, so the cipher never holds back part of a plaintext.
  */
 export class AesCbc {
   readonly #key: KeyObject;
   readonly #iv: Buffer;
   #encrypting: Cipheriv | undefined;
   #decrypting: Decipheriv | undefined;
-  /** The block to which the next encryption chains. */
+  /** The block that the cipher uses as the IV of the next encryption. */
   readonly #lastBlock: Buffer;
 
   /** @param credentials a key of 32 bytes and an IV of 16 bytes */
   constructor({ key, iv }: { readonly key: KeyObject; readonly iv: Buffer }) {
     this.#key = key;
-    // Node's pool is not used, because a few bytes of it would keep 64 KiB alive.
+    // `Buffer.alloc` does not use Node's pool, where a few bytes would keep 64 KiB alive.
     this.#iv = Buffer.alloc(iv.length, iv);
     this.#lastBlock = Buffer.alloc(iv.length, iv);
   }

@@ -10,12 +10,12 @@ export const wrongCredentials =
 
 export const hexDigits = /^[0-9A-Fa-f]+$/;
 
-/** The likely mistake in the string of an envelope. */
+/** Returns a hint about the likely mistake in the string of an envelope. */
 export function hintForCiphertext(data: string): string {
   return findCiphertextMistake(data) ?? wrongCredentials;
 }
 
-/** The mistake in the form of the string; undefined if the string may be a ciphertext. The hint has at most 200 characters. */
+/** Returns a hint about the form of the string; undefined if the string may be a ciphertext. The hint has at most 200 characters. */
 export function findCiphertextMistake(data: string): string | undefined {
   if (data === '') return 'the string is empty: your encryption failed';
   const word = words.find(([form]) => form.test(data));
@@ -69,7 +69,7 @@ function findBytesMistake(ciphertext: Buffer, outer: 'hex' | 'base64'): string |
 const charsetHint =
   'the bytes of the ciphertext went through a character set, which destroyed some (U+FFFD): write them in hex or base64';
 
-/** The mistake if the string, or the text that it encodes, is JSON. */
+/** Returns a hint if the string, or the text that it encodes, is JSON; otherwise undefined. */
 function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined {
   const trimmed = text.trim();
   if (!/^[[{"]/.test(trimmed)) return undefined;
@@ -77,7 +77,7 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
   if (!isJson(json)) return undefined;
   if (/^\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*\]$/.test(trimmed)) return byteList;
   if (trimmed.startsWith('"')) return 'the string is in quotes: it was serialised twice';
-  // The document is not built, because thousands of objects with different members would take milliseconds.
+  // The document is not parsed into objects, because thousands of objects with different members would take milliseconds.
   const names: (string | undefined)[] = [];
   new MemberReader((name) => names.push(name)).read(json, 0, json.length);
   if (names.join() === 'type,data') return byteList;
@@ -165,7 +165,7 @@ function alphabetHint(data: string): string {
   return 'neither hex nor base64';
 }
 
-/** Does not use `/=+$/`, whose time grows with the square of the number of "=" if other characters follow them. */
+/** Does not use `/=+$/`, which takes quadratic time for a text with many "=" that are followed by other characters. */
 function withoutPadding(base64: string): string {
   let end = base64.length;
   while (base64.charCodeAt(end - 1) === 0x3d) end -= 1;

@@ -9,8 +9,8 @@ import type { Encoding } from './encoding.ts';
  */
 
 /**
- * Why a string did not open, in the order of the checks. Only for the access log, because anyone who can tell `padding` from `not_json` has
- * a CBC padding oracle.
+ * Why a string did not open, in the order of the checks. The reasons may appear only in the access log, because anyone who can tell
+ * `padding` from `not_json` has a CBC padding oracle.
  */
 export const openReasons = ['encoding', 'length', 'padding', 'not_json'] as const;
 export type OpenReason = (typeof openReasons)[number];
@@ -55,8 +55,8 @@ export interface EnvelopeOpener {
    */
   open(data: Buffer, context: OpenContext): Buffer | OpenReason | Promise<Buffer | OpenReason>;
   /**
-   * The likely mistake in a string that did not open, for merchants in the test environment. Depends only on the string, not on its
-   * plaintext, which it must not reveal.
+   * The likely mistake in a string that did not open, for merchants in the test environment. The hint depends only on the string, because
+   * it must not reveal the plaintext.
    */
   hint(data: string): string;
 }

@@ -1,7 +1,7 @@
 import { createHash, createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { cryptography } from '../cryptography.ts';
 
-/** How a key and an IV are written as strings. Stored with the strings as `format`; `formats.ts` reads the strings. */
+/** How a key and an IV are written as strings. The store keeps this value as `format`; `formats.ts` reads the strings. */
 export const keyTexts = ['text', 'base64'] as const;
 export type KeyText = (typeof keyTexts)[number];
 
@@ -52,8 +52,8 @@ export function generateCredentials(): { key: string; iv: string; format: KeyTex
 }
 
 /**
- * Whether two credentials have the same key. An IV is not secret, so one key with two IVs is as dangerous as one pair
- * used twice. Takes the same time wherever the keys differ.
+ * Whether two credentials have the same key. The IVs are not compared, because an IV is not secret: a key that is used with two IVs is as
+ * dangerous as a key that is used twice with one IV. Takes the same time wherever the keys differ.
  */
 export function sameCredentials(a: Credentials, b: Credentials): boolean {
   return timingSafeEqual(a.key.export(), b.key.export());

@@ -14,14 +14,14 @@ export interface OpenedEnvelope<Opener extends EnvelopeOpener> {
 
 export interface OpenFailure {
   readonly code: 'envelope_required' | 'envelope_malformed' | 'decryption_failed';
-  /** Present with `decryption_failed`. Must not reach the client. */
+  /** Set only if the code is `decryption_failed`. Must not be sent to the client. */
   readonly reason?: OpenReason;
 }
 
 /**
- * Opens the envelope in `body` with the first of `openers` that can open it. The opener for the current credentials comes first, then those
- * for credentials that are also accepted during a grace period. If no opener can open the envelope, `reason` is the failed check that comes
- * last in `openReasons`. Returns a promise for a long body, which is processed in slices (see `inSlices`).
+ * Opens the envelope in `body` with the first of `openers` that can open it. The opener for the current credentials comes first, then the
+ * openers for credentials that are also accepted during a grace period. If none can open the envelope, `reason` is the failed check that
+ * comes last in `openReasons`. Returns a promise for a long body, which is processed in slices (see `inSlices`).
  */
 export function openEnvelope<Opener extends EnvelopeOpener>(
   body: Buffer,
@@ -44,7 +44,7 @@ function openData<Opener extends EnvelopeOpener>(
 ): OpenedEnvelope<Opener> | OpenFailure | Promise<OpenedEnvelope<Opener> | OpenFailure> {
   const reason = openReasons[furthest] ?? 'encoding';
   if (openedBy === undefined) {
-    // The encoding may be wrong because the body contains bytes that JSON cannot contain.
+    // The reason may be that the body contains bytes that JSON does not allow, in which case the envelope is malformed.
     return reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
   }
   return continueWith(openedBy.open(data, context), (opened) =>

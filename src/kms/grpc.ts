@@ -27,7 +27,7 @@ const definite: ReadonlySet<number> = new Set([3, 5, 7, 9, 12, 16]);
 /** Statuses that this client itself assigns to a call. */
 const [deadlineExceeded, internal, unavailable] = [4, 13, 14] as const;
 
-/** The longest response, in bytes. Annotations have at most 32 KiB. */
+/** The longest response, in bytes. Annotations take up at most 32 KiB of it. */
 const maxResponse = 131_072;
 
 /** The number of bytes before a message. They state whether the message is compressed, and its length. */
@@ -52,10 +52,10 @@ export async function call<T>(
   values: Values,
   read: (response: Message) => T,
 ): Promise<T> {
-  // Loaded on demand, because HTTP/2 is only used with a KMS.
+  // The module is loaded on demand, because HTTP/2 is only used with a KMS.
   const { connect } = await import('node:http2');
   const session = connect('http://localhost', { createConnection: () => connectSocket(socket) });
-  // The stream reports the same errors.
+  // The session's errors are ignored here, because the stream reports them, too.
   session.on('error', () => {});
   const message = encodeMessage(values);
   const request = Buffer.concat([Buffer.alloc(prefixLength), message]);
@@ -82,7 +82,8 @@ export async function call<T>(
     }
     const { 'grpc-status': status, 'grpc-message': text = '', ':status': http = 'none' } = end;
     if (status === undefined) throw failed(unavailable, `the response was cut off (HTTP status ${String(http)})`);
-    // The message from the KMS is put on one line for the log. It is left out if it could repeat a key.
+    // The message from the KMS is put on one line for the log. If the call carried a key, the message is left out, because it could repeat
+    // the key.
     const why = method === 'Status' ? unescape(String(text)).replaceAll(/\p{C}/gu, ' ').slice(0, 200) : 'see its log';
     if (status !== '0') throw failed(Number(status), why);
     if (body[0] !== 0 || body.readUInt32BE(1) !== length - prefixLength)

@@ -40,7 +40,7 @@ export function kmsKeyring(plugin: Plugin, clock: () => number): Keyring {
       });
       const [wrapped] = parseMasterKeys(line) ?? [];
       if (wrapped === undefined) throw wrong('returned no ciphertext, or no name of its key');
-      // Makes sure that the line can be unwrapped, because it may replace the only copy of the key.
+      // Make sure that the line can be unwrapped, because the line may replace the only copy of the key.
       await unwrap(wrapped);
       return line;
     },

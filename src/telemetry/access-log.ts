@@ -44,7 +44,7 @@ const fractions = Array.from({ length: 1_000 }, (_, thousandths) => String(thous
 
 /**
  * Writes access lines, byte for byte as pino would. pino walks and escapes the members of each line, which costs more than the rest of a
- * request's bookkeeping. Here, a line is one expression.
+ * request's bookkeeping. Here, a single expression builds the line.
  */
 export class AccessLog {
   readonly #log: Logger;
@@ -69,7 +69,7 @@ export class AccessLog {
 
 /** @param start the line up to the value of `request_id` */
 function format(line: AccessLine, start: string): string {
-  // These values need no escaping, as the sidecar, Node or a schema guarantees. Only the upstream's error may need it.
+  // The sidecar, Node or a schema guarantees that these values need no escaping. Only the upstream's error may need it.
   return (
     start +
     line.request_id +

@@ -21,8 +21,8 @@ export function auditTo(log: Logger): (event: AppendedEvent) => void {
 }
 
 /**
- * Logs one change to an account that this sidecar applies, from any source. A revocation is logged whatever the log level, because after a
- * restore of older accounts the log shows which keys were revoked.
+ * Logs one change to an account that this sidecar applies, whoever made it. A revocation is logged whatever the log level. If older
+ * accounts are restored, the log thus shows which keys had been revoked.
  */
 export function logChange(log: Logger, difference: Difference): void {
   const to = difference.change === 'key_revoked' ? log.child({}, { level: 'info' }) : log;
@@ -30,8 +30,8 @@ export function logChange(log: Logger, difference: Difference): void {
 }
 
 /**
- * Logs how the accounts in force differ from the previous accounts: the first changes, then how many more accounts have changed. Requests
- * are served in between.
+ * Logs how the accounts in force differ from the previous accounts: the first changes, then how many more accounts have changed. Works in
+ * batches, so that requests are served in between.
  */
 export async function logChanges(log: Logger, before: readonly Account[], after: readonly Account[]): Promise<void> {
   const earlier = new Map(before.map((account) => [account.id, account]));

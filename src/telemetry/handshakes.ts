@@ -16,12 +16,12 @@ interface PendingFailures {
 }
 
 /**
- * Counts and logs TLS handshakes that fail. The first failure is logged at once, then there is at most one line per minute for each reason.
+ * Counts and logs TLS handshakes that fail. The first failure is logged at once. After that, each reason gets at most one line per minute.
  */
 export class HandshakeFailures {
   readonly #log: Logger;
   readonly #counter;
-  /** Failures by listener and reason, for all whose last line was written less than a minute ago. */
+  /** Failures by listener and reason. An entry exists only for a minute after a log line for its listener and reason. */
   readonly #open = new Map<string, PendingFailures>();
 
   constructor(registry: Registry, log: Logger) {

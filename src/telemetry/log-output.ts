@@ -36,7 +36,7 @@ export class LogOutput {
     this.#destination = pino.destination({
       dest: fd,
       sync: false,
-      // Failed writes are tried again after this time. This works only with a minimum length.
+      // pino tries failed writes again after this time, but only if a minimum length is set.
       periodicFlush: pause,
       minLength: 1,
       maxWrite: 2 * gathered,
@@ -46,7 +46,7 @@ export class LogOutput {
     this.#destination.on('drop', (lines: string) => (this.#lost += lines.split('\n').length - 1));
     this.#destination.on('drain', () => this.#reportLost());
     this.#destination.on('write', () => (this.#failing = false));
-    // Lines that could not be written are kept and written later, so that traffic never waits for the log.
+    // Lines that cannot be written are kept and written later, so that traffic never waits for the log.
     this.#destination.on('error', () => (this.#failing = true));
   }
 
@@ -75,13 +75,13 @@ export class LogOutput {
     const written = new Promise((resolve) => void this.#destination.once('close', resolve));
     this.#destination.end();
     await Promise.race([written, sleep(lastLinesTime)]);
-    // Otherwise, the last write of the stream would wait for the reader forever.
+    // Without this call, the last write of the stream would wait for the reader forever.
     this.#destination.destroy();
   }
 
   /**
-   * Writes the line about a crash at once, ahead of the queue. A full queue would drop the line, and on a full disk the queue would be
-   * tried forever. If the write succeeds, the queue is written after it.
+   * Writes the line about a crash at once, ahead of the queued lines. A full queue would drop the line, and on a full disk the queue would
+   * be retried forever. If the write succeeds, the queued lines are written after it.
    */
   crash(error: Error): void {
     this.#ended = true;

@@ -13,7 +13,7 @@ export function createLogger(level: string, destination: DestinationStream): Log
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      // Other members of an error may contain data that a library has put there, such as addresses or input.
+      // Only these members of an error are logged, because a library may have put data into others, such as addresses or input.
       serializers: {
         err: (error: unknown) =>
           error instanceof Error

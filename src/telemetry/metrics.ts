@@ -7,7 +7,7 @@ import { SeriesCounter, SeriesHistogram, type Count, type Distribution } from '.
 /** A request's environment; `none` until its host is known. */
 type EnvironmentLabel = EnvironmentName | 'none';
 
-/** The series of one route in one environment, looked up once. A series is undefined while it has no value. */
+/** The series of one route in one environment, which are looked up only once. A series is undefined while it has no value. */
 interface RouteSeries {
   readonly requests: Map<string, Map<number, Count>>;
   readonly seconds: Distribution;
@@ -15,7 +15,7 @@ interface RouteSeries {
   overheadSeconds: Distribution | undefined;
 }
 
-/** Why the sidecar closes the connection of a client that has not left. */
+/** Why the sidecar closes the connection of a client that has not disconnected. */
 const closingReasons = [
   'limit',
   'pipeline',
@@ -35,7 +35,7 @@ type Outcome = 'ok' | 'failed';
 
 /** In seconds: from half a millisecond (the sidecar's own part) to the longest wait for an upstream. */
 const requestBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-/** In seconds: tens of microseconds for most requests, milliseconds with a database look-up, up to a second with a wait in its queue. */
+/** In seconds: tens of microseconds for most requests, milliseconds with a database look-up, up to a second if the look-up has to wait. */
 const overheadBuckets = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const envelopeBuckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05];
 

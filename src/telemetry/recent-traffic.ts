@@ -18,11 +18,11 @@ interface EnvironmentCount extends AccountCount {
 
 /** An account with refusals. */
 interface Failing extends Omit<EnvironmentCount, 'unexpected' | 'codes'> {
-  /** The most frequent code, or the code that was asked for. */
+  /** The account's most frequent code, or the only code to which the result is restricted. */
   readonly code: RefusalCode | undefined;
 }
 
-/** How many accounts `failures` names. */
+/** How many accounts `failures` returns. */
 const maxNamed = 20;
 
 /** The refusals of bodies that are not envelopes or that do not open. */
@@ -41,7 +41,7 @@ function didNotOpen({ code, reason }: AccessLine): boolean {
   return isOfEnvelope && openReasons.some((each) => each === reason);
 }
 
-/** The recent traffic of this process by account, in bounded memory. Metrics cannot show it, because accounts are never labels. */
+/** The recent traffic of this process by account, in bounded memory. Metrics cannot show it, because no metric has accounts as a label. */
 export class RecentTraffic {
   /** The API keys that still need a grace period. */
   readonly graceUses = new GraceUses();
@@ -112,8 +112,8 @@ export class RecentTraffic {
   }
 
   /**
-   * The fraction of the accounts with envelopes in the last ten minutes for which no envelope opened, from 0 to 1. It is 0 if no account
-   * has sent envelopes.
+   * The fraction of accounts for which no envelope opened, among the accounts that sent envelopes in the last ten minutes. It is between 0
+   * and 1, and 0 if no account sent envelopes.
    */
   failingRatio(environment: EnvironmentName): number {
     const counts = this.#accounts[environment].all(this.#clock());

@@ -46,7 +46,7 @@ const lastTracesTime = 3_000;
 /** How many milliseconds one delivery may take, including retries. */
 const deliveryTime = 2_000;
 
-/** Traces requests with OpenTelemetry's SDK. Loaded only if traces are configured. */
+/** Traces requests with OpenTelemetry's SDK. This module is loaded only if traces are configured. */
 export class Tracing {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
@@ -101,7 +101,7 @@ export interface RequestTrace {
   end(line: AccessLine): void;
 }
 
-/** Contains only ids, because OpenTelemetry's spans would cost as much as half a request even if they are not recorded. */
+/** A trace that contains only ids. An OpenTelemetry span would cost as much as half a request, even if it is not recorded. */
 class UnsampledTrace implements RequestTrace {
   readonly traceId: string;
   readonly continues: boolean;

@@ -37,7 +37,7 @@ export interface Slot extends Outcomes {
 export interface History {
   /** Oldest first. The last slot is incomplete. */
   readonly slots: readonly Slot[];
-  /** Refusals by code, most first. */
+  /** Refusals by code, the most frequent code first. */
   readonly refusals: readonly (readonly [code: RefusalCode, count: number])[];
 }
 

@@ -92,7 +92,7 @@ export class TrafficRecorder {
     this.#tracingSettings = settings;
     this.#tracing = undefined;
     if (settings !== undefined) {
-      // Loaded on demand, to save memory and time in a sidecar without traces.
+      // The module is loaded on demand, to save memory and time in a sidecar without traces.
       const { Tracing } = await import('./tracing.ts');
       if (this.#tracingSettings === settings) this.#tracing = new Tracing(settings, this.#version, this.#log);
     }

@@ -3,7 +3,8 @@ import type { StoredAccount, StoredKey } from '../store.ts';
 import { isWrapped } from '../vault.ts';
 
 /**
- * Refuses new credentials in the clear if the file has wrapped credentials. Otherwise, a command without the master key could add them.
+ * Refuses to store new credentials in the clear if the file has wrapped credentials. Otherwise, a command that is run without the master
+ * key would store them in the clear by mistake.
  *
  * @throws AccountsError `master_key_missing`
  */

@@ -13,13 +13,16 @@ import { readAccounts } from './read.ts';
 /** The text of a valid accounts file, and its accounts. */
 export interface Content {
   readonly text: string;
-  /** In the order of the text. */
+  /** The accounts, in the order in which the text lists them. */
   readonly accounts: readonly StoredAccount[];
-  /** As in `YamlFile.findItemLines`. */
+  /** Where each account starts in the text; undefined if accounts cannot be read by themselves. See `YamlFile.findItemLines`. */
   readonly starts: readonly number[] | undefined;
 }
 
-/** Reads and edits an accounts file. Text that was last read or written is not parsed again; in other text, only what differs is parsed. */
+/**
+ * Reads and edits an accounts file. If the text is the one that was last read or written, it is not parsed again. If only some accounts
+ * differ, only the part of the text with these accounts is parsed, where possible.
+ */
 export class Contents {
   readonly #file: string;
   readonly #env: Env;
@@ -66,7 +69,7 @@ export class Contents {
       return { ...content, problem: problems[0]?.message ?? (isExpected ? undefined : entangled) };
     };
     const inPlace = edit(false);
-    // If editing in place fails, the text is written anew, because a revocation must be possible whatever the layout of a valid file.
+    // If editing in place fails, the whole text is rewritten, because keys must be revocable whatever the layout of a valid file.
     const { problem, ...content } = inPlace.problem === undefined ? inPlace : edit(true);
     if (problem !== undefined) throw new AccountsError('store_invalid', `${displayName(path)} ${problem}`);
     return content;
@@ -97,7 +100,7 @@ export class Contents {
 
 const entangled = 'cannot be changed without changing more than was asked for: write out its aliases (*name) first';
 
-/** The accounts, in which changed accounts keep their places and new accounts are at the end. */
+/** The accounts after a change. Changed accounts keep their places, and new accounts are added at the end. */
 function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {
   return [...new Map([...accounts, ...changed].map((account) => [account.id, account])).values()];
 }
@@ -106,8 +109,8 @@ function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAc
 type ReadText = (text: string) => Content | undefined;
 
 /**
- * Reads text that differs from known text in only a few accounts. Reading one account out of a thousand takes a hundredth of the time that
- * reading all of them takes. A part of the text is read by itself only if it then means the same as within the whole text.
+ * Reads text that differs from known text in only a few accounts. Reading one of a thousand accounts takes only a hundredth of the time
+ * needed to read them all. A part of the text is read by itself only if it means the same there as within the whole text.
  *
  * @returns undefined if the text must be read as a whole, for example to report its mistakes
  */
@@ -128,7 +131,7 @@ export function readDifference(known: Content, text: string, read: ReadText): Co
     end -= part(to).length;
   }
   const different = text.slice(begin, end);
-  // A second YAML document may begin or end anywhere. It is noticed as a mistake only if the whole text is read.
+  // A second YAML document, which is a mistake, may begin or end anywhere. The mistake is detected only if the whole text is read.
   if (/^(?:---|\.\.\.|%)/m.test(different) || (to < starts.length && !different.endsWith('\n'))) return undefined;
   const beginning = `accounts:${newlineOf(text)}`;
   const found = read(beginning + different);

@@ -6,9 +6,9 @@ import { isList, isMembers, toMembers, type Members, type Plain } from './member
 const layout = { lineWidth: 0 } as const;
 
 /**
- * The text of an accounts file after a change. Only the members that differ are touched, so that references, comments and the order of
- * everything else are kept. If the accounts are a block list, as they usually are, all other lines keep every byte, because the YAML
- * library would make a comment between two accounts a part of the first one. Otherwise, the whole file is reformatted.
+ * The text of an accounts file after a change. Only the members that differ are changed; references, comments and the order of everything
+ * else are kept. If the accounts are a block list, as they usually are, all other lines are kept byte for byte. They are not written by the
+ * YAML library, which would make a comment between two accounts a part of the first one. Otherwise, the whole file is reformatted.
  *
  * @param before  the accounts in the text, in the same order
  * @param changed accounts to be written; accounts with a new id are added at the end
@@ -143,7 +143,7 @@ function splice(
 /** The position of an item in the text. */
 interface Span {
   readonly from: number;
-  /** The end of the item's last line that is not only a comment. */
+  /** The end of the item's last line that contains more than a comment. */
   readonly to: number;
 }
 

@@ -82,8 +82,8 @@ function taken(database: DatabaseSync): boolean {
 }
 
 /**
- * The mode of a lock. Only users who may write the file may read or write its lock, because anyone who may read a lock can hold it and so
- * keep a key from being revoked.
+ * The mode of a lock. Only users who may write the file may read or write its lock, because anyone who may read a lock can also hold it
+ * and thereby prevent keys from being revoked.
  */
 function readMode(path: string): number {
   const writers = statSync(path).mode & 0o222;
@@ -100,7 +100,7 @@ function closeToReaders(lock: string, path: string): void {
 
 /** Creates a lock that only users who may write the file can take. */
 function makeLock(lock: string, path: string): void {
-  // Throws for a user who may not write the file, even if the rights to its folder would let that user replace it.
+  // Throws if the user may not write the file, even if the user's rights to the folder are enough to replace the file.
   accessSync(path, constants.W_OK);
   let file: number;
   try {

@@ -6,8 +6,9 @@ import { lockPath } from './lock.ts';
 import { trailPath } from './trail.ts';
 
 /**
- * The first path that a change to the accounts would have to write but this process may not write; undefined if there is none. The file is
- * often on a read-only mount, and its trail may belong to a user who ran a command. Other failures are reported by the change itself.
+ * Checks all paths that a change to the accounts must write. Returns the first one that this process may not write; undefined if there is
+ * none. The file is often on a read-only mount, and its trail may belong to another user, who ran a command. Other failures are reported by
+ * the change itself.
  */
 export function findReadOnly(file: string): string | undefined {
   let tried = file;

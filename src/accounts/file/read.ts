@@ -15,7 +15,7 @@ type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
 
-/** An accounts file, or a substitute for one. */
+/** An accounts file, or another input with the same members. */
 type AccountsSource = Input & Pick<YamlFile, 'isWrong' | 'warn'>;
 
 /** Credentials, the strings that they were parsed from, and the path of their key. */
@@ -29,7 +29,7 @@ interface Placed {
  * Reads the accounts in a file, in the order of the file. Mistakes are reported to `file`, and an account with a mistake is left out.
  * Wrapped strings stay wrapped.
  *
- * If only some of the wrapped strings can be unwrapped, each failure is a warning by default, because it affects only one account.
+ * If only some of the wrapped strings can be unwrapped, each failure is by default only a warning, because it affects a single account.
  *
  * @param vault unwraps strings to check them; if undefined, they are not checked
  */
@@ -70,7 +70,7 @@ interface Owner {
   readonly environment: EnvironmentName;
 }
 
-/** Converts entries, which may be incomplete, to accounts, and compares each account with the earlier ones. */
+/** Converts entries, which may be incomplete, to accounts, and checks that ids, keys and credentials do not occur twice. */
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
@@ -109,7 +109,10 @@ class AccountsReader {
     return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
-  /** Reports the strings that could not be unwrapped. If none of several could, the master key is wrong, which is reported only once. */
+  /**
+   * Reports the strings that could not be unwrapped. If there are several wrapped strings and none could be unwrapped, the master key is
+   * wrong, which is reported only once.
+   */
   end(failures: 'warning' | 'problem'): void {
     const failed = this.#wrapped.filter(({ error }) => error !== undefined);
     const [first] = failed;
@@ -146,7 +149,7 @@ class AccountsReader {
 
     if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;
     const { name, expiresAt, revokedAt } = entry;
-    // With `key`, the whole key is in the file, so `lastFour` would only repeat the end of it.
+    // If `key` is set, the file contains the whole key, so `lastFour` would only repeat its end.
     const lastFour = key === undefined ? entry.lastFour : undefined;
     return { id, name, prefix, hash, lastFour, createdAt, expiresAt, revokedAt, lastUsedAt: undefined };
   }
@@ -197,7 +200,7 @@ class AccountsReader {
     if (!this.#vault?.isFor(owner.environment) && (isWrapped(key) || isWrapped(iv))) return stored;
     const plainKey = this.#unwrapped(key, [...path, 'key'], { ...owner, member: 'key' });
     const plainIv = this.#unwrapped(iv, [...path, 'iv'], { ...owner, member: 'iv' });
-    // A string that cannot be unwrapped is reported at the end and kept unchanged.
+    // A string that cannot be unwrapped is kept unchanged. `end` reports it.
     if (plainKey === undefined || plainIv === undefined) return stored;
     const credentials = parseCredentials(plainKey, plainIv, format);
     if (!Array.isArray(credentials)) return { ...stored, credentials };

@@ -18,8 +18,8 @@ const fileForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), re
 type ReceiptsByKey = Map<string, { request: string; receipt: string }>;
 
 /**
- * The receipts of changes that must be made only once. They are stored in a file next to the accounts file, so that all programs that
- * change the accounts know them, even after a restart.
+ * The receipts of changes that must not be made twice. They are stored in a file next to the accounts file, so that every program that
+ * changes the accounts can find them, even after a restart.
  */
 export class Receipts {
   readonly #path: string;
@@ -28,11 +28,15 @@ export class Receipts {
   /** @param accounts the path of the accounts file, not of a symbolic link to it */
   constructor(accounts: string) {
     this.#path = join(dirname(accounts), `.${basename(accounts)}.receipts`);
-    // The version is read before the receipts, so that a change made in between is noticed when the receipts are replaced.
+    // The version is read before the receipts, so that a change made between the two is detected when the receipts are replaced.
     this.#version = readVersion(this.#path);
   }
 
-  /** The receipt of an earlier request with this key; undefined if none. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
+  /**
+   * The receipt of an earlier request with this key; undefined if there is none.
+   *
+   * @throws AccountsError `idempotency_key_reused`, `store_invalid`
+   */
   find(idempotencyKey: IdempotencyKey): string | undefined {
     const found = this.#read().get(idempotencyKey.key);
     if (found === undefined) return undefined;
@@ -63,14 +67,14 @@ export class Receipts {
   }
 }
 
-/** The oldest idempotency key of the account with the most receipts. All tokens for all accounts together count as one account. */
+/** The oldest idempotency key of the account with the most receipts. Tokens that may change all accounts count together as one account. */
 function oldestOfLargest(receipts: ReceiptsByKey): string {
   const keysOf = Map.groupBy(receipts.keys(), parseAccount);
   const [oldest = ''] = [...keysOf.values()].reduce((most, keys) => (keys.length > most.length ? keys : most), []);
   return oldest;
 }
 
-/** The account in an idempotency key, which comes before the space; empty if the key is from a token for all accounts. */
+/** The account in an idempotency key, which is the part before the space; empty if the key is from a token for all accounts. */
 function parseAccount(key: string): string {
   return key.slice(0, Math.max(0, key.indexOf(' ')));
 }

@@ -22,7 +22,7 @@ export function copyRights(model: string, file: number): void {
 export interface Companion {
   readonly path: string;
   readonly text: string;
-  /** The version from which the new text was made; empty if there was no file. */
+  /** The version of the file that the new text is based on; empty if there was no file. */
   readonly version: string;
 }
 
@@ -31,9 +31,9 @@ export interface Companion {
  * and owner are kept. The caller must hold the file's lock.
  *
  * @param path    must not be a symbolic link, because the link itself would be replaced
- * @param version the version from which the new text was made
- * @param companion replaced, or created, immediately after the file. It keeps its old text only if the process is killed, or the disk
- *   fails, between the two
+ * @param version the version of the file that the new text is based on
+ * @param companion a second file, which is replaced or created immediately after the first. It keeps its old text only if the process is
+ *   killed, or the disk fails, between the two replacements
  * @returns false, with nothing changed, if one of the files no longer has its version
  * @throws the file system's error, with nothing changed
  */
@@ -51,7 +51,7 @@ export function replaceFile(path: string, text: string, version: string, compani
   return true;
 }
 
-/** The path of the new version of a file. There is one writer at a time, so a fixed name is enough, and a crash leaves at most one file. */
+/** The temporary path of a file's new text. The name is fixed, because there is one writer at a time, so crashes leave at most one file. */
 function createTemporaryName(path: string): string {
   return join(dirname(path), `.${basename(path)}.new`);
 }

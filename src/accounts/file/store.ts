@@ -47,8 +47,8 @@ export interface FileStoreOptions extends TrailOptions {
 }
 
 /**
- * The accounts file as a store. Each operation reads the whole file, so that the store is never out of date. Text that has not changed is
- * not parsed again.
+ * A store that keeps the accounts in a file. Each operation reads the whole file, so that the store is never out of date. Text that has
+ * not changed is not parsed again.
  */
 export class FileStore implements Store {
   readonly recordsUse = false;
@@ -142,7 +142,7 @@ export class FileStore implements Store {
     try {
       return realpathSync(this.#file);
     } catch (error) {
-      // A user who may not search the folder cannot even read the file.
+      // If the user may not search the folder, the file cannot even be read, so it must not be reported as read-only.
       const isHidden = isSystemError(error) && error.code === 'EACCES';
       throw this.#failure(isHidden ? new WrongValue(`cannot read the file: ${permissionDenied()}`) : error);
     }
@@ -150,7 +150,7 @@ export class FileStore implements Store {
 
   #read(path: string): Read {
     try {
-      // The version is read before the text, so that a change made in between is noticed when the text is replaced.
+      // The version is read before the text, so that a change made between the two is detected when the text is replaced.
       const version = readVersion(path);
       return { version, ...this.#contents.read(path) };
     } catch (error) {
@@ -159,9 +159,9 @@ export class FileStore implements Store {
   }
 
   /**
-   * Applies `decide` and writes the result. The lock is held only while writing, so that no change waits for another one that is still
-   * reading and deciding, or that is refused. If another program has changed the file in the meantime, the lock is kept for the next
-   * attempt.
+   * Applies `decide` and writes the result. The lock is taken only for writing, so that no change waits for another one that is still
+   * reading or deciding, or that is refused. If another program has changed the file in the meantime, the next attempt is made with the
+   * lock still held.
    */
   async #rewrite<T>(urgent: boolean, decide: (read: Read, path: string) => Rewrite<T>): Promise<Written<T>> {
     let lock: { readonly path: string; readonly release: () => void } | undefined;

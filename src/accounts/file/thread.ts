@@ -15,25 +15,28 @@ import type { EpochMs, MonotonicMs } from '../../times.ts';
  */
 const idleTime = 10_000;
 
-/** Milliseconds between checks whether an operation is still permitted. An operation may wait seconds for the file's lock. */
+/**
+ * Milliseconds between checks that an operation is still permitted. The checks are repeated because an operation may wait seconds for the
+ * file's lock.
+ */
 const checkInterval = 100;
 
 /**
- * How long the pauses after an operation may be, as a multiple of its duration. The urgent thread pauses to let an operation of another
- * thread finish. An account pauses after a change that its own token asked for.
+ * How long the pauses after an operation may be, as a multiple of the operation's duration. The urgent thread pauses to let an operation of
+ * another thread finish. An account pauses after a change that its own token asked for.
  */
 const restFactor = 3;
 
 /**
- * The longest pause of the urgent thread while the other thread's operation is for the token of an account, in milliseconds. It is short,
- * because revocations for operators wait during the pause, too.
+ * The longest pause of the urgent thread while the other thread carries out an operation for the token of an account, in milliseconds. It
+ * is short, because revocations by operators must wait during the pause, too.
  */
 const maxRestForAccounts = 100;
 
 /**
  * The longest pause of an account after a change that its own token asked for, in milliseconds. An account with a thousand keys takes a
- * second to write. Without pauses, its tokens could ask for changes again and again and keep the reads and changes of others waiting. The
- * pause after an urgent change is shorter, because revocations in the account may have to wait for it.
+ * second to write. Without pauses, its tokens could keep all other reads and changes waiting by asking for one change after another. The
+ * pause after an urgent change is shorter, because the account's own revocations may have to wait until it is over.
  */
 const maxRestOfAccount = 5_000;
 const maxUrgentRest = 1_000;
@@ -70,7 +73,7 @@ function sendable(call: OperationCall): OperationCall {
   return { ...call, arguments: call.arguments.map((each) => (isRequest(each) ? { ...each, check: undefined } : each)) };
 }
 
-/** Operations that read the trail. `showKey` searches the trail for who revoked the key, which may be a long time ago. */
+/** Operations that read the trail. `showKey` looks up who revoked the key, and that event may be far back in the trail. */
 const readsTrail: ReadonlySet<string> = new Set(['eventsPage', 'showKey']);
 
 function isRefused(check: () => void): boolean {
@@ -109,7 +112,7 @@ export class OperationsThreads {
   }
 }
 
-/** A thread that starts with the first operation and ends when it is idle, which frees the memory of its parsers. */
+/** A thread that starts with the first operation and ends when it has been idle for a while, to free the memory of its parsers. */
 class OperationsThread {
   readonly #options: OperationsThreadOptions;
   readonly #isUrgent: boolean;
@@ -125,9 +128,9 @@ class OperationsThread {
   readonly #thread = new IdleThread(() => this.#start());
 
   /**
-   * @param leavesRoomFor a thread whose current operation may finish before this thread begins its next one. Otherwise, a change in that
-   *   thread would start again whenever this thread changes the file. If the current operation is for the token of an account, this thread
-   *   waits only after an operation for such a token, because there may be any number of such tokens
+   * @param leavesRoomFor another thread. After each operation, this thread lets the other thread's current operation finish, because a
+   *   change in the other thread must start again whenever this thread changes the file. If the other thread's operation is for the token
+   *   of an account, this thread waits only if its own last operation was for such a token, too, because there may be any number of them
    */
   constructor(options: OperationsThreadOptions, isUrgent: boolean, leavesRoomFor?: OperationsThread) {
     this.#options = options;

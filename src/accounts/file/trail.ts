@@ -40,7 +40,7 @@ export class Trail {
       const { torn, ...end } = findEnd(file);
       if (torn.length > 0) this.#setAside(torn, file);
       const { size } = fstatSync(file);
-      // If no line is chained, the content of the file was written by the previous version.
+      // If no line is chained, all lines were written by the previous version of the sidecar.
       const older = end.chained === undefined && size > 0 ? readFileSync(this.#path) : undefined;
       const begun = older && trailEvent(first, 'trail_begun', { events: end.position, sha256: sha256Hex(older) });
       const chained = chainEvents(end, begun === undefined ? events : [begun, ...events], this.#options);
@@ -58,7 +58,7 @@ export class Trail {
     });
   }
 
-  /** Records that the change announced by these events was not made. If this fails, too, the trail is left as after a crash. */
+  /** Records that the change announced by these events was not made. If this fails, too, the trail is as it would be after a crash. */
   appendFailure(appended: readonly AppendedEvent[]): void {
     const [first] = appended;
     if (first === undefined) return;
@@ -80,7 +80,7 @@ export class Trail {
     }
   }
 
-  /** Where the trail ends. @param seen the position whose hash is returned as `seenHash`; 0 for none */
+  /** Where the trail ends. @param seen the position whose hash is returned as `seenHash`; 0 if no such hash is needed */
   state(seen: number): TrailState {
     let end: Omit<TrailState, 'seenHash'> | undefined;
     for (const { position, bytes } of isFile(this.#path) ? this.#newestFirst() : []) {
@@ -94,13 +94,13 @@ export class Trail {
   /** The lines of the trail, newest first. An incomplete last line is left out. */
   *#newestFirst(): Iterable<Line & { readonly position: number }> {
     using file = openFile(this.#path, 'r');
-    // The size is read only once, because others may append to the file in the meantime.
+    // The size is read only once, because other processes may append to the file in the meantime.
     const { size } = fstatSync(file.fd);
     let { position } = findEnd(file.fd, size);
     for (const bytes of fromEnd(file.fd, size).drop(1)) yield { position: position--, bytes };
   }
 
-  /** Moves an incomplete last line, as a crash leaves it, from the end of the trail to another file. */
+  /** Moves an incomplete last line, which a crash may have left, from the trail to another file. */
   #setAside(torn: Buffer, trail: number): void {
     this.#on(`${this.#path}.torn`, (file) => {
       writeFileSync(file, `${torn.toString()}\n`);
@@ -112,7 +112,7 @@ export class Trail {
 
   /** Opens a file for reading and appending, and passes it to `work`. A new file gets the rights of the accounts file. */
   #on<T>(path: string, work: (file: number) => T): T {
-    // The path is checked before it is opened, because a FIFO would be written to.
+    // Checks that the path is a regular file before it is opened, because otherwise the trail could be written into a FIFO.
     const isThere = isFile(path);
     using file = openFile(path, 'a+');
     if (!isThere) copyRights(this.#model, file.fd);
@@ -133,7 +133,7 @@ function isFile(path: string): boolean {
   return stats !== undefined;
 }
 
-/** The end of a trail: the last chained line, followed by any lines that were added by hand or by the previous version. */
+/** The end of a trail: its last chained line, and any later lines, which were added by hand or by the previous version of the sidecar. */
 function findEnd(file: number, size = fstatSync(file).size): TrailEnd & { readonly torn: Buffer } {
   const lines = fromEnd(file, size);
   const torn = lines.next().value ?? Buffer.alloc(0);

@@ -3,7 +3,7 @@ import type { EnableOptions } from '../changes.ts';
 import { findRequest, type OperationCall } from '../operations-rpc.ts';
 import type { Hints } from '../store.ts';
 
-/** Whether an operation is urgent, because it stops the use of a leaked key or tells whether such a change is in force. */
+/** Whether an operation is urgent: it may stop the use of a leaked key, or it tells whether a change that does so is in force. */
 export function isUrgent(call: OperationCall): boolean {
   const {
     name,
@@ -23,7 +23,7 @@ export function findOwnAccount(call: OperationCall): string | undefined {
   return findRequest(call)?.ofAccount === true && typeof account === 'string' ? account : undefined;
 }
 
-/** The owner of a read: the account that it is about, or the only account that its token may read. All other reads have the same owner. */
+/** The owner of a read: the account that is read, or the only account that the token may read. All other reads share one owner. */
 function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
   if (name === 'findKey') return typeof second === 'string' ? second : '';
   if (typeof first === 'string') return first;
@@ -31,9 +31,9 @@ function ownerOf({ name, arguments: [first, second] }: OperationCall): string {
   return only ?? account ?? '';
 }
 
-/** Waiting changes, by owner: an operator or an account. Owners take turns, because each change takes a second if the file is large. */
+/** Waiting changes, by owner (an operator or an account). Owners take turns, because each change takes a second if the file is large. */
 class Changes {
-  /** Changes that may stop the use of a leaked key. */
+  /** Revocations of keys and deactivations of accounts, which may stop the use of a leaked key. */
   readonly #first: FairQueue<string>;
   readonly #others: FairQueue<string>;
   /** The two queues take turns, because someone who revokes keys again and again would otherwise keep all other changes waiting. */

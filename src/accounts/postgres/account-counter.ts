@@ -8,10 +8,10 @@ import type { EpochMs, MonotonicMs } from '../../times.ts';
 /** Minimum time between two counts, in milliseconds. */
 const shortestAge = 10_000;
 
-/** Counting may use one hundredth of a connection's time. */
+/** Counting may take up at most 1/100 of a connection's time. */
 const share = 100;
 
-/** Keeps the counts for the metrics. Counting a million accounts takes about a second, and no scrape waits for it. */
+/** Keeps the counts for the metrics. Counting a million accounts takes about a second, so scrapes get the latest counts without waiting. */
 export class AccountCounter {
   readonly #pool: () => Promise<Pool>;
   readonly #clock: () => EpochMs;
@@ -26,13 +26,13 @@ export class AccountCounter {
     this.#monotonic = monotonic;
   }
 
-  /** Returns the latest counts, or undefined before the first count. Starts a new count if they are old. */
+  /** Returns the latest counts, or undefined before the first count. If the counts are old, starts a new count. */
   latest(): AccountStats | undefined {
     if (!this.#counting && this.#monotonic() >= this.#dueAt) void this.refresh();
     return this.#latest;
   }
 
-  /** Counts everything. If the database is unreachable, the previous counts are kept. */
+  /** Makes a new count. If the database is unreachable, the previous counts are kept. */
   async refresh(): Promise<void> {
     this.#counting = true;
     const begin = this.#monotonic();
@@ -86,7 +86,7 @@ const countKeys = (now: EpochMs): string => `
   SELECT prefix, ${rotation(now)}, count(*)::float AS count
   FROM envelope_sidecar.api_keys WHERE ${isValid(now)} GROUP BY 1, 2`;
 
-/** For the valid keys that expire: how many of them expire soon, and the earliest expiry. */
+/** Counts the valid keys that expire soon, and finds the earliest expiry. */
 const countExpiring = (now: EpochMs): string => `
   SELECT prefix, (count(*) FILTER (WHERE ${isExpiring(now)}))::float AS count,
     (extract(epoch FROM min(expires_at)) * 1000)::float AS next

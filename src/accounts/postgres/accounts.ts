@@ -24,7 +24,7 @@ import { queryOn } from './transaction.ts';
 import { UseRecorder } from './use-recorder.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 
-/** How long closing waits for the last write of uses. Milliseconds. */
+/** How long `close` waits for the remaining uses to be written. Milliseconds. */
 const lastWrite = 2_000;
 
 /** The number of accounts whose credentials are unwrapped to test the master key. */
@@ -34,7 +34,7 @@ const sampleSize = 100;
 export interface PostgresSettings {
   /** `postgres://…` */
   readonly url: string;
-  /** The keys that wrap credentials, at least one. The first one wraps, and all of them unwrap. */
+  /** The keys that wrap credentials, of which there is at least one. The first key wraps; all keys unwrap. */
   readonly masterKeys: readonly MasterKey[];
   /** The keys that sign the audit trail; see `TrailOptions`. */
   readonly auditKeys: readonly KeyObject[];
@@ -79,7 +79,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     this.#store = store;
     this.operations = createOperationsClient((call) =>
       this.#operate(async () => {
-        // Loaded on demand, to save memory in a sidecar without the operators' API.
+        // The module is loaded on demand, to save memory in a sidecar without the operators' API.
         const { Operations } = await import('../operations.ts');
         return handleCall(new Operations({ store, vault, clock, audit, maxKeyAge }), call);
       }),
@@ -124,7 +124,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   async sampleCredentials(): Promise<CredentialsSample> {
     const inspection = await inspect(this.#url, sampleSize);
     // Other connections may work while the connection for look-ups cannot be opened, for example through a transaction pooler or on a
-    // standby. In that case, no key is looked up.
+    // standby. In that case, no key can be looked up.
     if (!this.state.connected) throw new AccountsError('store_unavailable', 'the connection for look-ups is not open');
     return unwrapSample(inspection, this.vault);
   }
@@ -142,7 +142,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     return this.#counter.latest();
   }
 
-  /** Writes the remaining uses, for a limited time, and closes the connections. */
+  /** Writes the remaining uses if this succeeds within a limited time, and closes the connections. */
   async close(): Promise<void> {
     this.#uses.stop();
     if (this.directory.state.connected) {
@@ -166,7 +166,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
   }
 
   async #openPool(): Promise<Pool> {
-    // Otherwise, work that was about to use the pool, such as a check for revocations, would open connections that nobody closes.
+    // Without this check, work that was about to use the pool, such as a check for revocations, would open connections that nobody closes.
     if (this.#closed) throw new Error('the accounts are closed');
     return (this.#pool ??= changePool(this.#url, 1));
   }

@@ -5,7 +5,7 @@ const largest = 250;
 
 /**
  * Looks up values by key, with one query at a time. Look-ups that are made during a query wait and share the next query, which covers up to
- * `largest` keys. Unless more keys than that wait, a look-up waits for at most two queries, however many keys anyone else asks for.
+ * `largest` keys. A look-up waits for at most two queries, unless more than `largest` keys are waiting.
  */
 export class BatchLoader<T> {
   readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
@@ -16,7 +16,7 @@ export class BatchLoader<T> {
 
   /**
    * @param query resolves with the values that it finds
-   * @param interval from the start of one query to the start of the next, in milliseconds
+   * @param interval the minimum time from the start of one query to the start of the next, in milliseconds
    */
   constructor(query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>, interval: number) {
     this.#query = query;

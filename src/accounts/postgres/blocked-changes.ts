@@ -1,20 +1,20 @@
 import { AccountsError } from '../accounts-error.ts';
 
-/** How long a change waits for others of its account that have met a lock, in milliseconds: as long as these try. */
+/** How long a change waits for its turn, in milliseconds. This is how long the change before it keeps trying to get the lock. */
 const patience = 5_000;
 
 /**
- * Urgent changes that have met a lock. Those of one account take turns, so that however many there are, one of them at a time uses a
- * connection.
+ * Urgent changes that were blocked by another transaction's lock. The changes to one account take turns, so that only one of them at a time
+ * uses a connection, however many there are.
  */
 export class BlockedChanges {
-  /** The end of the latest change of each account. */
+  /** For each account, a promise that resolves when the latest change to it has ended. */
   readonly #latest = new Map<string, Promise<unknown>>();
 
   /**
    * Runs a change in its turn.
    *
-   * @throws AccountsError `store_locked` if its turn comes too late, or what `change` throws
+   * @throws AccountsError `store_locked` if its turn comes too late; otherwise, whatever `change` throws
    */
   async run<T>(account: string, change: () => Promise<T>): Promise<T> {
     const until = performance.now() + patience;

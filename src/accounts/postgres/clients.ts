@@ -15,7 +15,7 @@ interface Patience {
 /** The timeouts of look-ups, which are short because merchants' requests wait for look-ups. */
 const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 
-/** The timeouts of changes, which are longer because changes are not urgent and may be large. */
+/** The timeouts of changes, which are longer because changes may be large and are less urgent than look-ups. */
 const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 };
 
 /** How long a change waits for the commits of other changes. Milliseconds. */
@@ -31,8 +31,8 @@ const migrationLockTimeout = 500;
 export const shortLockTimeout = 100;
 
 /**
- * How long the first attempt of an urgent change waits for another change to the same account, because other urgent changes need its
- * connection. Milliseconds.
+ * How long the first attempt of an urgent change waits for another change to the same account. It is short, because other urgent changes
+ * need the connection. Milliseconds.
  */
 export const urgentLockTimeout = 10;
 
@@ -54,13 +54,13 @@ export async function lookUpClient(url: string): Promise<Client> {
 
 /**
  * Runs `work` with a look-up connection of its own. The connection is closed afterwards, but the caller does not wait for that, because a
- * peer that no longer responds would hold up the caller.
+ * database that no longer responds would delay the caller.
  *
- * @throws what `work` throws, or the database's error
+ * @throws whatever `work` throws, or the database's error
  */
 export async function withLookUpClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client = await lookUpClient(url);
-  // If the connection is lost, the statement fails. Without a listener, the process would end, too.
+  // If the connection is lost, the statement fails, so this event needs no handling. But without a listener, it would end the process.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -91,11 +91,12 @@ export async function changePool(url: string, size: number, locks = lockTimeout)
     idle_in_transaction_session_timeout: idleInTransaction,
     max: size,
     idleTimeoutMillis: 30_000,
-    // Open connections do not keep a finished command alive.
+    // Open connections must not keep the process of a command running once the command has finished.
     allowExitOnIdle: true,
   });
-  // If a connection is lost, its statement fails, and the pool opens a new connection on demand. Without listeners, the process would end,
-  // too. Each connection needs a listener of its own, because the pool removes its listener from a connection that it hands out.
+  // If a connection is lost, its statement fails, and the pool opens a new connection on demand, so these events need no handling. But
+  // without listeners, they would end the process. Each connection needs a listener of its own, because the pool removes the pool's
+  // listener from a connection that it hands out.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   return pool;

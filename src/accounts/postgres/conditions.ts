@@ -34,9 +34,9 @@ export function buildConditions(
 }
 
 /**
- * Each condition as SQL on the account itself, or as sets of rows whose accounts meet it. Sets are used instead of a look-up for each
- * account, because most queries select only a few of many rows. Each set is limited to a page of accounts, because some queries select most
- * of the rows.
+ * Each condition, either as SQL on the account itself or as sets of rows whose accounts meet the condition. Sets are used instead of a
+ * look-up for each account, because most queries select only a few of many rows. Each set is limited to a page of accounts, because some
+ * queries select most of the rows.
  */
 const sql: Readonly<Record<Condition, (now: EpochMs) => string | readonly string[]>> = {
   inactive: () => 'NOT a.active',

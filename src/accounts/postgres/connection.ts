@@ -7,14 +7,17 @@ import { expectNotifications } from './notification-test.ts';
 /** The channel on which the database notifies sidecars of changes; see migrations/. */
 const channel = 'envelope_sidecar_accounts';
 
-/** The delays between attempts to connect, in milliseconds. The first attempt after a loss is made at once; then the delays double. */
+/**
+ * The delays between attempts to connect, in milliseconds. After a connection is lost, the first attempt is made at once. If it fails, each
+ * delay is twice as long as the one before.
+ */
 const firstPause = 100;
 const maxPause = 5_000;
 
 /**
- * How long the database may take to add a listener: at the first attempt, and at most. Each attempt may take twice as long as the one
- * before. The database walks through its whole queue of notifications, which any role may fill, and goes on even if nobody waits any more.
- * Attempts that are given up too early would pile up in the database. Milliseconds.
+ * The time limit for the database to add a listener: for the first attempt, and at most. The limit doubles with each attempt. To add a
+ * listener, the database reads its whole queue of notifications, which any role may fill, and does not stop when the client gives up.
+ * Attempts that are given up too early would therefore pile up in the database. Milliseconds.
  */
 const firstPatience = 2_000;
 const maxPatience = 60_000;
@@ -50,7 +53,7 @@ export class Connection {
     this.#news = news;
   }
 
-  /** Connects unless connected; resolves when the attempt has succeeded or failed. */
+  /** Connects if there is no connection; resolves when the attempt has succeeded or failed. */
   async open(): Promise<void> {
     if (this.#client !== undefined || this.#closed) return;
     clearTimeout(this.#retry);

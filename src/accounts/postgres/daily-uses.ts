@@ -8,7 +8,7 @@ const hour = 3_600_000;
 /** Maximum number of keys in one statement. Each key may have 720 rows, and other queries wait until the statement ends. */
 const page = 50;
 
-/** How long counts are reused after they were read, in milliseconds. Sidecars store uses only once a minute. */
+/** How long counts are reused after they were read, in milliseconds. This is enough, because sidecars store uses only once a minute. */
 const maxAge = 60_000;
 
 /** Maximum number of keys whose uses are kept. */

@@ -16,10 +16,10 @@ const heartbeat = 1_000;
 /** What `unannounced_changes()` returns if every change was announced. */
 const noneUnannounced = '0 0';
 
-/** A hash that no key has. Heartbeats look it up. */
+/** A hash that no key has. Heartbeats look up this hash. */
 const noHash = '';
 
-/** Milliseconds from one query for keys to the next. There are thus at most 200 queries per second, however many keys are guessed. */
+/** Milliseconds from one query for keys to the next. Even if many keys are guessed, there are thus at most 200 queries per second. */
 const queryInterval = 5;
 
 export interface PostgresDirectoryOptions extends KeyCacheOptions {
@@ -41,18 +41,21 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #announce: (account: string | undefined) => void;
   readonly #loader = new BatchLoader<Entry>((hashes) => this.#query(hashes), queryInterval);
   readonly #cache: KeyCache;
-  /** The accounts of notifications that have arrived since the current query began; `*` stands for any account. */
+  /** The accounts named in notifications that have arrived since the current query began; `*` stands for any account. */
   #changedMeanwhile = new Set<string>();
-  /** The accounts of notifications that have not been handled yet; `*` stands for any account. */
+  /** The accounts named in notifications that have not been handled yet; `*` stands for any account. */
   readonly #heard = new Set<string>();
-  /** The number of the last change seen, a text that identifies the changes without a notification, and whether both must be read again. */
+  /** The number of the last change seen. */
   #lastChange = 0;
+  /** A text that identifies the changes that were made without a notification. */
   #unannounced = noneUnannounced;
+  /** Whether `#lastChange`, `#unannounced` and `#tables` must be read again. */
   #numbersDue = false;
-  /** The ids of the tables, which are read together with the number and the text. A restore in place fires no trigger but changes them. */
+  /** The ids of the tables. A restore in place fires no trigger, but it changes these ids. */
   #tables: string | undefined;
-  /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
+  /** Whether the last query failed, in which case further errors of queries are not reported. */
   #failing = false;
+  /** Whether it was reported that there is no connection, in which case further failed attempts to connect are not reported. */
   #unconnected = false;
   /** Whether the last look-up on this connection failed. */
   #cannotLookUp = false;
@@ -102,7 +105,7 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.has(hash) || this.#unconfirmed(hash) !== undefined;
   }
 
-  /** An entry to use while look-ups fail, for example because a table is locked, so that a known key need not wait for another look-up. */
+  /** The entry to use while look-ups fail, for example because a table is locked. A known key thus need not wait for another look-up. */
   #unconfirmed(hash: string): Entry | undefined {
     return this.#cannotLookUp ? this.#cache.getStale(hash) : undefined;
   }
@@ -169,8 +172,8 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   /**
-   * Reads the number of the last change. If it is lower than before, changes were lost. If the changes without a notification are not the
-   * same as before, or the tables have other ids, any account may have changed.
+   * Reads the number of the last change. If the number is lower than before, changes were lost. If changes were made without a notification
+   * in the meantime, or if the tables have other ids, any account may have changed.
    */
   async #readNumbers(): Promise<void> {
     this.#numbersDue = false;
@@ -188,7 +191,7 @@ export class PostgresDirectory implements KeyDirectory {
     const last = Number(row?.last);
     if (last < this.#lastChange) {
       this.#monitor.lost(this.#lastChange - last);
-      // A span must be begun here, because none begins by itself if the connection has stayed open.
+      // A new span is begun here, because the connection may have stayed open, in which case nothing else begins one.
       this.#cache.beginSpan();
     }
     const areOthers = this.#tables !== undefined && row?.tables !== this.#tables;
@@ -218,7 +221,7 @@ export class PostgresDirectory implements KeyDirectory {
   }
 
   #connected(): void {
-    // Notifications since the last connection may have been missed.
+    // Notifications may have been missed while there was no connection.
     this.#cache.beginSpan();
     this.#cannotLookUp = false;
     this.#unconnected = false;

@@ -17,7 +17,7 @@ export function isConnectionLost(error: unknown): boolean {
 /** Whether a concurrent change caused the failure, so that a retry may succeed. */
 export function isLostRace(error: unknown): boolean {
   const state = sqlState(error);
-  // 40: deadlock or serialization failure.
+  // Class 40 stands for deadlocks and serialization failures.
   const constraint = violatedConstraint(error);
   return state?.startsWith('40') === true || constraint === 'accounts_pkey' || constraint === 'encryption_pkey';
 }
@@ -36,7 +36,7 @@ export function isQueueFull(error: unknown): boolean {
 
 const migrate = 'run "accounts migrate"';
 
-/** The meanings of errors, by the server's code or a prefix of it. The server's own messages are not used, as they may quote values. */
+/** The meanings of errors, by the server's code or its prefix. The server's own messages are not used, because they may quote values. */
 const meanings: readonly (readonly [state: string, code: AccountsErrorCode, message: string])[] = [
   ['25006', 'store_read_only', 'the database is read-only at the moment'],
   [
@@ -92,7 +92,7 @@ const driverFailures: readonly (readonly [message: RegExp, meaning: string])[] =
 /** The system's code for a network failure, such as ECONNREFUSED, or the meaning of the driver's message. */
 function reason(error: unknown): string {
   const { code, message, path } = Object(error) as { code?: unknown; message?: unknown; path?: unknown };
-  // A path is that of a certificate or key that the URL names.
+  // An error with a path is about a file that the URL names, such as a certificate or its key.
   if (typeof code === 'string') return typeof path === 'string' ? `cannot read ${path}: ${code}` : code;
   return driverFailures.find(([known]) => known.test(String(message)))?.[1] ?? 'the connection failed';
 }

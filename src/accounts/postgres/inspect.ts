@@ -12,11 +12,11 @@ import { accountIfReadable, selectWithoutKeys, type AccountRow } from './rows.ts
 import { canRead, describeMissing, readRights } from './rights.ts';
 import { query } from './transaction.ts';
 
-/** A sample of accounts in a database that has the tables of this version. */
+/** The state of a database that has the tables of this version, with a sample of its accounts. */
 export interface Inspection {
   /** Rights that the user of the database lacks, such as `SELECT on receipts`. */
   readonly missingRights: readonly string[];
-  /** Whether the user may not add accounts, but may take all connections of the server. */
+  /** Whether the user may not add accounts but can use up all connections of the server. */
   readonly isUnlimited: boolean;
   /** Why some changes cannot be made even though the user has the rights; undefined if there is no obstacle. */
   readonly obstacle: string | undefined;
@@ -104,7 +104,7 @@ async function readSchema(pool: Pool): Promise<{ readonly at: number; readonly n
   return { at: done === undefined ? own.length : own.filter((name) => done.has(name)).length, needed: own.length };
 }
 
-/** The names of the migrations done; undefined if the user may not read them. In that case, queries show whether tables are missing. */
+/** The names of the migrations done; undefined if the user may not read them. In that case, a later query fails if a table is missing. */
 async function migrationsDone(pool: Pool): Promise<ReadonlySet<string> | undefined> {
   const [found] = await query<{ exists: boolean }>(
     pool,

@@ -22,8 +22,8 @@ export interface Reading {
 }
 
 /**
- * A key is looked up again after this time, in case a change was not announced, for example because no trigger ran. A key in use is looked
- * up after half of this time, while requests still use the entry. Milliseconds.
+ * A cached key must be looked up again after this time, in case a change was not announced, for example because no trigger ran. A key in
+ * use is looked up again after only half of this time, so that requests can use the old entry in the meantime. Milliseconds.
  */
 const maxAge = 60_000;
 
@@ -36,7 +36,7 @@ export interface Entry {
 }
 
 export interface KeyCacheOptions {
-  /** Maximum number of existing API keys that are cached, and of unknown keys that are cached. */
+  /** Maximum number of API keys that are cached. The same number of unknown keys may be cached in addition. */
   readonly cache: number;
   /** How long cached keys can be used while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
@@ -116,7 +116,7 @@ export class KeyCache {
     return this.#isValid(entry?.read) || this.#isValid(this.#unknown.peek(hash));
   }
 
-  /** Whether no key of the account is cached with another version of it. False without a connection, when no newer version can be read. */
+  /** Whether all cached keys of the account match this version of it. False without a connection, because the cache may be outdated. */
   serves(account: Account): boolean {
     if (this.#span === undefined) return false;
     if (account.keys.some(({ hash }) => this.#isValid(this.#unknown.peek(hash)))) return false;
@@ -157,7 +157,7 @@ export class KeyCache {
     }
   }
 
-  /** Drops the unknown keys, because one of them may belong to a changed account by now. */
+  /** Drops the unknown keys, because one of them may have been added to the changed account. */
   dropUnknown(): void {
     // The time that clearing the cache takes is proportional to its capacity, even if it is empty.
     if (this.#unknown.size > 0) this.#unknown.clear();

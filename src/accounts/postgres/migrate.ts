@@ -9,7 +9,7 @@ const schema = 'envelope_sidecar';
 /** The folder of the migrations, each of which is an SQL file. */
 export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.url));
 
-/** Maximum number of attempts to lock tables, and the milliseconds between attempts, when other transactions can make changes. */
+/** Maximum number of attempts to lock tables, and the milliseconds between attempts, during which other transactions can make changes. */
 const attempts = 20;
 const pause = 2_000;
 
@@ -37,7 +37,8 @@ export async function migrate(url: string, wait: () => void): Promise<string[]> 
 async function migrateOnce(url: string): Promise<string[]> {
   const { runner } = await import('node-pg-migrate');
   const client = await migrationClient(url);
-  // If the connection is lost, the current statement fails. Without a listener, the process would end, too.
+  // If the connection is lost, the current statement fails, so this event needs no handling. But without a listener, it would end the
+  // process.
   client.on('error', () => {});
   try {
     await client.connect();

@@ -3,7 +3,7 @@ import type { Difference } from '../differences.ts';
 
 /** The outcome of a look-up. */
 export const lookupOutcomes = [
-  // Answered from the cache, which was up to date: a known or an unknown key.
+  // Answered from the cache, which was up to date. The key is known or unknown.
   'cached',
   'cached_unknown',
   // Answered by the database.
@@ -11,6 +11,7 @@ export const lookupOutcomes = [
   'unknown',
   // Answered from the cache, because the database could not confirm the key.
   'stale',
+  // Not answered, because neither the database nor the cache could be used.
   'unavailable',
 ] as const;
 export type LookupOutcome = (typeof lookupOutcomes)[number];

@@ -28,7 +28,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
   const timer = setTimeout(() => reject(missed), patience);
   try {
     const sent = notify(url, channel).catch((error: unknown) => {
-      // Any role can fill the queue or hold its lock. The test then passes, because changes that cannot be announced are found otherwise.
+      // Any role can fill the queue or hold its lock. The test then passes, because heartbeats find changes that cannot be announced.
       if (isQueueFull(error) || isLocked(error)) resolve();
       else throw error;
     });

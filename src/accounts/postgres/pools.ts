@@ -13,7 +13,7 @@ const poolSizes = {
   blocked: 2,
   /** Other changes to one account, queries for one account, and events of the operators' API. */
   single: 2,
-  /** The same three for changes and queries that tokens of accounts ask for. There may be any number of such tokens. */
+  /** The same three purposes, for work that tokens of accounts ask for. There may be any number of such tokens. */
   urgentOfAccounts: 2,
   blockedOfAccounts: 1,
   singleOfAccounts: 2,
@@ -30,7 +30,7 @@ export function purposeOf({ urgent = false, ofAccount = false }: Hints): Purpose
   return ofAccount ? `${purpose}OfAccounts` : purpose;
 }
 
-/** The purpose of a change once it has met a lock; undefined if the purpose stays the same. */
+/** The purpose of a change after a lock has blocked it; undefined if the purpose stays the same. */
 export function whenBlocked(purpose: Purpose): Purpose | undefined {
   if (purpose === 'urgent') return 'blocked';
   return purpose === 'urgentOfAccounts' ? 'blockedOfAccounts' : undefined;

@@ -14,7 +14,7 @@ const clockDifference = 300_000;
 /** Maximum number of keys remembered as reported. */
 const maxReported = 10_000;
 
-/** Maximum number of revoked keys that are read and reported together. The log holds a limited number of lines and loses any others. */
+/** Maximum number of revoked keys that are read and reported together. It is limited because the log loses lines if there are too many. */
 const page = 1_000;
 
 /** Maximum number of accounts that one query names. If there are more, all accounts are queried. */
@@ -28,8 +28,8 @@ interface RevokedRow {
 }
 
 /**
- * Reports revoked API keys of all accounts, whoever revoked them and whether or not this sidecar has seen them. After a restore of an older
- * database, the log thus shows which keys had been revoked. This class reads only tables that look-ups also read.
+ * Reports revoked API keys of all accounts, whoever revoked them, including keys that this sidecar has never looked up. If an older
+ * database is restored, the log thus shows which keys had been revoked. This class reads only tables that look-ups also read.
  */
 export class Revocations {
   readonly #pool: () => Promise<Pool>;
@@ -94,7 +94,7 @@ export class Revocations {
       found = rows.length;
       last = rows.at(-1);
     }
-    // All changes before this moment have been announced and checked.
+    // All changes before `now` have been announced and checked.
     this.#lookedAt = now;
   }
 }

@@ -45,7 +45,7 @@ interface Rights {
    * the rights of a sidecar that only serves merchants.
    */
   readonly missing: readonly string[];
-  /** Whether the user may not add accounts, but may take all connections of the server, so that nobody could change accounts any more. */
+  /** Whether the user may not add accounts but can use up all connections of the server, so that nobody else could change accounts. */
   readonly isUnlimited: boolean;
   /** Why some changes cannot be made even though the user has the rights; undefined if there is no obstacle. */
   readonly obstacle: string | undefined;
@@ -66,7 +66,7 @@ function describeObstacle(session: Session | undefined): string | undefined {
 /**
  * Queries the rights of the database's user. Rights on a table that does not exist do not count as missing.
  *
- * @param hasOperators whether an operator's rights are needed in any case
+ * @param hasOperators whether the user needs an operator's rights even if it may not add accounts
  */
 export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rights> {
   // Without this right, the rights on the tables cannot be queried.
@@ -103,7 +103,7 @@ export async function readRights(pool: Pool, hasOperators: boolean): Promise<Rig
   return { missing, isUnlimited: user?.operates === false && user.unlimited, obstacle: describeObstacle(user) };
 }
 
-/** The roles, other than its owner, that may insert into the previous version's table of events. */
+/** The roles, except for the table's owner, that may insert into the previous version's table of events. */
 export async function olderWriters(run: Query): Promise<readonly string[]> {
   const found = await run<{ role: string }>(
     `SELECT DISTINCT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(grantee) END AS role

@@ -9,7 +9,7 @@ import { rowName, type Versions } from './write.ts';
 /** An account as one row: keys and encryption as JSON, times in epoch milliseconds. */
 export interface AccountRow {
   readonly account_id: string;
-  /** Different after each change to the row. Keys and encryption have versions of their own. */
+  /** A value that is different after each change to the row. Keys and encryption have versions of their own. */
   readonly version: string;
   readonly name: string;
   readonly active: boolean;
@@ -200,7 +200,7 @@ function toEncryption(row: EncryptionJson, account: Owner): StoredEncryption {
   return { enabled: true, encoding, credentials: current ?? account.refuse(named('key')), previous };
 }
 
-/** Converts columns to credentials; undefined if all three are null. It is an error, and must not mean plaintext, if only some are null. */
+/** Converts columns to credentials; undefined if all are null. If only some are null, throws, because that must not mean plaintext. */
 function toCredentials(
   account: Owner,
   name: string,
@@ -217,8 +217,8 @@ function toCredentials(
 const latest = 8.64e15;
 
 /**
- * When something was last used; undefined if the value is not a valid time. This is no error, because every role that serves merchants may
- * write this value, and must not be able to make an account unreadable.
+ * When something was last used; undefined if the value is not a valid time. An invalid time is not an error, because every role that serves
+ * merchants may write this value but must not be able to make an account unreadable.
  */
 function readUse(value: number | null): number | undefined {
   return isTime(value) ? value : undefined;

@@ -48,14 +48,15 @@ import type { EpochMs } from '../../times.ts';
 /** Accounts in PostgreSQL; see migrations/ for the tables. */
 export class PostgresStore implements Store {
   readonly recordsUse = true;
-  /** This number is small, because the accounts are locked by one transaction. */
+  /** This number is small, because one transaction locks all of these accounts. */
   readonly changedAtOnce = 50;
   readonly #trail: TrailOptions;
   readonly #announcing = new Announcing();
   readonly #pools: Pools;
   readonly #blocked = new BlockedChanges();
-  /** Queries that may take long run one at a time, so that they leave connections for other work. */
+  /** Queries of the trail may take long. They run one at a time, so that they leave connections for other work. */
   readonly #trailTurns = new OneAtATime();
+  /** Queries of daily uses may take long, too, so they also run one at a time. */
   readonly #useTurns = new OneAtATime();
   readonly #uses = new DailyUseReader();
   readonly #withoutKeys = new BatchLoader(async (ids) => {
@@ -79,7 +80,7 @@ export class PostgresStore implements Store {
 
   /** An account without its keys. Calls share queries, so each call waits for at most two queries. */
   async readWithoutKeys(id: string): Promise<StoredAccount | undefined> {
-    // The current query may have begun before a change that was made before this call, so its result is not used.
+    // The result of a query in progress is not used, because the query may have begun before a change that precedes this call.
     this.#withoutKeys.invalidate();
     return this.#withoutKeys.load(id).then((row) => row && toAccount(row));
   }
@@ -190,7 +191,7 @@ export class PostgresStore implements Store {
   }
 
   async close(): Promise<void> {
-    // The pools must stay open until then, because a transaction that waits for a row has no connection and will need another one.
+    // The pools stay open until all transactions have ended, because one that waits for a locked row has no connection and will need one.
     while (this.#open.size > 0) await Promise.allSettled(this.#open);
     await this.#pools.end();
   }
@@ -252,8 +253,8 @@ interface LockedAccounts {
 }
 
 /**
- * Locks accounts against other changes and reads them. Only their rows are locked, and the lock does not conflict with the locks of foreign
- * keys, so that a sidecar's role, which may record uses, cannot hold it up.
+ * Locks accounts against other changes and reads them. The lock covers only rows of the table of accounts and does not conflict with the
+ * locks that foreign keys take. A sidecar's role, which may record uses, thus cannot delay it.
  */
 async function lockAccounts(run: Query, ids: readonly string[], key = ''): Promise<LockedAccounts> {
   // The accounts are read by a separate statement, which sees changes that were committed while the first statement waited for the lock.

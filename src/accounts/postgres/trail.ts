@@ -31,7 +31,7 @@ export async function record(
   for (let attempt = 1; attempt <= attempts; attempt += 1) {
     const end = await endOfTrail(run);
     const chained = chainEvents(end, events, options);
-    // It is enough to take the first position, because nobody can take a later one until the first one is committed.
+    // It is enough to take the first position, because no other writer can take a later position until this one is committed.
     const taken = await run(
       `WITH given AS (SELECT $1::bigint + number AS position, line FROM unnest($2::text[]) WITH ORDINALITY AS line (line, number)),
         taken AS (INSERT INTO envelope_sidecar.trail SELECT * FROM given WHERE position = $1 + 1 ON CONFLICT (position) DO NOTHING RETURNING true),
@@ -50,9 +50,9 @@ export async function isRecorded(run: Query, [event]: readonly AppendedEvent[]):
 }
 
 /**
- * Finds the last line that directly follows another one. A stray line, which the table's owner has added or which is older than the
- * database's check of positions, thus does not stop changes. A scalar subquery is used because, unlike EXISTS, it is never planned as a
- * scan of the whole trail.
+ * Finds the last line that directly follows another line, so that a stray line does not block all changes. A stray line may have been added
+ * by the table's owner, or before the database checked positions. A scalar subquery is used because, unlike EXISTS, it is never planned as
+ * a scan of the whole trail.
  */
 async function endOfTrail(run: Query): Promise<TrailEnd> {
   const [last] = await run<{ readonly position: number; readonly line: string }>(
@@ -65,7 +65,7 @@ async function endOfTrail(run: Query): Promise<TrailEnd> {
   return { position: last.position, hash: sha256Hex(chained), chained };
 }
 
-/** Where the trail ends. Any role may query this. @param seen the position whose hash is returned as `seenHash` */
+/** Where the trail ends. Any database role may query this. @param seen the position whose hash is returned as `seenHash` */
 export async function trailState(run: Query, seen: number): Promise<TrailState> {
   const [row] = await run<{ readonly state: TrailState }>(
     `SELECT jsonb_strip_nulls(jsonb_build_object('last', jsonb_build_object('position', last, 'hash', coalesce(last_hash, $2)),
@@ -108,8 +108,8 @@ export async function* trailLines(run: Query, filter: EventFilter): AsyncIterabl
 }
 
 /**
- * Chains the events that the previous version wrote, and adds an event that says so. Sidecars may be running in the meantime. If a run is
- * interrupted, the next run continues it.
+ * Chains the events that the previous version wrote, and adds an event that says so. Sidecars may keep running. If a run is interrupted,
+ * the next run continues it.
  *
  * @param run runs each statement outside a transaction, so that no change waits for this process
  * @param begun the event to add, which gets the number of chained events as `events`
@@ -139,8 +139,8 @@ export async function* olderLines(run: Query): AsyncIterable<Line> {
 /** The events of the previous version that are not chained, in the order of writing. */
 async function* olderEvents(run: Query): AsyncIterable<readonly AuditEvent[]> {
   for (let last: number | undefined = 0; last !== undefined;) {
-    // An infinite time, which no clock shows, becomes 1970. A scalar subquery is used because, unlike NOT EXISTS, it is never planned as a
-    // scan of the whole trail.
+    // An infinite time, which cannot come from a clock, becomes 1970. A scalar subquery is used because, unlike NOT EXISTS, it is never
+    // planned as a scan of the whole trail.
     const found: (AuditEvent & { readonly older: number })[] = await run(
       `SELECT position::float8 AS older, CASE WHEN isfinite(at) THEN round(extract(epoch FROM at) * 1000) ELSE 0 END::float8 AS at,
           actor, action, account_id AS account, details

@@ -20,7 +20,7 @@ const lockPause = 400;
 
 /**
  * How long a commit waits for PostgreSQL's notification lock, which other commits hold only for milliseconds. If a commit has waited in
- * vain, no change is announced for `unannouncedTime` milliseconds, because the next change would wait as long, and so would all after it.
+ * vain, no change is announced for `unannouncedTime` milliseconds, because otherwise every further change would wait just as long.
  */
 const announcePatience = '300ms';
 const unannouncedTime = 10_000;
@@ -72,9 +72,9 @@ export interface Work<Made, Result> {
   isStored(query: Query, result: Result): Promise<boolean>;
 }
 
-/** How a transaction waits for locks that others hold. */
+/** How a transaction waits for locks that other transactions hold. */
 interface Patience {
-  /** For the accounts' locks in one attempt, in milliseconds. Default: as for every statement of the pool's connections. */
+  /** How long one attempt waits for the accounts' locks, in milliseconds. Default: the lock timeout of the pool's connections. */
   readonly lockTimeout?: number;
   /** Maximum number of attempts. Default: `lockAttempts`. */
   readonly lockAttempts?: number;
@@ -84,7 +84,7 @@ interface Patience {
  * Runs `work` in a transaction, and runs it again if the transaction conflicts with another one. An error that `work` throws aborts the
  * transaction and is rethrown.
  *
- * @throws AccountsError if the transaction fails. Nothing was changed then, unless the message says that the outcome is unknown
+ * @throws AccountsError if the transaction fails. In that case nothing was changed, unless the message says that the outcome is unknown
  */
 export async function transaction<Made, Result>(
   pool: Pool,
@@ -107,7 +107,7 @@ export async function transaction<Made, Result>(
   }
 }
 
-/** Thrown by the work of a transaction if the rows that it has read were changed by somebody else. The work is then done again. */
+/** Thrown by the work of a transaction if another transaction has changed the rows that were read. The work is then done again. */
 export class LostRace extends Error {
   constructor() {
     super('the rows were changed after they were read');
@@ -163,7 +163,7 @@ async function once<Made, Result>(
     await run(['BEGIN ISOLATION LEVEL READ COMMITTED', ...settings].join('; '));
     const made = await work.run(run);
     // The id is null if nothing was written, in which case a lost response does not matter. From here on, the transaction may wait longer
-    // for locks, because other commits notify one at a time, and because giving up would mean doing everything again.
+    // for locks, because commits that send notifications run one at a time, and because giving up would mean doing everything again.
     const [{ id } = { id: null }] = await run<{ id: string | null }>(
       `SELECT pg_current_xact_id_if_assigned()::text AS id, set_config('lock_timeout', $1, true)`,
       [`${lockTimeout}ms`],

@@ -4,10 +4,10 @@ import type { Uses } from '../key-directory.ts';
 import { WriteBehindBuffer } from '../write-behind-buffer.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** The time between writes to the store, in milliseconds. The stored time of the last use may be out of date by as much. */
+/** The time between writes to the store, in milliseconds. The stored time of the last use may be out of date by this much. */
 const interval = 60_000;
 
-/** How soon the first use in a grace period is stored, in milliseconds. It is stored early, because operators wait for this use. */
+/** How soon the first use in a grace period is stored, in milliseconds. It is stored early, because operators wait to see this use. */
 const soon = 1_000;
 
 /** Maximum number of grace periods remembered. */
@@ -26,14 +26,14 @@ const writesBetweenDeletions = 60;
 
 /**
  * Records when keys and previous credentials were last used, and counts the requests with each key by hour. Everything is written once a
- * minute, but a time is written only if no other sidecar has written one within the last minute. A key in use costs two writes a minute,
- * however busy it is.
+ * minute, but a time is written only if no other sidecar has written one within the last minute. A key in use thus causes two writes per
+ * minute, however many requests use it.
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
   readonly #keys = new WriteBehindBuffer<number>();
   readonly #previous = new WriteBehindBuffer<{ readonly until: EpochMs; readonly at: number }>();
-  /** The number of requests, by hour and then by key. Joining the two into one string would cost each request half a microsecond. */
+  /** The number of requests, by hour and then by key. Joining hour and key into one string would cost each request half a microsecond. */
   readonly #hours = new Map<number, WriteBehindBuffer<number>>();
   /** By account and environment, the end of the grace period whose first use has been stored or is about to be. */
   readonly #graces = new Map<string, number>();

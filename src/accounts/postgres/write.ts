@@ -116,8 +116,8 @@ export async function writeAccounts(
 }
 
 /**
- * Keeps the recorded use of a grace period of which only the end was changed. A use belongs to the grace period that ends at its `until`,
- * so that time is changed in the recorded use, too.
+ * Keeps the recorded use of a grace period if only the end of the grace period was changed. A recorded use belongs to the grace period that
+ * ends at its `until`, so its `until` is changed, too.
  */
 async function keepGraceUses(query: Query, old: ReadonlyMap<string, Row>, updated: Rows): Promise<void> {
   const moved = updated.flatMap(([key, row]) => {

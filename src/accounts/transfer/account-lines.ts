@@ -14,7 +14,7 @@ export interface AccountLine {
   /** The number of the line, from 1. */
   readonly line: number;
   readonly account: StoredAccount | undefined;
-  /** Each as `path  message`. Values are not quoted. */
+  /** Each problem has the form `path  message` and quotes no values. */
   readonly problems: readonly string[];
 }
 
@@ -107,8 +107,9 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
 function describeProblems(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));
   if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;
-  // For each path, the column that names it, and the first column that names it or a path inside it.
+  // For each path, the column that names it.
   const named = new Map<string, number>();
+  // For each path, the first column that names it or a path inside it.
   const entered = new Map<string, number>();
   for (const [i, name] of names.entries()) {
     const steps = name.split('.');
@@ -123,7 +124,7 @@ function describeProblems(names: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** The path of a member. No member is nested more deeply than this allows. */
+/** Matches the path of a member. No member of an account is nested more deeply than the pattern allows. */
 const memberPath = /^[A-Za-z0-9]{1,20}(?:\.[A-Za-z0-9]{1,20}){0,5}$/;
 
 interface Members {

@@ -3,7 +3,7 @@ import { maxLineLength, tooLong } from './lines.ts';
 /** A CSV record (RFC 4180). Cells in quotes may contain commas, newlines, and quotes that are written twice. */
 export type CsvRecord =
   | { readonly line: number; readonly cells: readonly string[] }
-  /** `isLast` if no further record can be read, because it is not known where the next one starts. */
+  /** `isLast` is true if no further record can be read, because it is not known where the next one starts. */
   | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
 /** Maximum number of cells of a record, and of characters of a cell. */

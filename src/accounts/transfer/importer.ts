@@ -37,7 +37,7 @@ export class Importer {
     return this.#options.store.changedAtOnce;
   }
 
-  /** Adds accounts together; resolves with the outcome of each, in their order. @throws AccountsError if the store fails */
+  /** Adds accounts in one change; resolves with their outcomes, in the same order. @throws AccountsError if the store fails */
   async add(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const { store, clock } = this.#options;
     const ids = accounts.map(({ id }) => id);
@@ -64,8 +64,8 @@ export class Importer {
   }
 
   /**
-   * Returns the outcomes that `add` would return, without adding anything. Only `add` notices a key that belongs to another account in the
-   * store.
+   * Returns the outcomes that `add` would return, without adding anything. Does not detect a key that belongs to another account in the
+   * store; only `add` does.
    */
   async check(accounts: readonly StoredAccount[]): Promise<readonly ImportOutcome[]> {
     const ids = accounts.map(({ id }) => id);

@@ -8,8 +8,8 @@ import { decrypt, findMisuse, findOtherIv } from './misuse.ts';
 import { isPaddedText, findPlaintextMistake, whatComesOut } from './plaintext-hints.ts';
 
 /**
- * Why the string of an envelope does not decrypt to JSON; undefined if the string does. For a caller that has the key and may therefore
- * learn about the padding and the plaintext.
+ * Why the string of an envelope does not decrypt to JSON; undefined if it does. Only for a caller that has the key and may therefore learn
+ * about the padding and the plaintext.
  *
  * @param key the key of `credentials`, 32 bytes of UTF-8
  * @param iv the IV of `credentials`, 16 characters or more

@@ -4,13 +4,13 @@ import { ivsFor, keysFor, type Candidate } from './candidates.ts';
 import { isJson } from '../json/json.ts';
 import { findPadding } from './paddings.ts';
 
-/** The other IV under which a ciphertext decrypts to JSON. The key must be known to be right. */
+/** Finds another IV under which a ciphertext decrypts to JSON; undefined if no usual mistake yields one. The key must be the right one. */
 export function findOtherIv(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const blocks = decrypt('cbc', Buffer.from(key), Buffer.alloc(blockLength), ciphertext);
   return ivUnder(blocks, ivsFor(iv, key).slice(1))?.name;
 }
 
-/** The other key, IV or mode under which a ciphertext decrypts to JSON; undefined if no usual mistake accounts for the ciphertext. */
+/** Finds another key, IV or mode under which a ciphertext decrypts to JSON; undefined if no usual mistake yields one. */
 export function findMisuse(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const ivs = ivsFor(iv, key);
   const all = keysFor(key, iv);
@@ -28,7 +28,10 @@ export function findMisuse(ciphertext: Buffer, key: string, iv: string): string 
   return undefined;
 }
 
-/** Stream modes and long ciphertexts are tried with only this many of the likeliest keys, because all attempts happen in one turn. */
+/**
+ * Stream modes and long ciphertexts are tried with only this many of the likeliest keys, because all attempts are made in one turn of the
+ * event loop.
+ */
 const frequent = 8;
 
 /** A ciphertext of more bytes than this is tried with only the `frequent` keys. */
@@ -69,7 +72,7 @@ function ivUnder(blocks: Buffer, ivs: readonly Candidate[]): { name: string; pad
   if (found.name === '') return { name: '', padding };
   if (others.some(({ name }) => name !== found.name))
     return { name: 'another IV was used: pass the first 16 characters of yours as bytes', padding };
-  // In a single block, ECB and an IV of zeros are the same.
+  // For a single block, ECB and CBC with an IV of zeros give the same result.
   const isEcbToo = blocks.length === blockLength && found.bytes.every((byte) => byte === 0);
   return {
     name: isEcbToo ? 'no IV or one of zeros was used: use CBC with the one you were given' : found.name,
@@ -133,7 +136,7 @@ function inStream(usedKey: Candidate, ivs: readonly Candidate[], ciphertext: Buf
   return undefined;
 }
 
-/** Minimum length in bytes, because a shorter ciphertext may decrypt to JSON by accident. */
+/** Minimum length of a ciphertext, in bytes. A shorter ciphertext may decrypt to JSON by accident. */
 const shortestStream = 8;
 
 function isStream(mode: string, key: Buffer, iv: Buffer, ciphertext: Buffer): boolean {

@@ -36,7 +36,7 @@ function* lengths(padded: Buffer): Generator<readonly [name: string, length: num
     const filler = padded.subarray(-last, -1);
     const isZero = filler.every((byte) => byte === 0);
     if (isZero) yield ['the padding is X9.23: use PKCS#7', last];
-    // Another IV may change single bytes of PKCS#7 padding in the first block.
+    // ISO 10126 pads with random bytes. A single block proves nothing, because another IV may have changed some bytes of PKCS#7 padding.
     else if (new Set(filler).size > filler.length / 2 && padded.length > blockLength) yield [iso10126, last];
   }
   if (last > blockLength && last <= 2 * blockLength && padded.subarray(-last).every((byte) => byte === last)) {

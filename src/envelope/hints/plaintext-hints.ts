@@ -32,7 +32,7 @@ export function findPlaintextMistake(padded: Buffer): string | undefined {
   return undefined;
 }
 
-/** Maximum number of beginnings tried, because each costs a check of the whole plaintext and anyone may send nothing but brackets. */
+/** Maximum number of beginnings tried. Each one costs a check of the whole plaintext, and a client may send nothing but brackets. */
 const maxBeginnings = 4;
 
 /** Where JSON begins after a prefix, such as a length, a nonce or the name of a type. */
@@ -116,7 +116,7 @@ function isEndOfText(rest: Buffer, padding: number): boolean {
   return end >= blockLength && text.length - end <= 2 * blockLength;
 }
 
-/** Whether most of the bytes are readable. Only about a third of random bytes are. */
+/** Whether most of the bytes are readable. Of random bytes, only about a third are readable. */
 function isMostlyReadable(bytes: Buffer): boolean {
   return bytes.length >= 2 * blockLength && readableIn(bytes) > bytes.length * 0.75;
 }
@@ -164,7 +164,7 @@ function notJson(plaintext: Buffer): string {
   const what =
     guessEncoding(text.trim()) ?? (format === undefined ? faultInJson(plaintext, at) : `it looks like ${format}`);
   const hint = `what comes out is not JSON at byte ${at}${what === undefined ? '' : `, ${what}`}: ${quote(plaintext)}`;
-  // Another IV may differ in only one character, so the result may be different text.
+  // A wrong IV may differ from the right one in only one character. The result may then be text, but not the text that was encrypted.
   const mayBeIv = what === undefined && at < blockLength && plaintext.length > blockLength;
   return mayBeIv ? `${hint}; if you encrypted something else, compare the IV` : hint;
 }

@@ -23,9 +23,9 @@ export class JsonReader {
   #levels = 1;
   /** The outer levels, if there are more levels than fit into `#levels`. */
   #outer: LevelStack | undefined;
-  /** Not 0 if an assertion about the innermost container failed. */
+  /** The lowest bit is 1 if an assertion about the innermost container failed. The other bits mean nothing. */
   #mismatch = 0;
-  /** Below 0 if a container was missing. */
+  /** Negative if a byte that must be inside a container occurred outside of any container. */
   #missing = 0;
 
   /** Reads the bytes from `from` up to, but not including, `to`. */
@@ -69,7 +69,7 @@ export class JsonReader {
     this.#missing = missing;
   }
 
-  /** 1 if the bytes so far are a whole document, otherwise 0. Computed without a branch. */
+  /** 1 if the bytes so far are a whole document, otherwise 0. The result is computed without a branch. */
   get accepts(): number {
     const faults = (this.#levels ^ 1) | (this.#mismatch & 1) | (this.#missing >>> 31);
     // `faults` is not negative, so `faults - 1` is negative only if `faults` is 0.

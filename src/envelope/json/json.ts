@@ -2,7 +2,7 @@ import { continueWith } from '../../promises.ts';
 import { JsonReader } from './json-reader.ts';
 import { inSlices } from '../../slices.ts';
 
-/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. Reads all of them in one turn, however many. */
+/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. Reads any number of bytes without a pause. */
 export function isJson(bytes: Buffer): boolean {
   const reader = new JsonReader();
   reader.read(bytes, 0, bytes.length);

@@ -14,7 +14,7 @@ export class LevelStack {
     const kept = 31 - Math.clz32(levels) - group;
     if (this.#groups === this.#blocks.length * blockLength) this.#blocks.push(new Uint16Array(blockLength));
     const block = this.#blocks.at(Math.floor(this.#groups / blockLength));
-    // Without the leading 1, which is cut off by the array's 16-bit type.
+    // The array's 16-bit type cuts off the leading 1.
     if (block !== undefined) block[this.#groups % blockLength] = levels >>> kept;
     this.#groups += 1;
     return (1 << kept) | (levels & ((1 << kept) - 1));

@@ -6,7 +6,7 @@ import { unescapedName } from './unescape.ts';
 /** Called for each member of the outermost object. `name` is undefined if it is longer than any name of interest. */
 type Visit = (name: string | undefined, valueAt: number) => void;
 
-/** Visits each member of a JSON document that is an object. Reads the document in pieces of any length and does not build it. */
+/** Visits each member of a JSON document that is an object. Reads the document in pieces of any length, without parsing it into objects. */
 export class MemberReader {
   readonly #visit: Visit;
   #depth = 0;

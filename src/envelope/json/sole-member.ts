@@ -4,11 +4,11 @@ import { inSlices } from '../../slices.ts';
 import { unescaped, unescapedName } from './unescape.ts';
 
 /**
- * The content of `data` if `body` is a JSON object whose only member is `data`, a string; otherwise undefined. A duplicate member is not
- * overlooked, as it would be with JSON.parse. The escapes that a ciphertext may have are resolved.
+ * The content of `data` if `body` is a JSON object whose only member is `data`, a string; otherwise undefined. Unlike JSON.parse, this
+ * function does not overlook a duplicate member. The escapes that a ciphertext may have are resolved.
  *
- * Only the shape is checked. There may be a result even if the string contains a raw control character or bytes that are not UTF-8, so that
- * the body is not JSON.
+ * Only the shape is checked. If the string contains a raw control character or bytes that are not UTF-8, there may be a result although the
+ * body is not JSON.
  */
 export function readDataMember(body: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const reader = new SoleMemberReader();

@@ -11,7 +11,7 @@ const escapes = new Map(
 
 /**
  * The content of a JSON string without its escapes; undefined if an escape is wrong. A character above U+007F that is written as an escape
- * becomes a NUL, because no ciphertext contains either of them.
+ * becomes a NUL. This is harmless, because a ciphertext contains neither such a character nor a NUL.
  */
 export function unescaped(content: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
   const bytes = Buffer.allocUnsafe(content.length);

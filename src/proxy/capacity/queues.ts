@@ -173,7 +173,7 @@ export class FairTickQueue<Owner> {
     return {
       add: (start) => {
         const withdrawals = [this.#work.add(owner, start), this.#ticks.add(() => this.#work.shift()?.())];
-        return () => withdrawals.forEach((withdraw) => void withdraw());
+        return () => withdrawals.forEach((withdraw) => withdraw());
       },
       restAfter: (began) => this.#ticks.restAfter(began),
     };
