@@ -36,7 +36,7 @@ export function addTransferCommands(add: AddStoreCommand): void {
     .run(rekey);
 }
 
-/** An account to be added, or the problems with it, and its position in the input. */
+/** One entry of the input and its position: an account to be added, or the reasons why the entry is refused. */
 interface Candidate {
   readonly where: string;
   readonly account: StoredAccount | undefined;
@@ -143,7 +143,7 @@ async function exportAll({ operations, store, unreadable, io, actor }: StoreSess
   await operations.record('accounts_exported', {}, { actor });
   for await (const account of store.list(undefined, unreadable)) {
     const line = JSON.stringify(toMembers(account));
-    // A line that an import would refuse is no backup, so the account is reported instead.
+    // A line that an import would refuse is useless as a backup, so the account is reported instead.
     if (line.length <= maxLineLength) await io.stdout.write(`${line}\n`);
     else
       unreadable(new AccountsError('too_many_keys', `account ${account.id} has too many keys: its line is ${tooLong}`));
@@ -181,7 +181,7 @@ const someRefused = 'some accounts were refused: correct them, then run the comm
 /**
  * Passes candidates to `add` in batches, and reports why candidates are refused.
  *
- * @param counts the counts to add to. If a batch fails, they are complete up to the batch before it
+ * @param counts the counts to add to. If a batch fails, they cover all batches before that one
  */
 async function inBatches(
   { io }: StoreSession,

@@ -52,7 +52,7 @@ export async function kmsChecks(loaded: ReturnType<typeof loadKms>, keyring: Cli
 
 async function storeChecks({ store, accounts, operators }: Config): Promise<Check[]> {
   if (store.type === 'file') {
-    // A file's credentials were unwrapped when the configuration was read.
+    // The credentials in an accounts file were unwrapped when the configuration was read.
     const sample = takeSample(accounts);
     const readOnly = operators && findReadOnly(store.file);
     const cannot = readOnly && `; the operators' API cannot change them: ${readOnly} is read-only for this user`;

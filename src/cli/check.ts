@@ -44,7 +44,7 @@ export async function check(io: CheckIo, options: CheckOptions): Promise<number>
   return ok ? exitCodes.done : exitCodes.failed;
 }
 
-/** Like `loadConfig`, but asks the KMS, once, to unwrap the master keys. */
+/** Like `loadConfig`, but also asks the KMS once to unwrap the master keys. */
 async function loadOnline({ env, keyring }: CheckIo, file: string): Promise<LoadResult> {
   return combine(await loadInThread({ file, env }, [], { unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys) }));
 }

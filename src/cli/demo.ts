@@ -29,10 +29,10 @@ interface ShippedFile {
 
 /**
  * `demo`: runs a stand-in payment core and, in front of it, the sidecar with the shipped configuration, and prints commands to paste. The
- * demo works on a copy of the accounts, so changes made in the console are lost when it ends. It runs until a signal ends it. Returns the
- * exit code.
+ * demo works on a copy of the accounts, so changes made in the console are lost when the demo ends. The demo runs until a signal ends it.
+ * Returns the exit code.
  *
- * @param options.freePorts whether to use any free ports instead of the configured ones
+ * @param options.freePorts whether to use free ports instead of the configured ones
  * @throws CommandFailed if a listener cannot be opened
  */
 export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boolean }): Promise<number> {

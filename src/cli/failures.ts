@@ -2,7 +2,7 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
-/** Ends a command with messages for its user, one per line, and an exit code. */
+/** Thrown to end a command with messages for its user, one per line, and an exit code. */
 export class CommandFailed extends Error {
   readonly exitCode: number;
   readonly messages: readonly string[];
@@ -14,7 +14,9 @@ export class CommandFailed extends Error {
   }
 }
 
-/** Ends a command with the problems of its configuration. The messages name the file, so the command's name is not put before them. */
+/**
+ * Thrown to end a command with the problems of its configuration. The messages name the file, so they do not begin with the command's name.
+ */
 class InvalidConfiguration extends CommandFailed {
   constructor(problems: readonly FileProblem[]) {
     super(problemLines(problems), exitCodes.configuration);

@@ -16,7 +16,7 @@ const shipped = {
   'accounts.schema.json': 'config/accounts.schema.json',
 };
 
-/** Files that contain secrets, or will contain some. */
+/** Files that contain secrets, or will contain them later. */
 const secret: ReadonlySet<string> = new Set(['accounts.yaml', masterKey]);
 
 /**

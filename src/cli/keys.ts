@@ -117,7 +117,7 @@ const dueLayout: Layout<DueView> = {
   empty: 'Nothing is due or expiring.',
 };
 
-/** The id of a key that is given as its id or as the key itself, because an operator who finds a leaked key may not know its id. */
+/** Returns the id of a key that is given as its id or as the key itself. An operator who finds a leaked key may not know its id. */
 async function resolveKeyId({ operations }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
   const { keys } = requireAccount(await operations.stored(id), id);

@@ -12,7 +12,7 @@ import type { CliIo } from './io.ts';
 import { configOption } from './options.ts';
 import type { AddStoreCommand, RunCommand, StoreSession } from './store-command.ts';
 
-/** Adds `master-key new|wrap|rewrap|list`. `new` and `wrap` read only `kms` from the configuration, so that a first key can be made. */
+/** Adds `master-key new|wrap|rewrap|list`. `new` and `wrap` read only `kms` from the file, so they work before the file is complete. */
 export function addMasterKeyCommands(group: Command, add: AddStoreCommand, io: CliIo, run: RunCommand): void {
   const newLine = 'create a master key; print its line, wrapped if a KMS is configured, and its KCV to stderr';
   const wrappedLine = 'read an unwrapped master key from stdin; print its line, wrapped by the KMS';
@@ -57,7 +57,7 @@ async function rewrap(session: StoreSession, options: { readonly environment?: E
 
 async function list(session: StoreSession, { usage }: { readonly usage?: true }): Promise<void> {
   const configured = session.settings.masterKeys;
-  // If no key is configured, the file with the keys may have a problem, which `masterKeys` throws.
+  // If no key is configured, the cause may be a problem with the file that contains the keys. `masterKeys()` throws that problem.
   const keys = usage === true || configured.length === 0 ? await session.masterKeys() : configured;
   const vaults = usage && keys.map((key) => new Vault([key]));
   const counts = vaults && (await countUsage(session, vaults));

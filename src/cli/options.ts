@@ -5,7 +5,7 @@ import { parseAs, WrongValue, type ValueType } from '../input/value-types.ts';
 import { capitalised } from '../input/text-value.ts';
 import { defaultConfig, type CliIo } from './io.ts';
 
-/** Makes a parser for an argument or an option whose value has a type of the configuration. Invalid text counts as wrong usage. */
+/** Creates a parser for an argument or an option that has the type of a configuration value. Invalid text is reported as wrong usage. */
 export function readAs<T>(type: ValueType<T>): (text: string) => T {
   return (text) => {
     try {

@@ -69,8 +69,8 @@ export class Output {
 }
 
 /**
- * The stream for writing to a file descriptor. For a regular file, Node's own stream calls `write` once and ignores a partial write to an
- * almost full disk.
+ * Returns the stream to use for a file descriptor. For a regular file, this is not Node's own stream, because that stream calls `write`
+ * once and ignores a partial write to an almost full disk.
  *
  * @param stream Node's own stream for that descriptor
  */

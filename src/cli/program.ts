@@ -122,7 +122,7 @@ function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand):
 }
 
 async function printVersion({ stdout, version, env }: CliIo): Promise<void> {
-  // The build of the image sets the variable.
+  // The image build sets this variable.
   const commit = env['SIDECAR_REVISION'] || readCommit(packageFile('.git'), env);
   await stdout.write(members({ 'envelope-sidecar': version, node: process.version, commit }));
 }

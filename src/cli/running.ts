@@ -9,8 +9,8 @@ import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { members } from './table.ts';
 
-// Commands to the sidecar that runs with a configuration. The sidecar must run on the same machine and as the same user. The commands throw
-// CommandFailed if it cannot be reached or refuses.
+// Commands for a running sidecar, which is found by its configuration. The sidecar must run on the same machine and as the same user. The
+// commands throw CommandFailed if the sidecar cannot be reached or refuses.
 
 interface Options {
   readonly config: string;
@@ -18,7 +18,8 @@ interface Options {
 }
 
 /**
- * `drain`: drains the sidecar. Returns when no request is in flight or `timeouts.drain` is over. The sidecar keeps running until SIGTERM.
+ * `drain`: drains the sidecar. Returns when no request is in flight or `timeouts.drain` has passed. The sidecar keeps running until
+ * SIGTERM.
  */
 export async function drain(io: CliIo, { config, json }: Options): Promise<void> {
   const status = await askSidecar(io, config, 'drain');
@@ -85,7 +86,7 @@ function listProblems({ configuration, accounts_file: accounts }: Status): reado
 /** Sends a command to the sidecar. @throws CommandFailed */
 async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' | 'reload' | 'status'): Promise<Status> {
   const { host, port } = valid(loadAdmin(configFile, env)).value;
-  // If there is no token, there may be no sidecar, which the request will show.
+  // If there is no token, the sidecar may not be running. The request will show whether it is.
   const token = (await readToken(drainTokenFile(configFile, env))) ?? '';
   const address = { host: toLoopback(host), port };
   const { status, body } = await post(address, `/${command}`, token);

@@ -19,7 +19,7 @@ import { begin, type StopSignals } from './start.ts';
 /**
  * `serve`: runs the sidecar until a signal ends it. Returns the exit code.
  *
- * @param start what `begin` has already begun
+ * @param start the work that `begin` has already started
  * @throws CommandFailed if the sidecar cannot start
  */
 export async function serve(
@@ -31,7 +31,7 @@ export async function serve(
   const counted = callCounter(registry);
   const io: CliIo = { ...outside, keyring: (kms) => counted(outside.keyring(kms)) };
   const created = Promise.withResolvers<Reloader>();
-  // Listeners open before the reloader exists. A reload that is requested before then waits for the reloader.
+  // A reload can be requested once the listeners are open, which is before the reloader exists. Such a reload waits for the reloader.
   const reload = async (): Promise<void> => (await created.promise).reload();
   io.onSignal('SIGHUP', () => void reload());
   const read = await Promise.race([loadPatiently(io, configFile, reading), signals.first]);
@@ -50,7 +50,7 @@ export async function serve(
     () => app.settings,
     () => kms.status()?.keyId,
   );
-  // The token is written only when the listeners are open, so that it cannot replace the token of another running sidecar.
+  // The token is written only after the listeners have opened. Otherwise it could replace the token of a sidecar that is already running.
   const tokenFile = drainTokenFile(configFile, io.env);
   await storeDrainToken(tokenFile, drainToken, log);
 
@@ -60,12 +60,15 @@ export async function serve(
   return untilStopped(signals, log, async () => {
     kms.stop();
     await app.stop(() => reloader.stop());
-    // If the token cannot be removed, it was never written, or it does no harm.
+    // A token that cannot be removed was never written or does no harm.
     await removeDrainToken(tokenFile, drainToken).catch(() => {});
   });
 }
 
-/** Loads the configuration. Waits if the KMS is not available yet. @throws AccountsError if master keys stay wrapped */
+/**
+ * Loads the configuration. Waits if the KMS is not available yet. @throws AccountsError if the KMS refuses, or is still unavailable after
+ * the wait
+ */
 async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Promise<LoadedFiles> {
   const unwrap: UnwrapKeys = ({ kms, keys }) => {
     const warn = ({ message: problem }: Error): void =>
@@ -76,8 +79,8 @@ async function loadPatiently(io: CliIo, file: string, reading: FirstReading): Pr
 }
 
 /**
- * Logs the first line, which says what runs and with which configuration. `configuration_hash` is the same as in `configuration_changed` in
- * the trail.
+ * Logs the first line, which says what runs and with which configuration. `configuration_hash` is the same as in the trail's event
+ * `configuration_changed`.
  */
 async function logStart(log: Logger, { version }: CliIo, configuration: object, config: Config): Promise<void> {
   const { environments, store, accounts } = config;

@@ -30,7 +30,7 @@ export interface StoreSession
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
   /** Writes a list to stdout while it is read: as a JSON array with `--json`, otherwise as a table. */
   readonly showList: <Item>(items: Items<Item>, layout: Layout<Item>) => Promise<void>;
-  /** Records an account that is left out because it cannot be read. When the command ends, it names all such accounts and fails. */
+  /** Records an account that is left out because it cannot be read. At its end, the command names all such accounts and fails. */
   readonly unreadable: (error: AccountsError) => void;
 }
 
@@ -47,7 +47,7 @@ interface StoreOptions {
 /** Runs the work of a command and sets the exit code. Error messages begin with `name`. */
 export type RunCommand = (name: string, work: () => Promise<number | void>) => Promise<void>;
 
-/** What a command does to the store. A command that only reads has no `--actor`. */
+/** How a command uses the store. A command that only reads has no `--actor`. */
 type Access = 'reads' | 'changes';
 
 /** Adds a command to a group. The command changes accounts unless `access` is `reads`. */
@@ -95,10 +95,10 @@ class StoreCommand extends Command {
   }
 
   /**
-   * Sets what the command does. Changes are logged to stderr, because stdout is for the result.
+   * Sets the work of the command. Changes are logged to stderr, because stdout is for the result.
    *
    * @param work receives a session, the arguments of the command, and its options
-   * @param offline called first. If it returns a promise, that is the command's work, and no store is opened
+   * @param offline called first. If it returns a promise, that promise is the command's work, and no store is opened
    */
   run(
     work: (session: StoreSession, ...args: never[]) => Promise<void>,

@@ -30,7 +30,7 @@ export function counted(count: number, noun: string): string {
   return `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-/** How a list is shown as a table. */
+/** How to show a list as a table. */
 export interface Layout<Item> {
   readonly head: readonly string[];
   readonly row: (item: Item) => readonly string[];

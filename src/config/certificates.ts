@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import type { Settings } from './config.ts';
 import type { EpochMs } from '../times.ts';
 
-/** A certificate of the configuration, by the member that names it. */
+/** A certificate in the configuration, identified by the member that names it. */
 interface ConfiguredCertificate {
   /** `listen.tls.cert`, `environments.live.upstream.ca`, … */
   readonly certificate: string;
@@ -10,8 +10,8 @@ interface ConfiguredCertificate {
 }
 
 /**
- * When the certificates of a configuration expire. A chain expires with whichever of its certificates expires first, a bundle of CAs with
- * whichever expires last.
+ * When the certificates of a configuration expire. A chain expires when the first of its certificates expires; a bundle of CAs expires when
+ * the last one does.
  */
 export function listCertificates({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [

@@ -15,7 +15,10 @@ import { readSidecar } from './load.ts';
 import type { FileContent } from './loaded.ts';
 import type { SidecarFile } from './schema.ts';
 
-/** The store of a command. If the master keys cannot be read, the problem is only noted, because most commands need no master key. */
+/**
+ * The store of a command. If the master keys cannot be read, `keyProblem` says why, but the command can run, because most commands need no
+ * master key.
+ */
 interface CommandStore {
   readonly settings: StoreSettings;
   readonly kms: KmsSettings | undefined;
@@ -24,7 +27,7 @@ interface CommandStore {
 
 /**
  * The members that a command on accounts does not use. Problems in them must not keep a key from being revoked. Problems in other members,
- * and unknown members, end the command, because it could otherwise use the wrong store or leave events unsigned.
+ * and unknown members, end the command, because the command could otherwise use the wrong store or leave events unsigned.
  */
 const unusedByCommands: ReadonlySet<string> = new Set<keyof SidecarFile>([
   'listen',
@@ -69,7 +72,7 @@ interface OpenedStore {
 /**
  * Opens the store of a command. Unlike a sidecar, a command needs no directory of keys.
  *
- * @param keyringOf makes the keyring of a configuration
+ * @param keyringOf creates the keyring for a KMS, or for master keys in the clear
  * @param origin the origin of the command's changes, for the audit trail
  */
 export function openStore(

@@ -24,7 +24,7 @@ export interface Settings extends Omit<File, 'accounts' | 'audit' | 'environment
   readonly environments: readonly Environment[];
   /** Undefined if the operators' API is off. */
   readonly operators?: OperatorsListener | undefined;
-  /** Undefined if there is no KMS. The lines of master keys are then the keys themselves. */
+  /** Undefined if there is no KMS. In that case, each line with a master key is the key itself. */
   readonly kms?: KmsSettings | undefined;
   /** The sources of the values. A member without a source has its default. */
   readonly sources: Sources;
@@ -60,7 +60,7 @@ export interface Environment extends FileEnvironment {
 }
 export type UpstreamTarget = FileEnvironment['upstream'];
 
-/** Where accounts are stored, and the master keys of their credentials. The first master key wraps; all unwrap. */
+/** Where accounts are stored, and the master keys of their credentials. The first master key wraps; all master keys unwrap. */
 export type StoreSettings = FileStoreSettings | ({ readonly type: 'postgres' } & PostgresSettings);
 
 interface FileStoreSettings {

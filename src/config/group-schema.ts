@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Values } from '../yaml/values.ts';
 import type { Group, ValuesOf, WholeNumber } from './limits.ts';
 
-/** The schema of settings that are described in a table. */
+/** Creates the schema of a group of settings from their descriptions. */
 export function groupSchema<G extends Group>(group: G, { value }: Values) {
   const members = Object.entries(group).map(([name, { type, default: written, text }]) => {
     const schema = 'read' in type ? value(type).prefault(written) : wholeNumber(type).default(Number(written));

@@ -27,8 +27,8 @@ interface LoadOptions {
 }
 
 /**
- * Runs `loadFiles` on another thread, so that this thread can serve requests, and the memory for libraries and text is freed with that
- * thread. If the thread dies, the result is a problem with each of the two files.
+ * Runs `loadFiles` on another thread, so that this thread can keep serving requests. The memory for libraries and text is freed when the
+ * other thread ends. If the thread dies, the result is a problem with each of the two files.
  *
  * @param watched the files in the result if the thread dies
  * @throws AccountsError from `unwrap`
@@ -76,8 +76,9 @@ export class LoadThread {
   );
 
   /**
-   * @param idleTime how long the thread waits for another task, in milliseconds. A thread that is already running needs only a third of the
-   *   time, which matters if operators may change the accounts file: the token of one account can make change after change
+   * @param idleTime how long the thread waits for another task, in milliseconds. A thread that is already running loads the files in a
+   *   third of the time. This matters if operators may change the accounts file, because the token of a single account can make one change
+   *   after another
    */
   constructor(idleTime = 0) {
     this.#idleTime = idleTime;
@@ -92,7 +93,7 @@ export class LoadThread {
       let message = await thread.ask({ ...task, env: { ...task.env } });
       while (!('sidecar' in message)) {
         accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
-        // Lets other events run, because Node delivers messages that have already arrived without a pause.
+        // Lets other events run, because Node delivers all messages that have already arrived without a pause in between.
         await nextTurn();
         message = await thread.ask('next');
       }

@@ -7,11 +7,12 @@ import { withCodecs, type WorkerMessage, type WorkerRequest, type WorkerTask } f
 import { isRefusalOf, tryStore } from './try-store.ts';
 
 /**
- * Maximum number of problems per file that are sent at a reload, because the receiving thread, which serves requests, logs each of them.
+ * Maximum number of problems per file that are sent during a reload. There is a maximum because the receiving thread, which serves
+ * requests, logs each of them.
  */
 const maxProblems = 100;
 
-/** Number of accounts in one message. It is so small that receiving a message never blocks the request thread. */
+/** Number of accounts in one message. It is small, so that receiving a message never blocks the thread that serves requests. */
 const batch = 100;
 
 let messages: AsyncGenerator<WorkerMessage> | undefined;
@@ -51,7 +52,9 @@ async function loadForSidecar({ file, env, running, unwrapped, refused }: Worker
   return { ...kept, refused: refusal };
 }
 
-/** Sends a key that the receiving thread already has as that same object, so that a reload does not add another copy of the master key. */
+/**
+ * Replaces each key that the running process already has with the same key object, so that a reload does not add another copy of the key.
+ */
 function withSharedKeys(sidecar: LoadedFiles['sidecar'], running: StoreSettings | undefined): LoadedFiles['sidecar'] {
   if (!sidecar.ok || running === undefined) return sidecar;
   const { store } = sidecar.value;

@@ -34,8 +34,8 @@ type UnopenedSeverity = 'warning' | 'problem';
  * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name another store are
  * applied together with the accounts in that store.
  *
- * @param running the store in force; undefined at startup. Its accounts are read even if the new settings are not applied, or are applied
- *   only after a KMS has unwrapped their master keys, so that a key revoked in that store stops working
+ * @param running the store in force; undefined at startup. If the new settings cannot be applied, or must wait until a KMS has unwrapped
+ *   their master keys, the accounts of this store are read, so that a key that is revoked in it stops working
  * @param unwrapped master keys that a KMS has unwrapped and that are not in force yet. Other wrapped keys stay wrapped, and credentials
  *   sealed with them are not opened
  * @param refusal why the store that the settings name cannot replace the one in force, if that is known
@@ -79,8 +79,9 @@ const maxAccounts = 1_000;
 
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
-  /** `store` and `kms` are set even if other members are invalid. Undefined if the store is not known. */
+  /** Set even if other members are invalid; undefined if the file does not tell which store to use. */
   readonly store: StoreSettings | undefined;
+  /** Set even if other members are invalid. */
   readonly kms: KmsSettings | undefined;
   /** Creates a `FileProblem` for a member of the file. */
   readonly problemWith: ProblemWith;
@@ -163,8 +164,8 @@ export function loadAdmin(path: string, env: Env): FileContent<Listener> {
 }
 
 /**
- * The KMS that the file names; undefined if there is none. Problems with other members are ignored, because master keys are made before a
- * configuration is complete.
+ * The KMS that the file names; undefined if there is none. Problems with other members are ignored, because master keys are created before
+ * a configuration is complete.
  */
 export function loadKms(path: string, env: Env): FileContent<KmsSettings | undefined> {
   const file = open(path, new Files());

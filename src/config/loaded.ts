@@ -4,7 +4,7 @@ import type { MasterKey } from '../accounts/master-key.ts';
 import type { Config, KmsSettings, Settings } from './config.ts';
 import type { RefusedStore } from './try-store.ts';
 
-/** The two files of a configuration. Other files that one of these names count as part of it. */
+/** The two files of a configuration. A file that one of them names counts as part of the file that names it. */
 export const configFiles = ['sidecar', 'accounts'] as const;
 export type ConfigFile = (typeof configFiles)[number];
 

@@ -22,7 +22,10 @@ export const maxSettleTime = 500;
  */
 export const pollInterval = 10_000;
 
-/** How long the loading thread waits for the next change, in milliseconds. The token of one account may make one change after another. */
+/**
+ * How long the loading thread waits for the next change, in milliseconds. The token of a single account may make one change after another,
+ * and a thread that is still running loads the files faster than a new one.
+ */
 const idleTime = 5_000;
 
 /** A watched folder, which may be replaced by another folder of the same name. */
@@ -57,8 +60,9 @@ export class Reloader {
   #settlingAtMost: NodeJS.Timeout | undefined;
   readonly #thread = new LoadThread(idleTime);
   #loading = false;
-  /** `#load` settles after the load in progress, `#next` after the load that follows it. */
+  /** Settles after the load in progress. */
   #load: Promise<void> = Promise.resolve();
+  /** Settles after the load that follows the one in progress; undefined if no such load has been requested. */
   #next: Promise<void> | undefined;
   /** Whether the next load tries a refused store again, because someone has asked for a reload. */
   #isAsked = false;
@@ -66,8 +70,9 @@ export class Reloader {
   #unlocking: Promise<void> | undefined;
   /** Master keys that the KMS has unwrapped. Later loads reuse them until a configuration with them is in force. */
   #unwrapped: readonly MasterKey[] = [];
-  /** `#refused` is the store that was refused last; `#retrying` tells whether that store is being tried again now. */
+  /** The store that was refused last. */
   #refused: RefusedStore | undefined;
+  /** Whether the refused store is being tried again now. */
   #retrying = false;
   #stopped = false;
 
@@ -118,15 +123,15 @@ export class Reloader {
   }
 
   /**
-   * Tries the refused store. If the store can be used now, loads the files again. Loads of changed files do not try that store, because
-   * each of them would wait for a database that does not respond.
+   * Tries the refused store again. If it can be used now, loads the files again. A load that a changed file triggers does not try that
+   * store, because every such load would wait for a database that does not respond.
    */
   async #retry(): Promise<void> {
     this.#retrying = true;
     const before = this.#refused;
     const loaded = await loadInThread(this.#task(undefined), []);
     this.#retrying = false;
-    // By now, the files may name a store that only comes into force if someone asks for a reload.
+    // By now, the files may name another store, which only comes into force if someone asks for a reload.
     const isSame = this.#refused?.digest === before?.digest;
     if (this.#stopped || !isSame || !isDecided(loaded) || loaded.refused?.reason === before?.reason) return;
     this.#refused = undefined;
@@ -247,7 +252,7 @@ export class Reloader {
   }
 }
 
-/** Whether loaded files show if their store can be used. Invalid settings, and settings that wait for the KMS, do not show it. */
+/** Whether a load has found out if the store can be used. It has not if the settings are invalid or wait for the KMS. */
 function isDecided(loaded: LoadedFiles): boolean {
   return loaded.refused !== undefined || (loaded.sidecar.ok && lockedKeys(loaded) === undefined);
 }

@@ -91,7 +91,7 @@ export const postgresUrl: ValueType<string> = {
   read: (text) => (URL.canParse(text) && new URL(text).pathname.length > 1 ? text : undefined),
 };
 
-/** The keys that wrap key material, one per line. The first one wraps; all unwrap. */
+/** The keys that wrap key material, one per line. The first key wraps; all keys unwrap. */
 export const masterKeys: ValueType<readonly MasterKey[]> = {
   name: 'master key',
   expected: '32 bytes in base64 or hex; further lines are older keys that still open',

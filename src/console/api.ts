@@ -53,7 +53,7 @@ function listed(errors: readonly (readonly [member: string, message: string])[])
   return errors.map(([member, message]) => `${member}: ${message}`).join('; ');
 }
 
-/** Makes an attempt. Returns why it was refused; undefined if it succeeded. */
+/** Runs `attempt`. Returns why it was refused; undefined if it succeeded. */
 export async function catchRefusal(attempt: () => Promise<void>): Promise<Refused | undefined> {
   try {
     await attempt();

@@ -40,7 +40,7 @@ export function inFull(date: string): string {
   return `${date.slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** Whether a certificate needs attention, because it expires within 30 days. The first alert uses the same limit. */
+/** Whether a certificate needs attention, because it expires within 30 days. The first alert about a certificate uses the same limit. */
 export function isEndingSoon(date: string): boolean {
   return Date.parse(date) < now.value + 30 * 86_400_000;
 }

@@ -11,7 +11,7 @@ interface Notice {
 /** The message about the last change, in a live region. */
 export const notice = signal<Notice | undefined>(undefined);
 
-// A message disappears when its page is left or its session ends.
+// A message disappears when the operator leaves its page or the session ends.
 effect(() => {
   void [place.value, session.value];
   notice.value = undefined;

@@ -62,8 +62,8 @@ export interface Cell<Value> {
 const position = 'page';
 
 /**
- * A parameter in the page's address, which is `preset` by default. Its value survives a reload and is part of a copied address. Back leads
- * to the previous page or, in a list, to the earlier position.
+ * A parameter in the page's address, which is `preset` by default. Its value survives a reload and is part of a copied address. The
+ * browser's Back button leads to the previous page or, in a list, to the earlier position.
  */
 export function inAddress<Value extends string = string>(name: string, preset: Value | '' = ''): Cell<Value | ''> {
   return {

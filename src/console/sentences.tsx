@@ -5,7 +5,7 @@ import { AccountLink } from './ui/inline.tsx';
 type Details = AuditEvent['details'];
 
 /**
- * The text of an event before and after the account that the event concerns. An event without such text is described by its name and its
+ * The text before and after the account in the sentence about an event. An event without such text is described by its name and its
  * details.
  */
 const told: Record<AuditEvent['action'], ((details: Details, at: string) => readonly [string, string?]) | undefined> = {

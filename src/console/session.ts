@@ -8,19 +8,19 @@ export interface Session {
   readonly role: Role;
   /** The only account that the token may see; null if it may see all. */
   readonly account: string | null;
-  /** RFC 3339. */
+  /** A time as in RFC 3339. */
   readonly expires_at: string;
   /** False if the accounts are in a file that this sidecar cannot write. */
   readonly accounts_writable: boolean;
 }
 
-/** Undefined until it is known; null if no one is signed in. */
+/** The current session. Undefined until the server has been asked; null if nobody is signed in. */
 export const session = signal<Session | null | undefined>(undefined);
 
 /** Whether the sign-in page says that a session has ended. */
 export const sessionEnded = signal(false);
 
-/** Whether the API is unreachable. While it is, pages keep their data and say so. */
+/** Whether the API is unreachable. While it is unreachable, pages keep their data and show a message. */
 export const unreachable = signal(false);
 
 /** Whether the page offers changes. The API itself refuses changes that are not permitted. */
@@ -87,8 +87,8 @@ export async function resume(): Promise<void> {
 }
 
 /**
- * Puts the token into a header, which arrives before the body. From then on, the listener does not close this connection in favour of one
- * without a valid token. Text that a header cannot carry is not a token.
+ * Puts the token into a header, which arrives before the body. Once the header has arrived, the listener no longer evicts this connection
+ * in favour of one without a valid token. Text that a header cannot carry is not a token.
  */
 function authorization(token: string): Readonly<Record<string, string>> {
   return /^[!-~]+$/.test(token) ? { authorization: `Bearer ${token}` } : {};
@@ -117,7 +117,8 @@ export async function signIn(token: string): Promise<'wrong' | 'core' | 'unreach
 }
 
 /**
- * How long a window may be left unused, in milliseconds. The server cannot tell, because the page polls it even if nobody uses the page.
+ * How long a window may be left unused, in milliseconds. The server cannot tell whether a window is used, because the page polls the server
+ * even if nobody uses the page.
  */
 const idleTime = 30 * 60_000;
 

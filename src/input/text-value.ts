@@ -17,8 +17,8 @@ export function textValue<T>(type: ValueType<T>) {
 /**
  * A step of a schema that reads a value and turns a `WrongValue` into an issue.
  *
- * @param goesOn whether the checks of the object or list around the value still run. In a union, zod would otherwise drop the issue if the
- *   only mistakes in an alternative are unknown members
+ * @param goesOn whether the checks of the surrounding object or list still run. Needed in a union: otherwise, if the only mistakes in
+ *   another alternative are unknown members, zod reports those instead of this issue
  */
 export function orIssue<Written, T>(read: (written: Written) => T, goesOn = false) {
   return (written: Written, context: z.core.$RefinementCtx): T => {

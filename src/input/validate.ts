@@ -36,7 +36,7 @@ export function validate<S extends z.ZodType>(input: Input, schema: S, once = fa
   if (result.success) return result.data as Partly<z.output<S>>;
 
   let seen: unknown;
-  // Done only after a mistake, because refining makes a new schema, which takes longer than validating a small input.
+  // Refine the schema only after a mistake, because refining creates a new schema, which takes longer than validating a small input.
   schema.refine((value) => ((seen = value), true), { when: () => true }).safeParse(input.value);
   for (const issue of result.error.issues) {
     for (const { path, message, part } of mistakesIn(issue, [])) input.report(path, message, part);
@@ -46,7 +46,7 @@ export function validate<S extends z.ZodType>(input: Input, schema: S, once = fa
 }
 
 /**
- * Validates a value that is of use only as a whole. A mistake is described only when it is read, because anyone may send a value with many
+ * Validates a value that is useful only as a whole. A mistake is described only when it is read, because anyone may send a value with many
  * mistakes.
  */
 export function validateWhole<S extends z.ZodType>(

@@ -16,7 +16,7 @@ interface Source {
   readonly requestId: string;
 }
 
-/** Requests that are not in an event yet. */
+/** Requests that have not been recorded in an event yet. */
 interface Counted {
   requests: number;
   last: Source;
@@ -45,7 +45,9 @@ export class AccessEvents {
     this.#log = log;
   }
 
-  /** The first sign-in with a token becomes an event at once; all sign-ins with it in the following minute become another event. */
+  /**
+   * The first sign-in with a token becomes an event at once; all sign-ins with that token in the following minute become one more event.
+   */
   signedIn({ name, role }: Pick<OperatorsToken, 'name' | 'role'>, source: Source): void {
     const token = `${name} ${role}`;
     const lately = this.#signIns.get(token);

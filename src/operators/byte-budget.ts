@@ -4,7 +4,7 @@ export class ByteBudget {
   readonly #held = new Map<string, number>();
   #total = 0;
 
-  /** @param limit in bytes; called for each piece, because the configuration may change */
+  /** @param limit returns the limit in bytes; called for each piece, because the configuration may change */
   constructor(limit: () => number) {
     this.#limit = limit;
   }

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { ApiProblem } from './problems.ts';
 
 /**
- * Returns a signal that aborts when the client has left or has its response, because from then on no one waits for the work of the request.
+ * Returns a signal that aborts when the client has left or has its response. From then on, nobody needs the result of the request's work.
  */
 export function whenLeft(response: ServerResponse): AbortSignal {
   const controller = new AbortController();

@@ -25,7 +25,7 @@ interface Row {
   readonly value: string | undefined;
   /** Whether `value` is the placeholder. */
   readonly secret?: true;
-  /** Whether a change needs a restart. */
+  /** Whether a change takes effect only after a restart. */
   readonly needsRestart?: boolean;
   /** The member under which the source is recorded; by default `member`. */
   readonly writtenAt?: string;
@@ -97,7 +97,7 @@ function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
   return [
     pem(`${listener}.tls.cert`, tls.cert),
     secret(`${listener}.tls.key`),
-    // A different CA takes effect at once. Whether client certificates are required changes only with a restart.
+    // A different CA takes effect at once. A restart is needed to begin or to stop requiring client certificates.
     { ...pem(`${listener}.tls.clientCa`, tls.clientCa), ...(tls.clientCa === undefined && { needsRestart: true }) },
   ];
 }
@@ -192,7 +192,7 @@ function formatDatabase(url: string): string {
   return /^\/[A-Za-z0-9_.-]+$/.test(pathname) ? `${protocol}//${host}${pathname}` : `${protocol}//…`;
 }
 
-/** Omits the path, because tracing vendors put keys into it. */
+/** Omits the path, because tracing vendors put keys into paths. */
 function otlpWithoutPath(url: string): string {
   const { origin, pathname } = new URL(url);
   return pathname === '/' ? origin : `${origin}/…`;

@@ -78,10 +78,13 @@ interface ConsoleDependencies {
   readonly access: AccessEvents;
 }
 
-/** The header with the half of a session that the window keeps. */
+/** The header that carries the window's half of a session's secret. */
 const keyHeader = 'session-key';
 
-/** Serves the files of the operators' page, and its sessions. A token begins a session, whose requests carry a cookie and a header. */
+/**
+ * Serves the files of the operators' page and manages its sessions. An operator signs in with a token; from then on, requests carry a
+ * cookie and a header instead of the token.
+ */
 export class Console {
   readonly #dependencies: ConsoleDependencies;
   readonly #sessions: Sessions;
@@ -105,7 +108,7 @@ export class Console {
     this.#sessions.keepOnly(this.#dependencies.state().tokens.filter(maySignIn));
   }
 
-  /** Adds the routes of the page and its sessions to the listener. None of them needs a token. */
+  /** Adds the routes of the page and of its sessions to the listener. None of these routes needs a token. */
   async serve(app: FastifyInstance): Promise<void> {
     await app.register(async (page) => {
       page.addHook('onRequest', async (_request, reply) => {
@@ -136,8 +139,8 @@ export class Console {
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
       const left = whenLeft(reply.raw);
-      // Anyone may send many bodies at once. There is no pause after each body, because an operator's sign-in would have to wait for the
-      // pauses after all earlier bodies.
+      // Anyone may send many bodies at once, so only one is processed per turn of the event loop. There is no further pause between bodies,
+      // because an operator's sign-in would have to wait for the pauses after all earlier bodies.
       await new Promise<void>((resolve) => void this.#reading.add(resolve));
       left.throwIfAborted();
       const token = await this.#tokenIn(request.body).catch(async (error: unknown) => {
@@ -152,14 +155,14 @@ export class Console {
       return { ...(await this.#viewSession({ token, expiresAt })), session_key: key };
     });
     page.delete(url, { config: { operation: 'sign_out' }, onRequest }, async (request, reply) => {
-      // Signing out without a session is not an error, but ends no session.
+      // Signing out without a session is not an error, although no session ends.
       if (this.#findSession(request) !== undefined) this.#sessions.end(this.#readHalves(request).browser);
       this.#setCookie(request, reply, '', new Date(0));
       return reply.code(204).send();
     });
   }
 
-  /** Finds the token that a sign-in sends. @throws ApiProblem `unauthorized`, or a problem with the body */
+  /** Returns the configured token that the body of a sign-in contains. @throws ApiProblem `unauthorized`, or a problem with the body */
   async #tokenIn(body: unknown): Promise<OperatorsToken> {
     const sent = typeof body === 'string' ? readBody(body) : undefined;
     const { token } = readInput(signIn, {}, sent) as z.output<typeof signIn>;
@@ -182,7 +185,7 @@ export class Console {
   #readHalves(request: Head): SessionHalves {
     const { [keyHeader]: key, cookie = '' } = request.headers;
     const name = `${this.#formatCookie(request)}=`;
-    // Only this cookie is parsed, because anyone may send a thousand cookies.
+    // Parse only this cookie, because a request may carry a thousand cookies.
     const browser = cookie.split(/; */).find((pair) => pair.startsWith(name)) ?? name;
     return { browser: browser.slice(name.length), key: typeof key === 'string' ? key : '' };
   }
@@ -194,8 +197,9 @@ export class Console {
   }
 
   /**
-   * The cookie's name. It contains the port, because browsers share cookies between ports, and several sidecars are often reached through
-   * ports of one machine. The prefix `__Host-` keeps other hosts of the domain from setting the cookie (RFC 6265bis).
+   * The cookie's name. It contains the port, because browsers share cookies between all ports of a host, and several sidecars are often
+   * reached through different ports of the same host. The prefix `__Host-` keeps other hosts of the domain from setting the cookie (RFC
+   * 6265bis).
    */
   #formatCookie({ headers }: Head): string {
     const port = /:(?<port>[0-9]+)$/.exec(headers.host ?? '')?.groups?.['port'] ?? '';

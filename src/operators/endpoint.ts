@@ -18,20 +18,20 @@ import type { EpochMs } from '../times.ts';
 /** The dependencies of endpoints. */
 export interface Parts {
   readonly operations: RemoteOperations;
-  /** Waits until this sidecar uses the account with this id as it is stored; returns false if that takes too long. */
+  /** Waits until this sidecar uses the stored version of the account with this id; resolves to false if that takes too long. */
   readonly isServed: (account: string, hints: Hints) => Promise<boolean>;
   /** The account as this sidecar serves it; undefined if there is none. */
   readonly find: (account: string) => Promise<AccountWithoutKeys | undefined>;
   /** The budget for bodies that are being sealed. */
   readonly sealing: ByteBudget;
   readonly recent: RecentTraffic;
-  /** As in `AccountsDatabase`. Undefined if the accounts are in a file or the uses cannot be read. */
+  /** As in `AccountsDatabase`. Resolves to undefined if the accounts are in a file or the uses cannot be read. */
   readonly dailyUses: (owner: string, keys: readonly string[], now: EpochMs) => Promise<DailyUses | undefined>;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
 }
 
-/** The context of a request, without its input. Plain data except for `check`, so that it can be sent to a thread. */
+/** The context of a request, without its input. All members except `check` are plain data, so that they can be sent to a thread. */
 export interface Caller extends ChangeRequest {
   /** The token of the request. */
   readonly token: OperatorsToken;
@@ -40,7 +40,7 @@ export interface Caller extends ChangeRequest {
 /** The parts of a request that only some endpoints read. */
 export interface RawRequest {
   readonly now: EpochMs;
-  /** The body if the endpoint reads it raw; undefined if there is none. */
+  /** The body of a request to an endpoint with `rawBody`; undefined if there is none. */
   readonly body: Readable | undefined;
   /** The signal from `whenLeft`. */
   readonly left: AbortSignal;
@@ -73,8 +73,8 @@ export interface Endpoint {
   /** Whether the endpoint reads many accounts or events. Such requests of one owner are carried out one at a time. */
   readonly takesTurns?: true;
   /**
-   * Whether the endpoint takes something away, such as a key. While an account is locked, such requests for other accounts do not wait for
-   * it.
+   * Whether the endpoint takes something away, such as a key. If such a request waits for a locked account, later ones for other accounts
+   * wait only briefly.
    */
   readonly urgent?: true;
   /** Whether the body may be of any type. If so, `run` resolves to a `SealedBody`, which becomes the response. */

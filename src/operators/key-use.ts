@@ -10,7 +10,7 @@ import type { EpochMs } from '../times.ts';
  *
  * @param token the token of the request
  * @param all the ids of the keys
- * @returns a function that adds up the use of some of these keys, as the API shows it
+ * @returns a function that returns the total use of some of these keys, in the form that the API shows
  */
 export async function readUses(
   { recent, dailyUses }: Parts,

@@ -43,8 +43,8 @@ const limits = {
 /** Maximum number of query parameters that are read. */
 const maxParameters = 100;
 /**
- * Maximum number of connections. At the limit, a new connection closes the oldest one that has not shown a valid token or exceeds its
- * owner's share.
+ * Maximum number of connections. At the limit, each new connection evicts the oldest one that has not presented a valid token or that
+ * exceeds its owner's share.
  */
 const maxConnections = 100;
 /** How long an idle connection is kept, in milliseconds. No operation takes this long. */
@@ -98,7 +98,7 @@ export interface OperatorsApi {
   readonly close: () => Promise<void>;
 }
 
-/** Milliseconds that requests in progress may take when the listener closes. Only the response to such a request shows its new key. */
+/** Milliseconds that a closing listener waits for requests in progress. If a request creates a key, only its response shows the key. */
 const closingPatience = 5_000;
 
 /** Creates the listener of the operators' API. */
@@ -123,7 +123,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     log[level]({ ...line, duration_ms: Math.round(elapsed * 1_000) / 1_000 }, 'operator request');
   };
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
-    // If the request itself has failed, its client has left.
+    // If the error comes from the request's own stream, the client has left.
     if (error !== null && error === request.raw.errored) {
       ended(request, clientLeft, reply.elapsedTime);
       return reply.hijack();
@@ -145,10 +145,10 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     serverFactory: (handle) => createListener(handle, (req) => authenticate(req) !== undefined, unparsed, tls),
     clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
-    // Endpoints check parameters themselves.
+    // The router must not limit the length of parameters: each endpoint validates its own.
     routerOptions: {
       maxParamLength: limits.maxHeaderSize,
-      // The query is parsed before the token is known. No endpoint has this many parameters, and a repeated parameter is refused.
+      // The query is parsed before the token is known, so the number of its parameters is limited. No valid query has that many.
       querystringParser: (query) => parseQuery(query, '&', '=', { maxKeys: maxParameters }),
     },
     exposeHeadRoutes: false,
@@ -163,9 +163,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   }
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
-  // Remove Fastify's own parser for text/plain, because pages of other sites may send text/plain.
+  // Remove Fastify's own parser for text/plain, because browsers let pages of other sites send text/plain.
   app.removeAllContentTypeParsers();
-  // The JSON is parsed later, in the request's turn.
+  // The JSON is parsed later, when it is the request's turn.
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) => text);
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
   const turns = new OwnerQueues();
@@ -193,7 +193,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   let description: string | undefined;
   app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async (_request, reply) => {
-    // Made only once, because it takes milliseconds.
+    // Built only once, because building the description takes milliseconds.
     description ??= JSON.stringify(openApi());
     return reply.type('application/json; charset=utf-8').send(description);
   });
@@ -252,9 +252,9 @@ function createListener(
     const before = unparsed.begin(res);
     if (req.socket.destroyed) return;
     if (res.socket !== null) serve(req, res);
-    // The client may have all of the previous response before Node knows. If that was the connection's last, this one gets no socket.
+    // The client may have the whole previous response before Node notices, so wait. If the connection is then closed, `res` gets no socket.
     else if (before?.writableEnded) before.once('finish', () => void (res.socket !== null && serve(req, res)));
-    // Pipelined requests would all be processed and held at once. No browser sends them.
+    // Refuse pipelined requests, which would all be processed and held at once. No browser sends them.
     else req.socket.destroy();
   };
   const server =
@@ -294,7 +294,7 @@ function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string | un
     .send(Buffer.from(JSON.stringify(problemBody(problem, page, reply.request.id))));
 }
 
-/** Keeps the client's own request id if it is safe to log; otherwise makes a new one. */
+/** Keeps the client's own request id if it is safe to log; otherwise creates a new one. */
 function chooseRequestId(sent: unknown): string {
   return typeof sent === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(sent) ? sent : randomUUID();
 }

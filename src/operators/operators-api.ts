@@ -39,7 +39,8 @@ export function createOperatorsApi(dependencies: OperatorsApiDependencies): Prom
       // A reload may have replaced the store. The change is then in the previous store, not in the one in force.
       return isInForce && accounts() === used;
     };
-    // The database user may lack the right to read daily uses, which earlier versions did not need. Everything else works without it.
+    // The database user may lack the right to read daily uses, which earlier versions did not need. Everything else works without that
+    // right.
     const dailyUses: Parts['dailyUses'] = async (owner, keys, now) =>
       database?.dailyUses(owner, keys, now).catch(() => undefined);
     return { operations, isServed, find, sealing, recent, dailyUses, sidecar, tokens, hosts, console, documentation };

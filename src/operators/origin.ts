@@ -22,7 +22,7 @@ export function isKnownHost(fields: readonly string[] = [], names: readonly stri
 /**
  * Whether a request that carries a cookie comes from a page of this listener. Any other page can make a browser send requests to this
  * listener (cross-site request forgery), but no script can set the headers that are checked here. `Sec-Fetch-Site` is checked first (W3C
- * Fetch Metadata). A browser that does not send it sends `Origin` with all requests except reads.
+ * Fetch Metadata). A browser that does not send that header sends `Origin` with all requests except reads.
  *
  * @param secure whether the listener uses TLS
  */

@@ -3,7 +3,10 @@ import { FairQueue } from '../fair-queue.ts';
 /** An owner pauses for this many times as long as its work took, because work may be synchronous and keep merchants waiting. */
 const restFactor = 3;
 
-/** Maximum pause, in milliseconds. If pauses were much shorter than the work before them, one owner could keep merchants waiting. */
+/**
+ * Maximum pause, in milliseconds. With a much lower maximum, pauses would be too short after long work, and one owner could keep merchants
+ * waiting.
+ */
 const maxRest = 1_000;
 
 /**
@@ -12,7 +15,8 @@ const maxRest = 1_000;
  */
 export class OwnerQueues {
   /**
-   * By owner, the work that waits while other work of the same owner is in progress or the owner pauses. The tokens of an owner take turns.
+   * For each owner, the work that waits because other work of the owner is in progress or the owner pauses. The tokens of an owner take
+   * turns.
    */
   readonly #waiting = new Map<string, FairQueue<string>>();
 
@@ -33,7 +37,7 @@ export class OwnerQueues {
       return await work();
     } finally {
       clearTimeout(passOn);
-      // Only the time in which the process was busy counts: merchants do not wait while the work waits for the database.
+      // Only the time in which the process was busy counts, because work that waits for the database does not hold up merchants.
       const { active } = performance.eventLoopUtilization(began);
       setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
     }

@@ -2,13 +2,13 @@ import { z } from 'zod';
 import { identifier } from '../accounts/value-types.ts';
 import { textValue } from '../input/text-value.ts';
 
-/** The start of a page. */
+/** The query parameter that says where a page starts. */
 export const after = textValue(identifier).optional().describe('Starts after the account with this id.');
 
 /** Maximum number of items on a page. */
 const maxPageSize = 1_000;
 
-/** The size of a page, from the query. */
+/** The query parameter for the size of a page. */
 export const pageSize = z
   .string({ error: `expected a number from 1 to ${maxPageSize}` })
   .transform((text, context) => {

@@ -78,7 +78,7 @@ export const problemDocument = z
   })
   .describe('A problem document (RFC 9457).');
 
-/** Ends a request with a problem document (RFC 9457). The message is its `detail`. */
+/** Thrown to end a request with a problem document (RFC 9457). The error's message becomes the `detail`. */
 export class ApiProblem extends Error {
   readonly code: ProblemCode;
   readonly members: MemberProblem[] | undefined;

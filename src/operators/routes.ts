@@ -22,9 +22,9 @@ const maxUnread = 8 * 1_048_576;
 const maxShort = 65_536;
 
 /**
- * How long an urgent request waits for an earlier urgent request of its token that is itself waiting for a locked account, in milliseconds.
- * Urgent requests are given up after some seconds, so only a few are tried at once, and connections are left for other requests. A token of
- * one account waits until its earlier request is over, because it has no other account to change in the meantime.
+ * How long an urgent request waits, in milliseconds, if an earlier urgent request of the same owner is waiting for a locked account. An
+ * urgent request is given up after some seconds, so only a few are tried at once, and connections are left for other requests. For a token
+ * of one account, an urgent request waits until the earlier one is over, because both concern the same account.
  */
 const urgentAfter = 1_000;
 
@@ -81,7 +81,7 @@ export class Routes {
           permit(endpoint, request);
           return this.#state();
         };
-        // All work that grows with the request or its result is done in the turn.
+        // All work that takes longer for a larger request or result is done during the request's turn.
         const work = async (): Promise<readonly [Parts, object | string]> => {
           const state = check();
           const result = await carryOut(endpoint, request, state, check, { now: this.#clock(), left });
@@ -97,7 +97,7 @@ export class Routes {
           return result.envelope;
         }
         if (typeof result === 'string') return result;
-        // Done outside the turn, because `isServed` waits. The result of a change is short.
+        // The response to a change is formatted after the turn, because `isServed` waits. The result of a change is short.
         return this.#text(
           { ...result, in_force: await state.isServed(request.account ?? '', { urgent: endpoint.urgent, ofAccount }) },
           reply,
@@ -173,7 +173,7 @@ async function carryOut(
     idempotencyKey,
     check() {
       check();
-      // `mayAcceptPlaintextInLive` was decided by the role before the wait.
+      // `mayAcceptPlaintextInLive` depends on the role that the token had before the request waited.
       if (signedIn(request).role !== token.role)
         throw new ApiProblem('forbidden', 'The role of this token has changed.');
     },
@@ -182,7 +182,7 @@ async function carryOut(
   };
   const raw: RawRequest = { now, body: endpoint.rawBody ? (body as Readable | undefined) : undefined, left };
   const result = await endpoint.run(parts, input as never, caller, raw);
-  // The unreadable rows belong to other accounts.
+  // Omit the unreadable rows, because they belong to other accounts.
   return 'unreadable' in result && token.account !== undefined ? { ...result, unreadable: [] } : result;
 }
 

@@ -9,7 +9,7 @@ const sessionLength = 8 * 3_600_000;
 /** How long a session may be idle before it ends, in milliseconds. */
 const idleTime = 30 * 60_000;
 
-/** Maximum number of sessions per token. If a token begins another, its oldest session ends. */
+/** Maximum number of sessions per token. If a token begins one more, its oldest session ends. */
 const maxOfToken = 100;
 
 /**
@@ -50,8 +50,8 @@ export class Sessions {
   /** Sessions by the hash of their key, in order of creation. Only hashes are kept, so that a memory dump does not reveal valid keys. */
   readonly #sessions = new Map<string, Session>();
   /**
-   * The sessions of requests that were accepted. While such a request waits, a sign-in in another window may replace the browser's half of
-   * its session.
+   * The session of each request that was accepted. `find` accepts such a request again, even if a sign-in in another window has replaced
+   * the browser's half of its session while the request waited.
    */
   readonly #accepted = new WeakMap<object, Session>();
 
@@ -110,7 +110,7 @@ export class Sessions {
     this.#endIf(({ browserHash }) => browserHash === ended);
   }
 
-  /** Ends the sessions of all tokens except these. If a token is configured again later, its sessions stay ended. */
+  /** Ends the sessions of all tokens except these. Adding a token to the configuration again does not restore its sessions. */
   keepOnly(tokens: readonly OperatorsToken[]): void {
     const kept = new Set(tokens.map(({ hash }) => hash));
     this.#endIf(({ tokenHash }) => !kept.has(tokenHash));

@@ -11,12 +11,12 @@ export class TlsRenewal {
   #tls: ListenerTls;
   /** The connections of clients with certificates, each with its responses in progress. */
   readonly #connections = new Map<Socket, Set<ServerResponse>>();
-  /** Connections that an earlier CA has admitted. Each is closed after its last response. */
+  /** Connections that a previous CA has admitted. Each is closed after the response in progress. */
   readonly #retired = new WeakSet<Socket>();
   /** TCP connections whose handshake is not complete, by the addresses of both ends. */
   readonly #handshaking = new Map<string, Socket>();
 
-  /** @param server must not be listening yet. A server without TLS has nothing to renew. */
+  /** @param server must not be listening yet. For a server without TLS, the result is undefined. */
   static of(server: Server, tls: ServerTls | undefined): TlsRenewal | undefined {
     if (tls === undefined || !(server instanceof nodeTls().Server)) return undefined;
     return new TlsRenewal(server, tls);
@@ -43,7 +43,7 @@ export class TlsRenewal {
         if (responses.size === 0 && this.#retired.has(socket)) socket.destroySoon();
       });
     };
-    // `checkContinue` must not get a listener, because Node would then neither ask for the body nor emit `request`.
+    // `checkContinue` must not get a listener, because Node would then neither send `100 Continue` nor emit `request`.
     for (const event of ['request', 'checkExpectation']) server.prependListener(event, begun);
   }
 
@@ -64,7 +64,7 @@ export class TlsRenewal {
       this.#retired.add(socket);
       const last = [...responses].at(-1);
       if (last === undefined) socket.destroy();
-      // Otherwise the client would send another request.
+      // Without this, the client could send another request on the connection.
       else last.shouldKeepAlive = false;
     }
   }

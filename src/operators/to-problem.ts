@@ -21,7 +21,7 @@ const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
 ]);
 
 /**
- * The problem that an operator gets for an error.
+ * Converts an error to the problem that an operator gets.
  *
  * @param token the token of the request. A token of one account must not learn anything about other accounts
  */

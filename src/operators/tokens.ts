@@ -55,8 +55,8 @@ export function checkPermission(
     throw new ApiProblem('forbidden', `This token is for ${token.environment} only.`);
   }
   if (token.account === undefined) return;
-  // The account in the query counts only if the endpoint reads the query. Otherwise, a token could name its own account in the query and
-  // reach another account.
+  // The account in the query counts only if the endpoint reads the query. If it always counted, a token could name its own account in the
+  // query and reach another account.
   const own = accountToken === 'own' ? (request.accountInQuery ?? token.account) : undefined;
   if (accountToken === 'none') throw new ApiProblem('forbidden', 'A token of one account may not use this operation.');
   if ((request.accountInPath ?? own) === token.account) return;

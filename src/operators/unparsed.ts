@@ -34,7 +34,8 @@ export class UnparsedRequests {
   refuse(error: Error, socket: Socket): void {
     const problem = toProblem(error);
     const last = this.#last.get(socket);
-    // An earlier, complete request is still carried out. The client would mistake a refusal for its response, so nothing is sent.
+    // An earlier request is complete and still in progress. The client would mistake a refusal for the response to that request, so nothing
+    // is sent.
     const isPending = last !== undefined && !last.writableFinished && (last.req.complete || last.headersSent);
     if (problem === undefined || isPending) {
       socket.destroy();

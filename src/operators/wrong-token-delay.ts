@@ -24,7 +24,7 @@ export class WrongTokenDelay {
   }
 
   /**
-   * Counts a wrong token. Resolves when the token may be answered or its client has left, so there are never more waits than connections.
+   * Counts a wrong token. Resolves when the response may be sent or the client has left, so there are never more waits than connections.
    */
   async wait(address: string, left: AbortSignal): Promise<void> {
     const delay = this.#delay(address);

@@ -1,6 +1,6 @@
 import { displayName } from './files.ts';
 
-/** A problem with a file, and the position to correct. It never contains a value, which could be a secret. */
+/** A problem with a file, and where to correct it. It never contains a value, which could be a secret. */
 export interface FileProblem {
   /** The path of the file, relative to the working directory if the file is below it. */
   readonly file: string;

@@ -7,7 +7,7 @@ import type { Files } from './files.ts';
 /** Environment variables, as in `process.env`. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** Makes schemas of values that are written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
+/** Functions that create schemas of values. A value may be written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
 export type Values = ReturnType<typeof valuesIn>;
 
 type Written = string | number | { file: string };
@@ -34,7 +34,10 @@ export function valuesIn({ directory, files }: { directory: string; files: Pick<
     return text;
   }
 
-  /** A schema for a value of this type. @param goesOn as in `orIssue`. Set it for the short form of a value that may have members */
+  /**
+   * A schema for a value of this type. @param goesOn as in `orIssue`. Set it for the short form of a value that can also be written as
+   * members
+   */
   function value<T>(type: ValueType<T>, goesOn = false) {
     return z
       .union(waysToWrite(type), { error: ({ input }) => mismatch(input, type) })

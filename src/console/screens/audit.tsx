@@ -151,7 +151,7 @@ async function fetchPage(
     next = isCut ? more.next : String(events.at(-1)?.position);
   }
   if (way === 'after') {
-    // The newest page is loaded again from the newest event, so that it is full too.
+    // Load the page with the newest events again, starting at the newest event, so that this page is full too.
     if (next === null) return { ...(await fetchPage(query)), previous: null };
     events.reverse();
   }

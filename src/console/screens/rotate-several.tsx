@@ -24,7 +24,7 @@ export function RotateSeveral({ keys, onClose }: { keys: readonly DueKey[]; onCl
   const overlap = useSignal<keyof typeof texts.keys.overlaps>('7d');
   const work = useSignal<readonly Work[]>(keys.map((key) => ({ key, outcome: undefined })));
   const state = useSignal<'asking' | 'running' | 'done'>('asking');
-  // Rotating stops when the page is left, because nobody would see the secrets of keys that are rotated after that.
+  // Rotating stops when the operator leaves the page, because nobody would see the secrets of keys that are rotated after that.
   const isGone = useRef(false);
   useEffect(() => {
     const warn = (event: Event): void => {

@@ -150,7 +150,9 @@ function Bar({ slot, x, step, most, isOpen }: { slot: Slot; x: number; step: num
   );
 }
 
-/** A path with gaps where no request was answered. Callers leave out the open slot, because it would look like a drop. */
+/**
+ * A path with gaps where no request was answered. Callers leave out the open slot, because its incomplete figures would look like a drop.
+ */
 function drawLine(slots: readonly Slot[], percentile: 'p50' | 'p99', step: number, most: number): string {
   let pen = 'M';
   return slots

@@ -9,7 +9,7 @@ export function Chips<Value extends string>(props: {
   label: string;
   /** The chosen option; empty if none is chosen. */
   of: Cell<Value | ''>;
-  /** The chosen option while `of` is empty. */
+  /** The option that counts as chosen while `of` is empty. */
   preset?: Value;
   options: readonly (readonly [value: Value, text: string, count?: number])[];
 }) {

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { texts } from '../texts.ts';
 
-/** A button that copies text and says so. */
+/** A button that copies text and then confirms the copy. */
 export function Copy({ text, label = texts.copy, of }: { text: string; label?: string; of?: string }) {
   const copied = useSignal(false);
   const copy = async (): Promise<void> => {

@@ -24,7 +24,7 @@ export function Menu({ of, items }: { of: string; items: readonly MenuItem[] }) 
     list.current.style.top = isLow ? 'auto' : `${bottom + 4}px`;
     list.current.style.bottom = isLow ? `${window.innerHeight - top + 4}px` : 'auto';
     list.current.style.right = `${document.documentElement.clientWidth - right}px`;
-    // Scrolling or resizing closes the list, because it does not move with its button.
+    // Scrolling or resizing closes the list, because the list does not move with its button.
     for (const event of ['scroll', 'resize']) window.addEventListener(event, close, { once: true, capture: true });
   };
   return (

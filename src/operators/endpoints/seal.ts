@@ -11,7 +11,7 @@ import { ApiProblem } from '../problems.ts';
 import { ownerOf } from '../tokens.ts';
 import type { EpochMs } from '../../times.ts';
 
-/** How long a whole body may take to arrive, in milliseconds. A slow body holds bytes that other requests need. */
+/** How long a whole body may take to arrive, in milliseconds. A body that arrives slowly takes up room that other bodies need. */
 const bodyTimeout = 5_000;
 
 /** The response of an endpoint with a raw body. */
@@ -43,8 +43,8 @@ export const sealEndpoint = endpoint({
       throw masterKeyMissing(environment);
     const codec = chooseCodec(found, environment, now);
     if (body === undefined) throw empty();
-    // All bodies for test count as one owner's, so that they never keep out bodies for live. In live, bodies from the tokens of one account
-    // cannot keep out those of another account.
+    // All bodies for test are charged to one owner, which may hold only half of the budget, so they never keep out bodies for live. In
+    // live, the bodies of one account cannot keep out those of another account.
     const owner = environment === 'live' ? ownerOf(token) : environment;
     return new SealedBody(await sealed(body, codec.stream(), parts, owner, left), codec.fingerprint);
   },
@@ -65,7 +65,10 @@ function chooseCodec(
   throw new AccountsError('encryption_disabled', `account ${id} gets plaintext in ${environment}`);
 }
 
-/** Seals a body as it arrives, and returns its envelope. The body's bytes are charged before they are held, until `left` aborts. */
+/**
+ * Seals a body as it arrives, and returns its envelope. Each piece is charged to the owner before it is sealed, until `left` aborts or
+ * sealing fails.
+ */
 async function sealed(
   body: Readable,
   stream: SealStream,
@@ -96,8 +99,8 @@ async function sealed(
     left.throwIfAborted();
   } catch (error) {
     sealing.release(length, owner);
-    // Node discards the rest of a body only if no one has begun to read it. If it were not discarded here, the next request would wait for
-    // it.
+    // Node discards the rest of a body only if nothing has read from that body. If the rest were not discarded here, the next request on
+    // the connection would have to wait.
     void chunks.return?.().then(
       () => body.resume(),
       () => {},
