@@ -28,6 +28,7 @@ const layers: readonly (readonly string[])[] = [
   ['input/'],
   ['http1/'],
   ['http1/parse/'],
+  ['wait-queue.ts'],
   [
     'connection-limit.ts',
     'cryptography.ts',

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { KeyDirectory, LookupResult, Principal } from '../../src/accounts/key-directory.ts';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import { indexes } from '../../src/proxy/capacity/parts.ts';
-import { WaitQueue, type Waiter } from '../../src/proxy/capacity/queues.ts';
+import { WaitQueue, type Waiter } from '../../src/wait-queue.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
 import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
 import { configOf } from '../support/sidecar.ts';

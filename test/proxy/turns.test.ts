@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
 import { FairTickQueue, HeldUp, oneInATurn, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
@@ -66,9 +66,15 @@ test('those held up are broken by many that send small pieces in one turn, and n
 
 test('the requests of all public keys of an environment wait together, and those of accounts apart', () => {
   const budgets = new Budgets(configOf('http://127.0.0.1:1').limits, true);
-  const turnsOf = (account: string, tier: 'public' | 'secret') => budgets.claim('live', account, tier).turns;
-  expect(turnsOf('a', 'public').requests).toBe(turnsOf('b', 'public').requests);
-  expect(turnsOf('a', 'secret').requests).not.toBe(turnsOf('b', 'secret').requests);
+  /** How many requests of the account start in a turn. */
+  const startedOf = (account: string, tier: 'public' | 'secret'): number => {
+    const { requests } = budgets.claim('live', account, tier).turns;
+    let started = 0;
+    while (requests.tryStart()) started += 1;
+    return started;
+  };
+  expect([startedOf('a', 'public'), startedOf('b', 'public')]).toEqual([8, 0]);
+  expect([startedOf('a', 'secret'), startedOf('b', 'secret')]).toEqual([8, 8]);
   budgets.stop();
 });
 
@@ -327,4 +333,18 @@ test('owners of work that is done one piece in a turn take turns, whatever is wi
   expect(started).toEqual(['many 1', 'one', 'many 2', 'many 3']);
   await settle();
   expect(started).toHaveLength(4);
+});
+
+test('requests with public keys of one account, however many, wait for one of another at a time', async () => {
+  const { limits } = configOf('http://127.0.0.1:1');
+  const budgets = new Budgets(limits, true);
+  onTestFinished(() => budgets.stop());
+  const [many, one] = ['many', 'one'].map((shop) => budgets.claim('live', shop, 'public').turns.requests);
+  while (many?.tryStart() === true);
+  expect(one?.tryStart()).toBe(false);
+  const started: string[] = [];
+  for (let i = 0; i < 20; i += 1) many?.add(() => started.push('many'));
+  one?.add(() => started.push('one'));
+  await vi.waitFor(() => expect(started).toHaveLength(21));
+  expect(started.indexOf('one')).toBe(1);
 });

@@ -2,7 +2,7 @@ import { ServerResponse } from 'node:http';
 import { setImmediate as turn } from 'node:timers/promises';
 import { onTestFinished, vi } from 'vitest';
 import { ServerExchange } from '../../src/http1/exchange.ts';
-import type { Waiter } from '../../src/proxy/capacity/queues.ts';
+import type { Waiter } from '../../src/wait-queue.ts';
 
 /**
  * Waits until a sidecar in this process has read what clients of this process have sent, and they have what it sent:

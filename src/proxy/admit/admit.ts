@@ -19,7 +19,7 @@ import type { TrafficRecorder } from '../../telemetry/traffic-recorder.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { ClientConnection } from '../capacity/client-connection.ts';
 import { LookUps } from '../capacity/look-ups.ts';
-import type { Waiter } from '../capacity/queues.ts';
+import type { Waiter } from '../../wait-queue.ts';
 import { clientAddress } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
 import { nothingKnown, refused, type Admitted, type Exchange } from './exchange.ts';

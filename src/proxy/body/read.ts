@@ -5,7 +5,8 @@ import type { BodySink, RequestFault } from '../../http1/parse/request-reader.ts
 import { continueWith } from '../../promises.ts';
 import type { RequestHead } from '../admit/head.ts';
 import type { Claim } from '../capacity/budgets.ts';
-import { Semaphore, queuesByCrowd, type Crowd } from '../capacity/queues.ts';
+import { queuesByCrowd, type Crowd } from '../capacity/queues.ts';
+import { Semaphore } from '../../wait-queue.ts';
 import type { Reservation } from '../capacity/reservation.ts';
 import type { Responder } from '../respond/responder.ts';
 

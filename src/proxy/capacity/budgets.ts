@@ -264,7 +264,7 @@ export class Budgets {
         public: {
           tier: 'public',
           crowd: `${environment}Public`,
-          // Anyone can have the public keys of many shops. Therefore, requests wait together with those of other accounts, and so do
+          // Anyone can have the public keys of many shops. Therefore, requests wait together with those of other accounts, in turns, and so do
           // clients that have sent a lot of data or many small pieces. Clients that are held up wait only for clients of the same account.
           turns: new Turns(false, this.#turns[`${environment}Public`]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ...shares],

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { KeyDirectory, LookupResult } from '../../accounts/key-directory.ts';
-import { Semaphore, WaitQueue, type Waiter } from './queues.ts';
+import { Semaphore, WaitQueue, type Waiter } from '../../wait-queue.ts';
 
 /** Maximum number of keys remembered as having existed when they were last looked up. Keys looked up longest ago are forgotten first. */
 const maxExisting = 10_000;

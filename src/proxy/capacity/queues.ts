@@ -1,77 +1,6 @@
 import type { RequestListener } from 'node:http';
 import { FairQueue } from '../../fair-queue.ts';
-import { LinkedList, type Linked } from '../../linked-list.ts';
-
-class WaitingWork implements Linked<WaitingWork> {
-  previous: WaitingWork | undefined;
-  next: WaitingWork | undefined;
-  readonly start: () => void;
-
-  constructor(start: () => void) {
-    this.start = start;
-  }
-}
-
-/** Work that waits in order. The caller must limit how much work waits, and must withdraw the work of a request that has ended. */
-export class WaitQueue {
-  readonly #waiting = new LinkedList<WaitingWork>();
-
-  get length(): number {
-    return this.#waiting.size;
-  }
-
-  /**
-   * @param start must not throw
-   * @param isFirst whether the work goes before other waiting work
-   * @returns a function that withdraws the work
-   */
-  add(start: () => void, isFirst = false): () => void {
-    const work = new WaitingWork(start);
-    if (isFirst) this.#waiting.addFirst(work);
-    else this.#waiting.add(work);
-    return () => this.#waiting.remove(work);
-  }
-
-  /** Removes the work that has waited longest, for the caller to start. */
-  shift(): (() => void) | undefined {
-    const { first } = this.#waiting;
-    if (first === undefined) return undefined;
-    this.#waiting.remove(first);
-    return first.start;
-  }
-}
-
-export interface Waiter {
-  /** Waits in a queue. The promise never settles if the request ends before its turn. */
-  wait(queue: Pick<WaitQueue, 'add'>): Promise<void>;
-}
-
-/** Limits how many pieces of work run at a time. When one ends, the next one that waits takes its place. */
-export class Semaphore {
-  readonly #waiting: Pick<WaitQueue, 'shift'>;
-  #pending = 0;
-
-  constructor(waiting: Pick<WaitQueue, 'shift'>) {
-    this.#waiting = waiting;
-  }
-
-  /**
-   * Runs `work`: at once if fewer than `limit` pieces of work are running, otherwise after a wait in `queue`.
-   *
-   * @param queue the semaphore's own queue, or one from which the semaphore's queue takes its work
-   */
-  async run<T>(limit: number, queue: Pick<WaitQueue, 'add'>, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
-    if (this.#pending < limit) this.#pending += 1;
-    else await waiter.wait(queue);
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#pending -= 1;
-      else next();
-    }
-  }
-}
+import { WaitQueue } from '../../wait-queue.ts';
 
 /** A queue pauses for this many times as long as its work took (see `restAfter`). */
 const restFactor = 3;
@@ -159,18 +88,22 @@ export class TickQueue {
   };
 }
 
-/** Like `TickQueue`, for the work of several owners, which take turns. */
+/** The part of a queue that belongs to one owner. */
+export type OwnTickQueue = Pick<TickQueue, 'add' | 'restAfter' | 'tryStart'>;
+
+/** Like `TickQueue`, but for the work of several owners, which take turns. */
 export class FairTickQueue<Owner> {
   readonly #ticks: TickQueue;
   readonly #work = new FairQueue<Owner>();
 
-  constructor(perTick: number) {
-    this.#ticks = new TickQueue(perTick);
+  /** The parameters are those of `TickQueue`. */
+  constructor(perTick: number, maxTime?: number) {
+    this.#ticks = new TickQueue(perTick, false, maxTime);
   }
 
-  /** The queue of one owner. */
-  of(owner: Owner): Pick<TickQueue, 'add' | 'restAfter'> {
+  of(owner: Owner): OwnTickQueue {
     return {
+      tryStart: () => this.#ticks.tryStart(),
       add: (start) => {
         const withdrawals = [this.#work.add(owner, start), this.#ticks.add(() => this.#work.shift()?.())];
         return () => withdrawals.forEach((withdraw) => withdraw());
@@ -240,7 +173,9 @@ interface Reader {
 /** The queues in which requests and clients that belong together wait for a turn of the event loop. */
 export class Turns {
   /** Requests that wait to start. */
-  readonly requests: TickQueue;
+  readonly requests: OwnTickQueue;
+  /** The requests of all accounts that share these turns. The accounts take turns. */
+  #requestsOfAll: FairTickQueue<Turns> | undefined;
   /** The clients that are read in these turns. */
   readonly readers = new Set<Reader>();
   /** Clients that wait to be read again because they have sent many small pieces. */
@@ -259,11 +194,15 @@ export class Turns {
    */
   constructor(areAnonymous = false, shared?: Turns) {
     const breaking = areAnonymous ? floodsInTurn : 1;
-    this.requests = shared?.requests ?? new TickQueue(startedInTurn, false, requestsTime);
+    this.requests = shared?.requestsOf(this) ?? new TickQueue(startedInTurn, false, requestsTime);
     this.smallPieces = shared?.smallPieces ?? new TickQueue(1, areAnonymous);
     this.bytes = shared?.bytes ?? new TickQueue(4);
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
+  }
+
+  requestsOf(account: Turns): OwnTickQueue {
+    return (this.#requestsOfAll ??= new FairTickQueue(startedInTurn, requestsTime)).of(account);
   }
 
   /**

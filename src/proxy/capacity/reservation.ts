@@ -1,6 +1,6 @@
 import type { Budgets, Claim, Evictor } from './budgets.ts';
 import { besideHeads, indexes, type LimitIndex, type LimitName, type Part, type Shortage } from './parts.ts';
-import type { Waiter, WaitQueue } from './queues.ts';
+import type { Waiter, WaitQueue } from '../../wait-queue.ts';
 
 /** An unread response of up to this many bytes is charged only if it is still unread in a later turn, and only if there is room. */
 const shortResponse = 4_096;

@@ -1,0 +1,73 @@
+import { LinkedList, type Linked } from './linked-list.ts';
+
+class WaitingWork implements Linked<WaitingWork> {
+  previous: WaitingWork | undefined;
+  next: WaitingWork | undefined;
+  readonly start: () => void;
+
+  constructor(start: () => void) {
+    this.start = start;
+  }
+}
+
+/** Work that waits in order. The caller must limit how much work waits, and must withdraw the work of a request that has ended. */
+export class WaitQueue {
+  readonly #waiting = new LinkedList<WaitingWork>();
+
+  get length(): number {
+    return this.#waiting.size;
+  }
+
+  /**
+   * @param start must not throw
+   * @param isFirst whether the work goes before other waiting work
+   * @returns a function that withdraws the work
+   */
+  add(start: () => void, isFirst = false): () => void {
+    const work = new WaitingWork(start);
+    if (isFirst) this.#waiting.addFirst(work);
+    else this.#waiting.add(work);
+    return () => this.#waiting.remove(work);
+  }
+
+  /** Removes the work that has waited longest, for the caller to start. */
+  shift(): (() => void) | undefined {
+    const { first } = this.#waiting;
+    if (first === undefined) return undefined;
+    this.#waiting.remove(first);
+    return first.start;
+  }
+}
+
+/** A request that can wait in a queue. */
+export interface Waiter {
+  /** Waits in a queue. The promise never settles if the request ends before its turn. */
+  wait(queue: Pick<WaitQueue, 'add'>): Promise<void>;
+}
+
+/** Limits how many pieces of work run at a time. When one ends, the next one that waits takes its place. */
+export class Semaphore {
+  readonly #waiting: Pick<WaitQueue, 'shift'>;
+  #pending = 0;
+
+  constructor(waiting: Pick<WaitQueue, 'shift'>) {
+    this.#waiting = waiting;
+  }
+
+  /**
+   * Runs `work`: at once if fewer than `limit` pieces of work are running, otherwise after a wait in `queue`.
+   *
+   * @param queue the semaphore's own queue, or one from which the semaphore's queue takes its work
+   */
+  async run<T>(limit: number, queue: Pick<WaitQueue, 'add'>, waiter: Waiter, work: () => T | Promise<T>): Promise<T> {
+    if (this.#pending < limit) this.#pending += 1;
+    else await waiter.wait(queue);
+    try {
+      return await work();
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#pending -= 1;
+      else next();
+    }
+  }
+}
