@@ -88,6 +88,18 @@ describe('unknown API keys', () => {
     const [other] = await guesses(sidecar, 1, '2001:db8:0:1::7');
     expect([limited?.status, other?.status]).toEqual([429, 401]);
   });
+
+  test('count against an IPv6 /48 too, which one client may have as a whole', async () => {
+    const { sidecar } = await startGateway({ trustedProxies: ['127.0.0.0/8'] });
+    // The limit of a /48 is eight times that of a /64.
+    for (let i = 0; i < 16; i += 1) {
+      const responses = await guesses(sidecar, allowed / 2, `2001:db8:1:${i}::1`);
+      expect(responses.map(({ status }) => status)).toEqual(Array(allowed / 2).fill(401));
+    }
+    const [next] = await guesses(sidecar, 1, '2001:db8:1:ff::1');
+    const [other] = await guesses(sidecar, 1, '2001:db8:2::1');
+    expect([next?.status, other?.status]).toEqual([429, 401]);
+  });
 });
 
 describe('envelopes that do not open', () => {

@@ -20,7 +20,7 @@ import { FailureLimiter } from '../capacity/attempts.ts';
 import type { ClientConnection } from '../capacity/client-connection.ts';
 import { LookUps } from '../capacity/look-ups.ts';
 import type { Waiter } from '../../wait-queue.ts';
-import { clientAddress } from './client-address.ts';
+import { clientAddress, clientSite } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
 import { nothingKnown, refused, type Admitted, type Exchange } from './exchange.ts';
 import { without } from './fields.ts';
@@ -31,6 +31,12 @@ import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 import { sha256Hex } from '../../cryptography.ts';
+
+/**
+ * How many times as many failed keys an IPv6 /48 may have as one of its /64 networks: a single client may have all 65,536 of them, but so may
+ * many clients of one provider.
+ */
+const siteFactor = 8;
 
 /** Maximum length of an `Authorization` header that a connection keeps. The longest key has 208 characters. */
 const maxKept = 256;
@@ -123,7 +129,10 @@ export class Admission {
     }
     const { attempts, window } = snapshot.limits.failedKeys;
     const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
-    const retryAfter = (): number | undefined => this.#failedKeys.limited(address(), attempts, startedAt);
+    const site = (): string => clientSite(client.peer, head.forwarded.for, snapshot);
+    const retryAfter = (): number | undefined =>
+      this.#failedKeys.limited(address(), attempts, startedAt) ??
+      this.#failedKeys.limited(site(), siteFactor * attempts, startedAt);
     const isThrottled = (): boolean => retryAfter() !== undefined;
     return continueWith(this.#lookUps.find(directory, key.hash, isThrottled, waiter), (found) => {
       const now = this.#clock();
@@ -133,7 +142,9 @@ export class Admission {
       // After too many guesses, a client's wrong keys are refused as `too_many_attempts` for a while. A valid key from the same address is
       // never refused for this reason, because other clients may share the address.
       const seconds = retryAfter();
-      if (seconds === undefined) this.#failedKeys.failed(address(), window, startedAt);
+      if (seconds === undefined) {
+        for (const subject of new Set([address(), site()])) this.#failedKeys.failed(subject, window, startedAt);
+      }
       const refusal = seconds === undefined ? principal : new Refusal('too_many_attempts', { retryAfter: seconds });
       return { ...exchange, principal: knownPrincipal(found), refusal };
     });
