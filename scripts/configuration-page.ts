@@ -93,7 +93,7 @@ ${memberLists(accounts)}
 \`keys rotate\` and \`encryption enable --replace --grace\` do this for you; see [accounts.md](accounts.md).
 
 - Keys: add the new key, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
-- Credentials: move the old ones to \`previous\`, with the end of the [grace](accounts.md#grace). \`previous: { until: … }\` alone accepts
-  plaintext from an account that is switching to encryption. A grace that has ended may stay in the file.
+- Credentials: move the old ones to \`previous\`, with the end of the [grace period](accounts.md#grace). \`previous: { until: … }\` alone accepts
+  plaintext from an account that is switching to encryption. A grace period that has ended may stay in the file.
 `;
 }

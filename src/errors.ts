@@ -60,7 +60,7 @@ export const refusals = {
   method_not_allowed: {
     status: 405,
     title: 'Method not allowed',
-    detail: 'The endpoint does not have this method. The Allow header lists those it has.',
+    detail: 'The endpoint does not support this method. The Allow header lists those it supports.',
     sealed: true,
   },
   envelope_required: {

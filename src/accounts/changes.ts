@@ -75,7 +75,7 @@ export function enableEncryption(
   if (before?.enabled && !replace) {
     throw new AccountsError(
       'encryption_enabled',
-      `encryption of account ${account.id} is already enabled in ${environment}: new credentials need --replace (in the API "replace": true)`,
+      `encryption is already enabled for account ${account.id} in ${environment}: new credentials need --replace (in the API "replace": true)`,
     );
   }
   if (grace !== undefined) {
@@ -113,12 +113,12 @@ export function changeGrace(
 ): StoredAccount {
   const before = account.encryption[environment];
   if (before?.previous === undefined || !isInGrace(before, now)) {
-    throw new AccountsError('grace_not_running', `account ${account.id} has no grace in ${environment}`);
+    throw new AccountsError('grace_not_running', `account ${account.id} has no grace period in ${environment}`);
   }
   if (until !== undefined && (until <= now || until > now + maxGrace)) {
     throw new AccountsError(
       'until_not_allowed',
-      'expected a time within the next 365 days: to end the grace now, use "end"',
+      'expected a time within the next 365 days: to end the grace period now, use "end"',
     );
   }
   const previous = until === undefined ? undefined : { ...before.previous, until };
@@ -141,7 +141,7 @@ export function disableEncryption(
   if (!before?.enabled) {
     throw new AccountsError(
       'encryption_disabled',
-      `encryption of account ${account.id} is not enabled in ${environment}`,
+      `encryption is not enabled for account ${account.id} in ${environment}`,
     );
   }
   if (grace !== undefined) refuseSecondGrace(before, now);
@@ -164,7 +164,10 @@ export function refusePlaintextInLive(before: StoredAccount | undefined, after: 
     return enabled && previous !== undefined && previous.credentials === undefined ? previous.until : -Infinity;
   };
   if (until(after) <= until(before)) return;
-  throw new AccountsError('forbidden', 'a grace for plaintext in live needs the role admin: enable without a grace');
+  throw new AccountsError(
+    'forbidden',
+    'a grace period for plaintext in live requires the role admin: enable without a grace period',
+  );
 }
 
 /** Refuses a grace period during another one, because only one set of previous credentials can be stored. */
@@ -172,7 +175,7 @@ function refuseSecondGrace(before: StoredEncryption | undefined, now: EpochMs): 
   if (before?.previous === undefined || !isInGrace(before, now)) return;
   throw new AccountsError(
     'grace_running',
-    `a grace is running until ${rfc3339(before.previous.until)}: a new one would delete credentials that merchants may still use`,
+    `a grace period is running until ${rfc3339(before.previous.until)}: a new one would delete credentials that merchants may still use`,
   );
 }
 

@@ -18,7 +18,10 @@ export const dueView = z
     kind: z.enum(dueKinds),
     id: z.string().nullable().describe('The id of the key; null for credentials.'),
     name: z.string().nullable().describe('What the owner of the key calls it.'),
-    hint: z.string().nullable().describe('The key with its middle left out, such as `sk_live_…oiTq`; null: not known.'),
+    hint: z
+      .string()
+      .nullable()
+      .describe('The key with its middle left out, such as `sk_live_…oiTq`; null if not known.'),
     warnings: z
       .array(z.enum(keyWarnings))
       .describe('`due`: older than 180 days, so it should be replaced. `expiring`: it expires within 30 days.'),
@@ -27,7 +30,7 @@ export const dueView = z
     last_used_at: date
       .nullable()
       .optional()
-      .describe('When the key was last used, within a few minutes; null: never. Absent if it is not recorded.'),
+      .describe('When the key was last used, to within a few minutes; null if never. Absent if it is not recorded.'),
   })
   .describe('An API key or credentials that should be replaced.');
 export type DueView = z.output<typeof dueView>;

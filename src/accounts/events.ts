@@ -61,7 +61,7 @@ function findSigner(chained: Buffer | undefined, keys: readonly KeyObject[]): Ke
   if (signer !== undefined) return signer;
   const message =
     keys.length === 0
-      ? 'the audit trail is signed, and audit.key is not set: set it, or make the change where it is'
+      ? 'the audit trail is signed, but audit.key is not set: set it, or make the change where it is set'
       : 'the audit trail was signed with a key other than audit.key: add that key after the new one';
   throw new AccountsError('audit_key_missing', message);
 }

@@ -51,7 +51,10 @@ export function computeExpiry(
   now: EpochMs,
 ): number | undefined {
   if (lifetime !== undefined && maxAge !== undefined && lifetime > maxAge) {
-    throw new AccountsError('lifetime_not_allowed', `keys.maxAge allows a key to live for ${formatDuration(maxAge)}`);
+    throw new AccountsError(
+      'lifetime_not_allowed',
+      `keys.maxAge limits the lifetime of a key to ${formatDuration(maxAge)}`,
+    );
   }
   const allowed = lifetime ?? maxAge;
   return allowed === undefined ? undefined : now + allowed;
@@ -71,7 +74,7 @@ export function issueKey(
     const limit = maxKeys.toLocaleString('en');
     throw new AccountsError(
       'too_many_keys',
-      `account ${account.id} has ${limit} keys that are valid or ended within the last 30 days: it can have no more`,
+      `account ${account.id} has ${limit} keys that are valid, or have ended in the last 30 days: it can have no more`,
     );
   }
   const secret = makeApiKey(wanted.environment, wanted.kind);

@@ -28,13 +28,16 @@ const date = z.string().meta({ format: 'date-time' });
 const lastUsed = date
   .nullable()
   .optional()
-  .describe('When it was last used, within a few minutes; null: never. Absent if the store does not record it.');
+  .describe('When it was last used, to within a few minutes; null if never. Absent if the store does not record it.');
 
 export const keyView = z
   .object({
     id: z.string(),
     name: z.string().nullable().describe('What its owner calls it.'),
-    hint: z.string().nullable().describe('The key with its middle left out, such as `sk_live_…oiTq`; null: not known.'),
+    hint: z
+      .string()
+      .nullable()
+      .describe('The key with its middle left out, such as `sk_live_…oiTq`; null if not known.'),
     account: z.string().describe('The id of its account.'),
     environment: z.enum(environmentNames),
     kind: z.enum(keyKinds),
@@ -51,7 +54,10 @@ export const keyView = z
 export type KeyView = z.output<typeof keyView>;
 
 export const shownKeyView = keyView.extend({
-  revoked_by: z.string().nullable().describe('Who revoked it, as in the audit trail; null: not revoked, or not known.'),
+  revoked_by: z
+    .string()
+    .nullable()
+    .describe('Who revoked it, as in the audit trail; null if not revoked, or not known.'),
 });
 export type ShownKeyView = z.output<typeof shownKeyView>;
 
@@ -62,7 +68,7 @@ export const encryptionView = z
     enabled: z.boolean(),
     encoding: z.enum(encodings).describe('Encoding of sealed responses.'),
     format: z.enum(keyTexts).nullable().describe('How the key and the IV are written; null if encryption is disabled.'),
-    created_at: date.nullable().describe('When the credentials were made.'),
+    created_at: date.nullable().describe('When the credentials were created.'),
     previous: z
       .object({
         accepts: z
@@ -72,7 +78,7 @@ export const encryptionView = z
         last_used_at: lastUsed,
       })
       .nullable()
-      .describe('Also accepted during the grace.'),
+      .describe('Also accepted during the grace period.'),
   })
   .describe('How an account encrypts in one environment. Contains no secret.');
 export type EncryptionView = z.output<typeof encryptionView>;
@@ -108,7 +114,7 @@ export const auditEventView = z
       .string()
       .nullable()
       .describe(
-        'Where the change came from: the address of an API client, or `OSUSER@HOST` for a command; null: not known, or not shown to a token of one account.',
+        'Where the change came from: the address of an API client, or `OSUSER@HOST` for a command; null if not known, or not shown to a token of one account.',
       ),
   })
   .describe('A change that was made. Never contains a secret.');
@@ -116,7 +122,7 @@ export type AuditEventView = z.output<typeof auditEventView>;
 
 const secretShown = z
   .boolean()
-  .describe('Whether this response has the secret. False for a repeated request: the secret was shown before.');
+  .describe('Whether this response contains the secret. False for a repeated request: the secret was shown before.');
 
 export const issuedKeyView = keyView
   .extend({
@@ -127,7 +133,7 @@ export const issuedKeyView = keyView
       .describe('The key that it replaces, and when that key expires.'),
     secret_shown: secretShown,
   })
-  .describe('A key that was just made.');
+  .describe('A key that was just created.');
 export type IssuedKeyView = z.output<typeof issuedKeyView>;
 
 export const enabledView = encryptionView
@@ -141,7 +147,7 @@ export const enabledView = encryptionView
       ),
     secret_shown: secretShown,
   })
-  .describe('Credentials that were just made.');
+  .describe('Credentials that were just created.');
 export type EnabledView = z.output<typeof enabledView>;
 
 /** The context of a view. */

@@ -9,7 +9,7 @@ const messages = {
   changed: 'is not as it was written',
   missing: 'was removed',
   moved: 'is missing here, and is at another position',
-  unsigned: 'has no signature, and events before it have one',
+  unsigned: 'has no signature, although events before it have one',
   unchained: 'does not belong to the chain',
 };
 const notTakenOver = 'and those after it, of the previous version, are not those that were taken over';
@@ -102,7 +102,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
       older.events = position;
     } else fail(position, 'unchained');
     if (anchors.some((each) => each.position === position && each.hash !== hash))
-      return fail(position, 'changed', 'is not that of the anchor');
+      return fail(position, 'changed', 'does not match the anchor');
     last = line;
     return true;
   };
@@ -114,9 +114,9 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
     // This checks the key of the last signature, not a key that the last line announces. Such a key has not signed anything yet, and anyone
     // can announce a key.
     if (keys.length > 0 && position === 0)
-      fail(1, 'missing', 'should be signed by a given key, and the trail is empty');
+      fail(1, 'missing', 'should be signed by a given key, but the trail is empty');
     else if (keys.length > 0 && !isGiven(signer))
-      fail(position, 'unsigned', 'is the last one and not signed by a given key');
+      fail(position, 'unsigned', 'is the last one, but is not signed by a given key');
     if (problems.size > 0) return;
     // Someone without the key may have rewritten unsigned events before the next change signed an event that is chained to them, so only an
     // anchor reveals this.
@@ -136,7 +136,7 @@ export async function verifyTrail(lines: AsyncIterable<Line>, { keys, anchors }:
   let line: PlacedLine | undefined;
   let isWhole = true;
   for await (const { bytes, position: row, isTorn } of lines) {
-    if (isTorn) warnings.push('the last line is incomplete, as a crash leaves it, and was not verified');
+    if (isTorn) warnings.push('the last line is incomplete, as after a crash, and was not verified');
     if (isTorn) break;
     const ties = readTies(bytes);
     isWhole = line === undefined || take(line, ties);

@@ -68,7 +68,7 @@ async function importFile(session: StoreSession, file: string, { dryRun, partial
       const isRefused = counts.refused > 0;
       if (dryRun || isRefused) {
         const total = isRefused && !partial ? { ...counts, added: 0 } : counts;
-        await session.show(total, () => `${dryRun ? 'Would be: ' : ''}${countsLine(total)}`);
+        await session.show(total, () => `${dryRun ? 'Dry run: ' : ''}${countsLine(total)}`);
         if (!isRefused) return;
         const nothing = `nothing ${dryRun ? 'would be' : 'was'} added: correct the file, or use --partial`;
         throw new CommandFailed(partial ? someRefused : nothing);
@@ -124,7 +124,7 @@ async function applyFile(session: StoreSession, file: string, { dryRun }: { read
     const lines = made.map(
       ({ account, change, name }) => `${change}  ${account}${name === undefined ? '' : `  ${name}`}\n`,
     );
-    const total = `${dryRun ? 'Would be: ' : ''}${counted(made.length, 'change')}, ${counted(wanted.size, 'account')} in the file.\n`;
+    const total = `${dryRun ? 'Dry run: ' : ''}${counted(made.length, 'change')}, ${counted(wanted.size, 'account')} in the file.\n`;
     await show({ changes: made, accounts: wanted.size }, () => lines.join('') + total);
   }
 }

@@ -92,7 +92,7 @@ async function migrateTables({ settings, store, show, actor, clock, audit, log }
   const events = appended.at(-1)?.details['events'] ?? 0;
   appended.forEach(audit);
   for (const role of await store.olderWriters()) log.warn({ role }, signsOlder);
-  const chained = events === 0 ? '' : `Chained ${events} events of the previous version.\n`;
+  const chained = events === 0 ? '' : `Chained ${events} events from the previous version.\n`;
   await show({ migrations, events }, () =>
     migrations.length === 0
       ? `The tables are up to date.\n${chained}`

@@ -51,13 +51,13 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
     )
     .run(disable);
 
-  command('grace', 'change the end of a running grace, or end it now')
+  command('grace', 'change the end of a running grace period, or end it now')
     .option(
       '--until <time>',
-      'new end of the grace, such as 2026-12-01T00:00:00Z; at most 365 days from now',
+      'new end of the grace period, such as 2026-12-01T00:00:00Z; at most 365 days from now',
       readAs(instant),
     )
-    .addOption(new Option('--end', 'end the grace now and delete the previous credentials').conflicts('until'))
+    .addOption(new Option('--end', 'end the grace period now and delete the previous credentials').conflicts('until'))
     .run(changeGrace);
 
   command('show', 'show the encryption settings of an account, without the key').run(showEncryption);
@@ -82,7 +82,7 @@ async function disable({ operations, actor, show }: StoreSession, id: string, op
   const { environment, grace } = options;
   const disabled = await operations.disableEncryption(id, environment, grace, { actor });
   const until = disabled.previous === null ? '' : `; envelopes are accepted until ${minute(disabled.previous.until)}`;
-  await show(disabled, () => `Encryption of ${id} is off in ${environment}${until}.\n`);
+  await show(disabled, () => `Encryption is off for ${id} in ${environment}${until}.\n`);
 }
 
 async function changeGrace(
@@ -95,8 +95,8 @@ async function changeGrace(
     throw new CommandFailed('expected --until TIME or --end', exitCodes.usage);
   }
   const changed = await operations.changeGrace(id, environment, until, { actor });
-  const state = changed.previous === null ? 'is over' : `lasts until ${minute(changed.previous.until)}`;
-  await show(changed, () => `The grace of ${id} in ${environment} ${state}.\n`);
+  const state = changed.previous === null ? 'has ended' : `lasts until ${minute(changed.previous.until)}`;
+  await show(changed, () => `The grace period of ${id} in ${environment} ${state}.\n`);
 }
 
 async function showEncryption(session: StoreSession, id: string, { environment }: Options): Promise<void> {

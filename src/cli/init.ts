@@ -28,7 +28,7 @@ const secret: ReadonlySet<string> = new Set(['accounts.yaml', masterKey]);
 export async function init({ stdout }: Pick<CliIo, 'stdout'>, folder: string): Promise<void> {
   const written = writeFiles(folder).join(', ');
   const config = join(folder, 'sidecar.yaml');
-  const advice = `Back up ${join(folder, masterKey)}, apart from the accounts: nothing else opens stored credentials.`;
+  const advice = `Back up ${join(folder, masterKey)} separately from the accounts: nothing else can open stored credentials.`;
   await stdout.write(
     `Wrote ${written}.\n${advice}\nNext: sidecar check --config ${config}, then sidecar serve --config ${config}\n`,
   );

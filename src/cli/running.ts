@@ -23,7 +23,8 @@ interface Options {
  */
 export async function drain(io: CliIo, { config, json }: Options): Promise<void> {
   const status = await askSidecar(io, config, 'drain');
-  const rest = `${status.in_flight} of its requests are still in flight: timeouts.drain is over`;
+  const verb = status.in_flight === 1 ? 'is' : 'are';
+  const rest = `${status.in_flight} of its requests ${verb} still in flight: timeouts.drain has expired`;
   const outcome = status.in_flight === 0 ? 'no request is in flight' : rest;
   await show(io, json, status, () => `The sidecar is draining and not ready; ${outcome}.\n`);
 }
@@ -91,8 +92,8 @@ async function askSidecar({ env }: CliIo, configFile: string, command: 'drain' |
   const address = { host: toLoopback(host), port };
   const { status, body } = await post(address, `/${command}`, token);
   if (status === 200) return JSON.parse(body) as Status;
-  if (status === 403) throw new CommandFailed(`the sidecar at ${formatted(address)} refuses: ${body.trim()}`);
-  throw notReached(address, `it responds with status ${status}`);
+  if (status === 403) throw new CommandFailed(`the sidecar at ${formatted(address)} refused: ${body.trim()}`);
+  throw notReached(address, `it responded with status ${status}`);
 }
 
 /** The error for a sidecar that does not respond at the address in the file. A running sidecar keeps the address that it started with. */

@@ -42,10 +42,10 @@ function checkListeners(file: YamlFile, { listen, admin, operators }: Content): 
 function checkOperators(file: YamlFile, operators: Content['operators']): void {
   if (operators?.tokens === undefined) return;
   if (operators.token !== undefined)
-    file.report(['operators', 'tokens'], 'not together with "token": remove one of them');
+    file.report(['operators', 'tokens'], 'cannot be combined with "token": remove one of them');
   for (const [i, operator] of operators.tokens.entries()) {
     if (operator?.environment === undefined || operator.role === undefined || operator.role === 'core') continue;
-    file.report(['operators', 'tokens', i, 'environment'], 'only with the role "core"');
+    file.report(['operators', 'tokens', i, 'environment'], 'allowed only with the role "core"');
   }
   for (const member of ['name', 'token'] as const) {
     const seen = new Map<string, number>();
@@ -79,7 +79,7 @@ function checkCertificate(
 ): void {
   if (tls.cert === undefined || tls.key === undefined) return;
   if (!new X509Certificate(tls.cert).checkPrivateKey(createPrivateKey(tls.key))) {
-    file.report([...path, 'key'], 'not the key of the certificate in "cert"');
+    file.report([...path, 'key'], 'does not belong to the certificate in "cert"');
     return;
   }
   try {
@@ -122,7 +122,7 @@ function checkUpstream(file: YamlFile, upstream: Upstream, path: MemberPath): vo
   if (upstream === undefined) return;
   for (const member of ['ca', 'cert', 'key'] as const) {
     if (upstream[member] !== undefined && upstream.origin?.startsWith('https:') === false) {
-      file.report([...path, member], 'only for an upstream with https://');
+      file.report([...path, member], 'allowed only for an upstream with https://');
     }
   }
   if (upstream.cert === undefined && upstream.key !== undefined) {
@@ -139,7 +139,7 @@ function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
   const inFile = accounts.file !== undefined || file.isWrong(['accounts', 'file']);
   const inDatabase = accounts.postgres !== undefined || file.isWrong(['accounts', 'postgres']);
   if (!inFile && !inDatabase) file.report(['accounts'], 'expected "file" or "postgres"');
-  if (inFile && inDatabase) file.report(['accounts', 'postgres'], 'not together with "file": remove one of them');
+  if (inFile && inDatabase) file.report(['accounts', 'postgres'], 'cannot be combined with "file": remove one of them');
   if (inDatabase && !inFile && accounts.masterKey !== undefined) {
     file.report(['accounts', 'masterKey'], 'move it into "postgres"');
   }
@@ -199,7 +199,7 @@ function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): vo
   for (const [i, route] of routes.entries()) {
     const methods = collectMethods(route?.methods);
     if (route?.upgrade && route.envelope) {
-      file.report(['routes', i, 'upgrade'], 'not with "envelope": WebSocket messages are not sealed');
+      file.report(['routes', i, 'upgrade'], 'cannot be combined with "envelope": WebSocket messages are not sealed');
     }
     if (route?.upgrade && methods !== undefined && !methods.has('GET')) {
       file.report(['routes', i, 'methods'], 'expected GET: a WebSocket handshake is a GET');

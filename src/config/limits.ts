@@ -38,7 +38,7 @@ export const limitSettings = {
   buffered: {
     type: size,
     default: '48MiB',
-    text: 'Maximum bytes of bodies and waiting requests in memory; beyond it requests are refused as `overloaded`.',
+    text: 'Maximum size in memory of all bodies and waiting requests together; beyond it, requests are refused as `overloaded`.',
   },
   header: {
     type: within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'),
@@ -49,7 +49,7 @@ export const limitSettings = {
   headers: {
     type: { min: 10, max: 10_000 },
     default: 100,
-    text: 'Maximum number of header fields of a request; beyond it the request is refused as `headers_too_large`.',
+    text: 'Maximum number of header fields of a request; beyond it, the request is refused as `headers_too_large`.',
   },
   connections: {
     type: { min: 1, max: 1_000_000 },
@@ -62,7 +62,7 @@ export const limitSettings = {
     type: { min: 1 },
     default: 1024,
     text:
-      'Maximum number of requests in progress; beyond it requests are refused as `overloaded`. Requests without a known key get at ' +
+      'Maximum number of requests in progress; beyond it, requests are refused as `overloaded`. Requests without a known key get at ' +
       'most an eighth of them, requests with public keys at most half.',
   },
   failedKeys: {

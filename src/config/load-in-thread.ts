@@ -115,7 +115,7 @@ export class LoadThread {
 /** Says why loading failed. The error's own message is omitted, because it may quote a file. */
 function describeFailure(error: unknown): string {
   const { code, name } = error as NodeJS.ErrnoException;
-  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'there is too little memory to load it';
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'there is not enough memory to load it';
   const cause = error instanceof ThreadEnded ? error.message : typeof code === 'string' ? code : name;
   return `loading failed (${cause}): run "check" for details`;
 }

@@ -145,7 +145,7 @@ function readStoreAccounts(
     file.warn(['accounts'], `${message}${first}run "accounts rekey --new-master-key-file FILE" with its file`);
   }
   if (stored.length > maxAccounts) {
-    const message = `${stored.length} accounts: each start and each change read them all; keep more than ${maxAccounts}`;
+    const message = `${stored.length} accounts: every start and every change reads them all; keep more than ${maxAccounts}`;
     file.warn(['accounts'], `${message} in PostgreSQL`);
   }
   return { ok: true, value: stored.map((account) => unwrapIfPossible(account, vault)), warnings: file.warnings };

@@ -104,7 +104,7 @@ export class Reloader {
       if (isNeeded && found !== '')
         this.#options.log.warn(
           { folder },
-          'a folder was replaced, which watching does not show: it was noticed late, and is watched again',
+          'a folder was replaced, which its watcher did not report: this was noticed late, and the folder is watched again',
         );
       watcher.close();
       this.#watched.delete(folder);
@@ -207,7 +207,7 @@ export class Reloader {
   async #unlock(locked: LockedKeys): Promise<void> {
     const { unwrap, log } = this.#options;
     const keys = await unwrap(locked).catch((error: Error) => {
-      log.error({ cause: error.name }, 'the KMS could not be asked: the current configuration is kept');
+      log.error({ cause: error.name }, 'calling the KMS failed: the current configuration is kept');
     });
     this.#unlocking = undefined;
     if (keys === undefined) return;

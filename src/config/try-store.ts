@@ -70,7 +70,7 @@ export async function tryStore(
   const end = new AbortController();
   try {
     const overdue = delay(patience, undefined, { signal: end.signal }).then(() => {
-      throw new AccountsError('store_unavailable', `the database does not respond within ${patience / 1_000} seconds`);
+      throw new AccountsError('store_unavailable', `the database did not respond within ${patience / 1_000} seconds`);
     });
     const inspection = await Promise.race([inspectForUse(next.url), overdue]);
     if (isSame && keepsKeys) return undefined;

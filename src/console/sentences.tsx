@@ -16,30 +16,30 @@ const told: Record<AuditEvent['action'], ((details: Details, at: string) => read
   account_deactivated: () => ['deactivated'],
   account_removed: ({ name }) => ['removed', `, named ${name}`],
   key_issued: ({ key, environment, kind, name }) => [
-    `issued the ${kind} key ${key} of`,
+    `issued the ${kind} key ${key} for`,
     ` (${environment})${name === undefined ? '' : `, named ${name}`}`,
   ],
   key_rotated: ({ key, replaces, replaced_expires_at: until, ...details }) => [
     `rotated key ${replaces} of`,
-    `${formatPlace(details)}: ${key} succeeds it, and it ends ${formatDate(until)}`,
+    `${formatPlace(details)}: ${key} replaces it, and it expires ${formatDate(until)}`,
   ],
   key_revoked: ({ key, last_used_at: used, ...details }, at) => [
     `revoked key ${key} of`,
     formatPlace(details) + (used === undefined ? '' : `, last used ${timeBefore(String(used), at)}`),
   ],
   encryption_enabled: ({ environment, replaced, grace_until: until }) => [
-    replaced === true ? 'replaced key and IV of' : 'enabled encryption of',
+    replaced === true ? 'replaced the key and the IV of' : 'enabled encryption for',
     ` in ${environment}${formatGrace(until)}`,
   ],
   encryption_disabled: ({ environment, grace_until: until }) => [
-    'disabled encryption of',
+    'disabled encryption for',
     ` in ${environment}${formatGrace(until)}`,
   ],
   grace_changed: ({ environment, grace_until: until }) => [
-    'moved the end of the grace of',
+    'moved the end of the grace period of',
     ` in ${environment} to ${formatDate(until)}`,
   ],
-  grace_ended: ({ environment }) => ['ended the grace of', ` in ${environment}`],
+  grace_ended: ({ environment }) => ['ended the grace period of', ` in ${environment}`],
   accounts_exported: () => ['exported all accounts'],
   operator_signed_in: ({ role, sign_ins: count }) => [
     `signed in as ${role}${count === undefined || count === 1 ? '' : `, ${count} times in a minute`}`,
@@ -96,7 +96,7 @@ function timeBefore(date: string, at: string): string {
 }
 
 function formatGrace(until: Details[string] | undefined): string {
-  return until === undefined ? ', without a grace' : `, with a grace until ${formatDate(until)}`;
+  return until === undefined ? ', without a grace period' : `, with a grace period until ${formatDate(until)}`;
 }
 
 function formatDate(date: Details[string] | undefined): string {

@@ -92,7 +92,7 @@ export const texts = {
     noMasterKey: 'None: the file holds credentials in plain text',
     certificates: 'Certificates expire',
     version: 'Version',
-    limits: 'Room',
+    limits: 'Capacity',
     connections: 'Connections',
     inFlight: 'Requests in flight',
     buffered: 'Buffered bodies, MiB',
@@ -122,7 +122,11 @@ export const texts = {
     serving: 'Serving.',
     notReady: 'Not ready.',
     needs: (count: number) =>
-      count === 0 ? 'Nothing needs you.' : count === 1 ? 'One thing needs you:' : `${count} things need you:`,
+      count === 0
+        ? 'Nothing needs your attention.'
+        : count === 1
+          ? 'One thing needs your attention:'
+          : `${count} things need your attention:`,
     configuration: 'the configuration file is not in force',
     accountsFile: 'the accounts file is not in force',
     restart: (count: number) => `${counted(count, 'setting')} ${count === 1 ? 'waits' : 'wait'} for a restart`,
@@ -183,7 +187,7 @@ export const texts = {
     idHint: 'Names the account in logs and to the payment core. It cannot be changed later.',
     nameHint: 'The name of the merchant. It can be changed.',
     added: (id: string) => `Account ${id} was added.`,
-    grace: 'grace',
+    grace: 'grace period',
   },
 
   account: {
@@ -205,7 +209,7 @@ export const texts = {
     days: 'Use, 30 days',
     inDays: (count: number) => `${counted(count, 'request')} in 30 days`,
     traffic: (count: number, last: string) => `${counted(count, 'request')} in the last hour, the last ${last}`,
-    none: 'no request seen by this sidecar since its start',
+    none: 'no request seen by this sidecar since it started',
   },
 
   guard: {
@@ -218,7 +222,7 @@ export const texts = {
     name: 'Name',
     nameHint: 'What its owner calls it, such as Till 3. Optional.',
     key: 'Key',
-    actionsOf: (name: string) => `Actions of ${name}`,
+    actionsOf: (name: string) => `Actions for ${name}`,
     copyId: 'Copy the id',
     found: {
       valid: (environment: string) => `This key is valid in ${environment}.`,
@@ -227,7 +231,7 @@ export const texts = {
       by: (actor: string) => ` by ${actor}`,
       attempts: (count: number) => `, ${counted(count, 'attempt')} since at this sidecar`,
       lastAttempt: (when: string) => `, the last ${when}`,
-      accountInactive: 'Its account is inactive: it is refused.',
+      accountInactive: 'Its account is inactive, so this key is refused.',
     },
     issue: 'Issue key',
     issueTitle: 'Issue an API key',
@@ -274,7 +278,7 @@ export const texts = {
     encoding: 'Responses are encoded as',
     enableTitle: (environment: string) => `Enable encryption in ${environment}`,
     enableText:
-      'This creates a key and an IV and shows them once. After that, plain requests are refused unless a grace accepts them.',
+      'This creates a key and an IV and shows them once. After that, plain requests are refused unless a grace period accepts them.',
     enableNew: 'Earlier keys and IVs stay invalid: this creates new ones.',
     enable: 'Enable',
     enabled: (environment: string) => `Encryption is enabled in ${environment}.`,
@@ -284,13 +288,14 @@ export const texts = {
     replaceAtOnce: 'Immediately: requests with the old key and IV are refused as soon as you confirm.',
     disableAtOnce: 'Immediately: envelopes are no longer opened. The key and the IV are deleted at once.',
     disableLater:
-      'Until the grace ends, envelopes are still opened and their responses sealed. Then the key and the IV are deleted.',
-    disableInGrace: 'The running grace ends at once.',
+      'Until the grace period ends, envelopes are still opened and their responses sealed. Then the key and the IV are deleted.',
+    disableInGrace: 'The running grace period ends at once.',
     disable: 'Disable',
     disabled: (environment: string) => `Encryption is disabled in ${environment}.`,
     replace: 'Replace key and IV',
     replaceTitle: (environment: string) => `Replace key and IV in ${environment}`,
-    replaceText: 'This creates a new key and IV and shows them once. The old ones stop working when the grace ends.',
+    replaceText:
+      'This creates a new key and IV and shows them once. The old ones stop working when the grace period ends.',
     replaced: (environment: string) => `Key and IV were replaced in ${environment}.`,
     graceField: {
       enable: 'Also accept plain requests for',
@@ -310,11 +315,11 @@ export const texts = {
     tryThem: 'The tester below uses them until you leave this page.',
     graceOpen: {
       enable:
-        'A grace is already running. If you enable encryption now, the previous key and IV are refused at once. To begin another grace, end this one first.',
+        'A grace period is already running. If you enable encryption now, the previous key and IV are refused at once. To begin another grace period, end this one first.',
       replace:
-        'A grace is already running. If you replace the key and the IV now, the current ones and what the grace accepts are refused at once. To begin another grace, end this one first.',
+        'A grace period is already running. If you replace the key and the IV now, the current ones and whatever the grace period accepts are refused at once. To begin another grace period, end this one first.',
     },
-    grace: 'Grace',
+    grace: 'Grace period',
     accepts: {
       credentials: 'The previous key and IV are accepted too.',
       plaintext: 'Plain requests are accepted too.',
@@ -327,21 +332,21 @@ export const texts = {
     usedLast: (when: string) => `Last used ${when}`,
     notUsed: 'Not used so far',
     usedBy: 'API keys that have used it at this sidecar:',
-    usedByOrBefore: 'API keys that have used it, or a grace before it, at this sidecar:',
+    usedByOrBefore: 'API keys that have used it, or an earlier grace period, at this sidecar:',
     usedByNone: 'No API key has used it at this sidecar.',
     extend: 'Change the end',
-    extendTitle: 'Change the end of the grace',
-    extendFor: 'The grace ends in',
-    extended: 'The end of the grace was changed.',
+    extendTitle: 'Change the end of the grace period',
+    extendFor: 'The grace period ends in',
+    extended: 'The end of the grace period was changed.',
     end: 'End now',
-    endTitle: 'End the grace now?',
+    endTitle: 'End the grace period now?',
     endText: {
       credentials: 'Requests sealed with the previous key and IV are refused at once.',
       plaintext: 'Plain requests are refused at once.',
       envelopes: 'Envelopes are no longer opened: they are forwarded as they are, and responses are plain.',
     },
     endUsed: 'It was used in the last five minutes: such requests will be refused.',
-    ended: 'The grace has ended.',
+    ended: 'The grace period has ended.',
   },
 
   tester: {
@@ -349,7 +354,7 @@ export const texts = {
     intro: 'Seals and opens envelopes in this browser. The key, the IV and the texts are not sent anywhere.',
     findCause: 'Find the cause',
     findCauseHint:
-      'Sends the key, the IV and the envelope to this sidecar, which tries the usual mistakes. They are not stored or logged.',
+      'Sends the key, the IV and the envelope to this sidecar, which tests for the usual mistakes. They are not stored or logged.',
     cause: (cause: string) => `The cause: ${cause}.`,
     text: 'Text',
     envelope: 'Envelope',
@@ -365,8 +370,8 @@ export const texts = {
       data_missing: 'There is no envelope: paste {"data":"…"} or the data alone.',
       encoding: 'The data is neither hex nor padded base64: look for line breaks, dashes or a missing character.',
       length:
-        'The data is not a multiple of 16 bytes: it is cut off, encoded twice, or encrypted in another mode than CBC.',
-      unopened: 'It does not open to JSON with this key and IV.',
+        'The data is not a multiple of 16 bytes: it is cut off, encoded twice, or encrypted in a mode other than CBC.',
+      unopened: 'With this key and IV, it does not decrypt to JSON.',
     } satisfies Record<Fault, string>,
   },
 
@@ -409,7 +414,7 @@ export const texts = {
   },
 
   rotation: {
-    rotateSelected: (count: number) => (count === 0 ? 'Rotate the selected' : `Rotate ${count} selected`),
+    rotateSelected: (count: number) => (count === 0 ? 'Rotate selected' : `Rotate ${count} selected`),
     due: 'To be replaced',
     dueIntro:
       'Keys and credentials that are older than 180 days, and keys that expire within 30 days, most urgent first.',
@@ -418,9 +423,9 @@ export const texts = {
     orders: { '': 'Most urgent first', unused: 'Longest unused first', oldest: 'Oldest first' },
     what: 'What',
     kinds: { secret: 'Secret keys', public: 'Public keys', credentials: 'Key and IV' },
-    graces: 'Running graces',
+    graces: 'Running grace periods',
     gracesIntro: 'For a time, plain requests, envelopes or a previous key and IV are still accepted.',
-    noGraces: 'No grace is running.',
+    noGraces: 'No grace period is running.',
     why: 'Why',
     accepts: 'Accepts',
     ends: 'Ends',
@@ -436,7 +441,8 @@ export const texts = {
     key_not_permitted: 'A public key was used on a route that only secret keys may use.',
     account_inactive: 'The account is deactivated.',
     method_not_allowed: 'The route exists, but not with this method.',
-    envelope_required: 'Encryption is enabled, but the request was plain JSON, and no grace accepts plain requests.',
+    envelope_required:
+      'Encryption is enabled, but the request was plain JSON, and no grace period accepts plain requests.',
     envelope_malformed: 'The body was not {"data":"…"}: it is not JSON, or has members other than data.',
     decryption_failed:
       'The envelope could not be opened: the key or IV is wrong or out of date, the encoding is wrong, or the text inside is not JSON.',

@@ -47,10 +47,10 @@ export function createPaymentCore(log: (line: string) => void): Server {
 
     const cut = path.lastIndexOf('/') + 1;
     const operation = operations.get(`${method} ${path}`) ?? operations.get(`${method} ${path.slice(0, cut)}:id`);
-    if (operation === undefined) return failure(404, 'not_found', 'There is nothing at this path and method.');
+    if (operation === undefined) return failure(404, 'not_found', 'There is no endpoint with this path and method.');
     const account = readAccount(request);
     if (account === undefined) return failure(403, 'account_missing', 'The request names no account.');
-    if (text === undefined) return failure(413, 'body_too_large', `A body may have ${bodyLimit} bytes.`);
+    if (text === undefined) return failure(413, 'body_too_large', `A body may have at most ${bodyLimit} bytes.`);
     return operation({ account, id: path.slice(cut), body: parseJson(text) });
   };
 

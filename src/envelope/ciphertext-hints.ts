@@ -89,8 +89,8 @@ function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined 
     return 'a JSON object with the ciphertext in it: send the ciphertext alone in hex or base64';
   }
   return encoded === undefined
-    ? 'plain JSON, not encrypted: whoever sees it can read it'
-    : `JSON in ${encoded}, which is not encrypted: whoever sees it can read it`;
+    ? 'plain JSON, not encrypted: anyone who sees it can read it'
+    : `JSON in ${encoded}, which is not encrypted: anyone who sees it can read it`;
 }
 
 const byteList = 'a list of byte values: write the bytes in hex or base64';

@@ -28,7 +28,7 @@ const ofStore: ReadonlySet<AccountsErrorCode> = new Set([
 export function toProblem(error: unknown, token: OperatorsToken | undefined): ApiProblem {
   if (error instanceof ApiProblem) return error;
   if (error instanceof AccountsError && token?.account !== undefined && ofStore.has(error.code))
-    return new ApiProblem(error.code, 'Whoever runs the sidecar sees the cause with "sidecar check".');
+    return new ApiProblem(error.code, 'The operators of the sidecar can see the cause by running "sidecar check".');
   if (error instanceof AccountsError) return new ApiProblem(error.code, sentence(error.message));
   const { code = '', statusCode = 500 } = error as { code?: string; statusCode?: number };
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {

@@ -48,7 +48,7 @@ export function checkPermission(
     const where = needed === role ? '' : ' in live';
     throw new ApiProblem(
       'forbidden',
-      `The role of this token is ${token.role}; this operation needs the role ${needed}${where}.`,
+      `The role of this token is ${token.role}; this operation requires the role ${needed}${where}.`,
     );
   }
   if (token.environment !== undefined && request.environment !== token.environment) {

@@ -24,7 +24,7 @@ const file = {
   loaded_at: time
     .nullable()
     .describe('When the content in force was last loaded: a reload loads all files, whichever has changed.'),
-  problems: z.array(z.string()).describe('Why the present content of the file is not in force.'),
+  problems: z.array(z.string()).describe('Why the current content of the file is not in force.'),
 };
 
 /** The members of every page. */
@@ -49,7 +49,7 @@ const use = z
   .object({
     hours: z.array(z.int()).describe('Requests of the last 24 hours, by hour, oldest first. The last is incomplete.'),
     last_hour: z.int().describe('Requests of the last 60 minutes, to within five minutes.'),
-    last_at: time.nullable().describe('When the last request came.'),
+    last_at: time.nullable().describe('When the last request arrived.'),
     attempts: z.int().describe('Requests that were refused because a key was revoked or had expired.'),
     last_attempt_at: time.nullable(),
     days: z
@@ -62,7 +62,7 @@ const use = z
   })
   .describe('Requests as this sidecar saw them since its start, and `days`.');
 const usedKey = keyView
-  .extend({ use, replaced_at: time.nullable().describe('When its successor was made; null: it has none.') })
+  .extend({ use, replaced_at: time.nullable().describe('When its successor was created; null if it has none.') })
   .describe('An API key, without the key itself, and its use.');
 
 const listedAccount = accountView.extend({ use }).describe('A merchant, with the use of all its keys.');
@@ -73,7 +73,7 @@ export const views = {
     .object({
       name: z.string().describe('The name of the token.'),
       role: z.enum(operatorRoles),
-      account: z.string().nullable().describe('The only account that the token may see and change; null: all.'),
+      account: z.string().nullable().describe('The only account that the token may see and change; null if all.'),
     })
     .describe('The token of the request.'),
   Overview: z
@@ -166,7 +166,9 @@ export const views = {
   Key: keyView,
   Use: use,
   UsedKey: usedKey,
-  ShownKey: shownKeyView.extend({ use }).describe('An API key, without the key itself, with its use and its end.'),
+  ShownKey: shownKeyView
+    .extend({ use })
+    .describe('An API key, without the key itself, with its use and who revoked it.'),
   ChangedKey: keyView.extend(change).describe('The API key after a change.'),
   Keys: z
     .object({ keys: z.array(keyView), next: page.next })
@@ -189,7 +191,7 @@ export const views = {
       'How an account encrypts in one environment, and whether it sends envelopes although it does not encrypt. No secret.',
     ),
   ChangedEncryption: encryptionView.extend(change).describe('How an account encrypts after a change.'),
-  Graces: z.object({ graces: z.array(encryptionView), ...page }).describe('Encryption with a running grace.'),
+  Graces: z.object({ graces: z.array(encryptionView), ...page }).describe('Encryption with a running grace period.'),
   EnabledEncryption: enabledView.extend(change).describe('New credentials.'),
   Envelope: z
     .object({ data: z.string() })
@@ -229,10 +231,12 @@ export const views = {
             last_used_at: time,
           }),
         )
-        .describe('API keys that have used a grace, also one that is over, most recent use first.'),
+        .describe(
+          'API keys that have used a grace period, including one that has ended; the most recently used first.',
+        ),
     })
     .describe(
-      'Refusals since the start, newest first: at most 50 of each account and 1,000 in all. API keys that need a grace: at most 1,000.',
+      'Refusals since the start, newest first: at most 50 of each account and 1,000 in all. API keys that need a grace period: at most 1,000.',
     ),
   Failures: z
     .object({

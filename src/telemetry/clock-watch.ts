@@ -43,7 +43,7 @@ export class ClockWatch {
     this.#jumps.inc();
     this.#log.error(
       { seconds: Math.round(back / 1_000) },
-      'the clock jumped back: expired keys and ended graces may be valid again',
+      'the clock jumped back: expired keys and ended grace periods may be valid again',
     );
   }
 

@@ -32,7 +32,7 @@ export function directoryMonitor(
   });
   void new Gauge({
     name: 'envelope_sidecar_accounts_cached',
-    help: 'API keys in the cache: known ones, and unknown ones that were asked for.',
+    help: 'API keys in the cache: known ones, and unknown ones that were looked up.',
     labelNames: ['kind'],
     registers,
     collect() {
@@ -43,7 +43,7 @@ export function directoryMonitor(
   });
   void new Gauge({
     name: 'envelope_sidecar_accounts_connected',
-    help: 'Whether the sidecar is connected to the database of the accounts, and gets its notifications: 1 or 0.',
+    help: 'Whether the sidecar is connected to the database of the accounts, and receives its notifications: 1 or 0.',
     registers,
     collect() {
       this.set(state()?.connected === true ? 1 : 0);
@@ -60,7 +60,7 @@ export function directoryMonitor(
   });
   const lostChanges = new Gauge({
     name: 'envelope_sidecar_accounts_lost_changes',
-    help: 'Changes that the database had and no longer has, because an older one came back: at least this many since the process started.',
+    help: 'Changes that the database had and no longer has, because an older copy took its place: at least this many since the process started.',
     registers,
   });
   return {

@@ -17,7 +17,7 @@ export function watchKms(registry: Registry, log: Logger, keyring: () => Keyring
   let status: KeyringStatus | undefined;
   void new Gauge({
     name: 'envelope_sidecar_kms_healthy',
-    help: 'Whether the KMS said within the last minute that it works: 1 or 0. Absent without a KMS.',
+    help: 'Whether the KMS reported within the last minute that it works: 1 or 0. Absent without a KMS.',
     registers: [registry],
     collect() {
       this.remove();

@@ -126,7 +126,7 @@ export class Metrics {
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
-      help: 'Requests of accounts during a grace: by credentials: current, which work after it too; previous; or none, for plaintext that will not.',
+      help: 'Requests of accounts during a grace period, by credentials: current, which will still work after it; previous; or none, for plaintext. The last two will be refused then.',
       labelNames: ['environment', 'credentials'],
     });
     this.#envelopes = envelopeCounts(registry);

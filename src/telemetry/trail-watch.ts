@@ -93,4 +93,4 @@ export function watchTrail(registry: Registry, log: Logger, look: (seen: number)
 }
 
 const lost =
-  'the audit trail no longer has an event that this sidecar has seen: an older store came back, or the trail was changed';
+  'the audit trail no longer has an event that this sidecar has seen: an older copy of the store is in use, or the trail was changed';

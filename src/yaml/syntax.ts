@@ -30,7 +30,7 @@ const messages: Partial<Record<ErrorCode, string>> = {
   BAD_DQ_ESCAPE: 'an unknown escape sequence in double quotes: double the backslash or use single quotes',
   BAD_INDENT: 'wrong indentation, or an unclosed quote, bracket or brace before it',
   BAD_SCALAR_START: 'text that begins with this character must be in quotes',
-  BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one line: put text that contains it in quotes',
+  BLOCK_AS_IMPLICIT_KEY: 'a second ": " on one line: put text that contains it in quotes',
   MISSING_CHAR: 'a quote, bracket, brace, comma or colon is missing here or before',
   MULTILINE_IMPLICIT_KEY: 'expected "name: value"',
   MULTIPLE_DOCS: 'a second document begins here: a file holds only one',

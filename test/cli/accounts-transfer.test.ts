@@ -91,7 +91,7 @@ account_deactivated  new
 `;
     expect(await apply(transfer, wanted, '--dry-run')).toEqual({
       code: 0,
-      stdout: `${list}Would be: 5 changes, 4 accounts in the file.\n`,
+      stdout: `${list}Dry run: 5 changes, 4 accounts in the file.\n`,
       stderr: '',
     });
     expect(transfer.text).toBe(before);
@@ -167,15 +167,15 @@ describe('accounts import', () => {
     const dry = await transfer.import([acme, globex, { ...acme, id: 'other', keys: [] }], undefined, '--dry-run');
     expect(dry).toEqual({
       code: 0,
-      stdout: '+ globex  Globex  0 keys\n+ other  Acme  0 keys\nWould be: 2 added, 1 already present, 0 refused.\n',
+      stdout: '+ globex  Globex  0 keys\n+ other  Acme  0 keys\nDry run: 2 added, 1 already present, 0 refused.\n',
       stderr: '',
     });
     const refused = await transfer.import([globex, '{'], undefined, '--dry-run');
     expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('lines.ndjson:2  .  not JSON')]);
-    expect(refused.stdout).toMatch(/\nWould be: 0 added, 0 already present, 1 refused\.\n$/);
+    expect(refused.stdout).toMatch(/\nDry run: 0 added, 0 already present, 1 refused\.\n$/);
     expect(refused.stderr).toMatch(/: nothing would be added: correct the file, or use --partial\n$/);
     const partial = await transfer.import([globex, '{'], undefined, '--dry-run', '--partial');
-    expect(partial.stdout).toMatch(/\nWould be: 1 added, 0 already present, 1 refused\.\n$/);
+    expect(partial.stdout).toMatch(/\nDry run: 1 added, 0 already present, 1 refused\.\n$/);
     expect(JSON.parse((await transfer.import([globex], undefined, '--dry-run', '--json')).stdout)).toEqual({
       added: 1,
       unchanged: 0,
@@ -221,7 +221,7 @@ describe('accounts import', () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: '6 added, 0 already present, 4 refused.\n' });
     const file = transfer.folder.file('lines.ndjson');
     expect(stderr.split('\n').filter((line) => line.startsWith(file))).toEqual([
-      `${file}:2  .  not JSON: expected one account a line`,
+      `${file}:2  .  not JSON: expected one account per line`,
       `${file}:9  encryption.live.key  the same key as encryption.test.key: live needs its own`,
       `${file}:10  name  missing: expected 1 to 200 characters without control characters`,
       `${file}:8  a key of account thief is already in the store: thief-1`,

@@ -132,7 +132,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
     expect((await json<IssuedKeyView>(`${issue} --expires 1d`)).expires_at).toBe('2026-11-22T10:00:59Z');
     expect(await run(`${issue} --expires 31d`)).toMatchObject({
       code: 1,
-      stderr: 'keys issue: keys.maxAge allows a key to live for 30d (lifetime_not_allowed)\n',
+      stderr: 'keys issue: keys.maxAge limits the lifetime of a key to 30d (lifetime_not_allowed)\n',
     });
     // Successors too, of keys that were made before.
     for (const old of [id, long.id]) {
@@ -216,7 +216,7 @@ The key and the IV are not shown again. Give all three to the merchant unchanged
     expect(enabled.stderr).not.toContain(key);
     expect(file()).toContain(key);
     expect((await run('encryption enable acme --environment test')).stderr).toBe(
-      'encryption enable: encryption of account acme is already enabled in test: new credentials need --replace (in the API "replace": true) (encryption_enabled)\n',
+      'encryption enable: encryption is already enabled for account acme in test: new credentials need --replace (in the API "replace": true) (encryption_enabled)\n',
     );
     const replaced = await run('encryption enable acme --environment test --replace --grace 24h --encoding base64');
     expect(replaced.stdout).not.toContain(key);
@@ -236,7 +236,7 @@ previous fingerprint  ${before}
       previous: { fingerprint: before },
     });
     expect((await run('encryption disable acme --environment test')).stdout).toBe(
-      'Encryption of acme is off in test.\n',
+      'Encryption is off for acme in test.\n',
     );
     expect(file()).not.toContain(key);
     expect((await run('encryption show acme --environment test')).stdout).toBe(
@@ -250,7 +250,7 @@ previous fingerprint  ${before}
     const { stdout } = await run('encryption enable acme --environment test');
     const [, fingerprint = ''] = /^fingerprint +(\S+)$/m.exec(stdout) ?? [];
     expect((await run('encryption disable acme --environment test --grace 24h')).stdout).toBe(
-      'Encryption of acme is off in test; envelopes are accepted until 2026-11-22 10:00 UTC.\n',
+      'Encryption is off for acme in test; envelopes are accepted until 2026-11-22 10:00 UTC.\n',
     );
     expect((await run('encryption show acme --environment test')).stdout).toBe(`account               acme
 environment           test
@@ -294,7 +294,7 @@ describe('a command that fails', () => {
     [
       'encryption disable acme --environment live',
       1,
-      'encryption disable: encryption of account acme is not enabled in live (encryption_disabled)',
+      'encryption disable: encryption is not enabled for account acme in live (encryption_disabled)',
     ],
     [
       'keys issue acme --environment prod --kind secret',

@@ -40,7 +40,7 @@ describeOnEachStore('audit verify', (newStore) => {
     const { run, sign, add, key, exported } = await commands(newStore);
     const [one, two, other] = [key('one'), key('two'), key('other')];
     expect((await run('audit verify')).stdout).toBe('OK: 0 events, 0 signed\n');
-    const empty = 'audit verify: event 1 is missing: it should be signed by a given key, and the trail is empty\n';
+    const empty = 'audit verify: event 1 is missing: it should be signed by a given key, but the trail is empty\n';
     expect(await run(`audit verify${one.option}`)).toMatchObject({ code: 1, stdout: '', stderr: empty });
     sign(one.pem);
     expect(await run('audit verify')).toMatchObject({ code: 1, stdout: '', stderr: empty });
@@ -142,7 +142,7 @@ test('audit verify warns of a torn last line, and names one that was appended by
   expect(await run('audit verify')).toMatchObject({
     code: 0,
     stdout: 'OK: 1 events, 0 signed\n',
-    stderr: 'warning: the last line is incomplete, as a crash leaves it, and was not verified\n',
+    stderr: 'warning: the last line is incomplete, as after a crash, and was not verified\n',
   });
   await add('b');
   expect((await run('audit verify')).stderr).toBe('');
@@ -323,7 +323,9 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     });
     const migrating = run('accounts migrate');
     for (const id of ['b', 'c', 'd']) await add(id);
-    expect((await migrating).stdout).toBe('The tables are up to date.\nChained 120 events of the previous version.\n');
+    expect((await migrating).stdout).toBe(
+      'The tables are up to date.\nChained 120 events from the previous version.\n',
+    );
     // A change that comes meanwhile waits for the insertion of one page at most.
     const most = 'SELECT max(count) FROM (SELECT count(*) FROM trail GROUP BY xmin) AS transactions';
     expect(await sql(most)).toBe('50');

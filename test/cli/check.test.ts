@@ -151,7 +151,7 @@ d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
         'sidecar.yaml:4:1  operators.tls  missing: keys and credentials would leave this machine in the clear',
         'sidecar.yaml:7:11  operators.hosts[0]  expected a host name without port, such as api.pay.example',
         'sidecar.yaml:8:12  operators.console  expected true or false',
-        'sidecar.yaml:10:5  operators.tokens  not together with "token": remove one of them',
+        'sidecar.yaml:10:5  operators.tokens  cannot be combined with "token": remove one of them',
         'sidecar.yaml:10:26  operators.tokens[0].role  expected one of viewer, operator, admin, core',
         'sidecar.yaml:11:15  operators.tokens[1].name  the same name as operators.tokens[0].name',
         `sidecar.yaml:11:29  operators.tokens[1].account  expected ${identifier}`,
@@ -296,7 +296,7 @@ documentation: http://docs.example/errors
         'sidecar.yaml:6:13  routes[1].path  the same path and method as routes[0]',
         'sidecar.yaml:6:40  routes[1].methods[2]  expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
         'sidecar.yaml:8:13  routes[3].path  the same path and method as routes[2]',
-        'sidecar.yaml:8:33  routes[3].upgrade  not with "envelope": WebSocket messages are not sealed',
+        'sidecar.yaml:8:33  routes[3].upgrade  cannot be combined with "envelope": WebSocket messages are not sealed',
         'sidecar.yaml:9:13  routes[4].path  expected a path without the segments "." and ".."',
         'sidecar.yaml:9:33  routes[4].methods  expected GET: a WebSocket handshake is a GET',
         'sidecar.yaml:9:62  routes[4].keys  expected at least one item',
@@ -345,13 +345,13 @@ documentation: http://docs.example/errors
         'accounts.yaml:5:23  accounts[0].keys[0].key  expected pk_test_, pk_live_, sk_test_ or sk_live_ and 16 to 200 letters, digits, "_" or "-"',
         'accounts.yaml:5:49  accounts[0].keys[0].createdAt  expected a date that exists',
         'accounts.yaml:6:15  accounts[0].keys[1].id  the same id as accounts[0].keys[0].id',
-        'accounts.yaml:6:57  accounts[0].keys[1].sha256  not together with "key": remove one of them',
+        'accounts.yaml:6:57  accounts[0].keys[1].sha256  cannot be combined with "key": remove one of them',
         'accounts.yaml:7:44  accounts[0].keys[2].sha256  expected 64 hex digits in lower case',
         `accounts.yaml:7:121  accounts[0].keys[2].createdAt  expected ${date}`,
-        'accounts.yaml:8:9  accounts[0].keys[3].prefix  missing: a key kept as "sha256" needs it',
+        'accounts.yaml:8:9  accounts[0].keys[3].prefix  missing: required for a key stored as "sha256"',
         `accounts.yaml:9:9  accounts[0].keys[4].createdAt  missing: expected ${date}`,
         'accounts.yaml:9:23  accounts[0].keys[4].key  the same key as accounts[0].keys[1].key',
-        'accounts.yaml:9:57  accounts[0].keys[4].prefix  not together with "key": remove one of them',
+        'accounts.yaml:9:57  accounts[0].keys[4].prefix  cannot be combined with "key": remove one of them',
         'accounts.yaml:10:9  accounts[0].keys[5].key  missing: expected "key", or "sha256" with "prefix"',
         'accounts.yaml:10:15  accounts[0].keys[5].id  expected 1 to 64 letters, digits, ".", "_" or "-"',
       ],
@@ -457,7 +457,7 @@ describe('TLS', () => {
   });
 
   test.each([
-    ['the key of another certificate', {}, 'key', 'not the key of the certificate in "cert"'],
+    ['the key of another certificate', {}, 'key', 'does not belong to the certificate in "cert"'],
     ['a certificate in place of the key', { key: 'cert' }, 'key', 'no private key in PEM found'],
     ['a key in place of the certificate', { cert: 'key' }, 'cert', 'no certificate in PEM found'],
     ['a certificate that is damaged', { cert: 'damaged' }, 'cert', 'a certificate that cannot be read'],
@@ -499,7 +499,7 @@ describe('TLS', () => {
     ]);
     expect(await outcome({ ...files, sidecar: long('unix:/core.sock', 'ca: cert.pem') })).toEqual([
       '78',
-      'sidecar.yaml:2:65  environments.test.upstream.ca  only for an upstream with https://',
+      'sidecar.yaml:2:65  environments.test.upstream.ca  allowed only for an upstream with https://',
     ]);
   });
 });

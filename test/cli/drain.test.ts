@@ -83,7 +83,7 @@ describe('drain', () => {
     await eventually('the upstream has the request', () => held.length === 1);
     const command = drain();
     expect(await command.ended()).toEqual(ended);
-    expect(command.stdout).toContain('; 1 of its requests are still in flight: timeouts.drain is over.');
+    expect(command.stdout).toContain('; 1 of its requests is still in flight: timeouts.drain has expired.');
     held[0]?.();
     expect((await response).body).toBe('at last');
   });
@@ -186,7 +186,7 @@ describe('the drain token', () => {
     const command = drain();
     expect(await command.ended()).toEqual({ code: 1, signal: null });
     expect(command.stderr).toBe(
-      `drain: the sidecar at ${new URL(sidecar.adminUrl).host} refuses: drain needs the token that this sidecar writes once it has started\n`,
+      `drain: the sidecar at ${new URL(sidecar.adminUrl).host} refused: drain needs the token that this sidecar writes once it has started\n`,
     );
     expect(await statusOf(sidecar, '/readyz')).toBe(200);
   });

@@ -136,7 +136,7 @@ describeOnEachStore('queries', (newStore) => {
     await run(['encryption', 'enable', 'acme', '--environment', 'test', '--grace', '24h']);
     expect(await grace('--until', '2026-12-01T00:00:00Z')).toMatchObject({
       code: 0,
-      stdout: 'The grace of acme in test lasts until 2026-12-01 00:00 UTC.\n',
+      stdout: 'The grace period of acme in test lasts until 2026-12-01 00:00 UTC.\n',
     });
     const shown = await run(['encryption', 'show', 'acme', '--environment', 'test']);
     expect(shown.stdout).toContain('also accepts  plaintext, until 2026-12-01 00:00 UTC\n');
@@ -144,7 +144,7 @@ describeOnEachStore('queries', (newStore) => {
     expect((await grace('--until', '2026-11-21T10:00:00Z')).stderr).toContain('(until_not_allowed)');
     expect((await grace('--until', '2027-11-21T10:00:01Z')).stderr).toContain('(until_not_allowed)');
     expect(await grace('--until', '2027-11-21T10:00:00Z')).toMatchObject({ code: 0 });
-    expect(await grace('--end')).toMatchObject({ code: 0, stdout: 'The grace of acme in test is over.\n' });
+    expect(await grace('--end')).toMatchObject({ code: 0, stdout: 'The grace period of acme in test has ended.\n' });
     expect((await run(['encryption', 'show', 'acme', '--environment', 'test'])).stdout).not.toContain('also accepts');
     for (const args of [[], ['--until', 'tomorrow'], ['--end', '--until', '2026-12-01T00:00:00Z']]) {
       expect(await grace(...args)).toMatchObject({ code: 2, stdout: '' });

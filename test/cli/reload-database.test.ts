@@ -184,7 +184,7 @@ describeWithPostgres('a reload that names', () => {
     pooler.swallowNotifications();
     folder.replace({ url: pooler.url });
     await sidecar.untilEntries(refusal);
-    const reason = 'notifications of the database do not arrive';
+    const reason = 'notifications from the database do not arrive';
     expect(reasons(sidecar)).toEqual([expect.stringContaining(reason)]);
     expect(await charge()).toBe(200);
     const checked = await runCommand(['check', '--online', '--config', folder.file('sidecar.yaml')]);
@@ -211,7 +211,7 @@ describeWithPostgres('a reload that names', () => {
     const accounts = { postgres: { url: frozen.url, masterKey } };
     folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, { accounts }) });
     await sidecar.untilEntries(refusal);
-    expect(reasons(sidecar)).toEqual([expect.stringMatching(/the database (cannot be reached|does not respond)/)]);
+    expect(reasons(sidecar)).toEqual([expect.stringMatching(/the database (cannot be reached|did not respond)/)]);
     expect(await status()).toBe(200);
     folder.replace({ 'accounts.yaml': accountsFile(globexEntry()) });
     await sidecar.untilEntries('configuration reloaded');

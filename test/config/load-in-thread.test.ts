@@ -143,7 +143,7 @@ describe('loading in another thread', () => {
       nodeOptions: ['--max-old-space-size=40'],
     });
     expect(await sidecar.ended()).toEqual({ code: 78, signal: null });
-    expect(sidecar.stderr).toContain(`${folder.file('sidecar.yaml')}:1:1  .  there is too little memory to load it\n`);
+    expect(sidecar.stderr).toContain(`${folder.file('sidecar.yaml')}:1:1  .  there is not enough memory to load it\n`);
   });
 
   test('returns at most 100 problems and the number of the rest on a reload, because each is logged while requests are served', async () => {

@@ -20,7 +20,7 @@ function accepts(lines: string): boolean {
 
 test.each([
   [1_000, []],
-  [1_001, ['warning: 1001 accounts: each start and each change read them all; keep more than 1000 in PostgreSQL']],
+  [1_001, ['warning: 1001 accounts: every start and every change reads them all; keep more than 1000 in PostgreSQL']],
 ])('a file of %i accounts is read, with a warning from 1,001 on', (count, messages) => {
   const accounts = Array.from({ length: count }, (_, i) => ({ id: `a${i}`, name: 'A' }));
   const directory = filesIn({ 'sidecar.yaml': minimal, 'accounts.yaml': JSON.stringify({ accounts }) });

@@ -88,7 +88,7 @@ describe('the operators’ API', () => {
   test('lets only the role core have an environment', () => {
     const problems = outcome(`operators: { tokens: [{ name: ana, environment: live, token: ${token} }] }\n`);
     expect(problems).toEqual([
-      expect.stringMatching(/ {2}operators\.tokens\[0\]\.environment {2}only with the role "core"$/),
+      expect.stringMatching(/ {2}operators\.tokens\[0\]\.environment {2}allowed only with the role "core"$/),
     ]);
   });
 

@@ -51,7 +51,7 @@ describe('accounts in PostgreSQL', () => {
     ['{}', '3:11  accounts  expected "file" or "postgres"'],
     [
       `{ file: accounts.yaml, postgres: { url: "${url}", masterKey: "${masterKey}" } }`,
-      '3:44  accounts.postgres  not together with "file": remove one of them',
+      '3:44  accounts.postgres  cannot be combined with "file": remove one of them',
     ],
     [
       `{ masterKey: "${masterKey}", postgres: { url: "${url}", masterKey: "${masterKey}" } }`,

@@ -366,7 +366,8 @@ describe('without the events of a watch, within 30 seconds, are seen', () => {
     swap(parent);
     wait();
     await followed.until(hasKeys(1));
-    const msg = 'a folder was replaced, which watching does not show: it was noticed late, and is watched again';
+    const msg =
+      'a folder was replaced, which its watcher did not report: this was noticed late, and the folder is watched again';
     const warning = { level: 'warn', msg, folder: parent.file('current') };
     expect(followed.log).toEqual([expect.objectContaining(warning)]);
     parent.write({ 'current/accounts.yaml': accountsFile() });

@@ -159,7 +159,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await environment.getByRole('listitem').filter({ hasText: keyId }).getByText('just now').waitFor();
     await page.getByText('Ends in 23 hours').waitFor();
     await page.getByRole('button', { name: 'Change the end' }).click();
-    await dialog.getByLabel('The grace ends in').selectOption('7 days');
+    await dialog.getByLabel('The grace period ends in').selectOption('7 days');
     await dialog.getByRole('button', { name: 'Change the end' }).click();
     await page.getByText('Ends in 6 days').waitFor();
     await confirm(page, 'End now');
@@ -182,7 +182,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await toggle.click();
     await dialog.getByText('The key and the IV are deleted at once').waitFor();
     await dialog.getByLabel('Keep accepting envelopes for').selectOption('7 days');
-    await dialog.getByText('Until the grace ends, envelopes are still opened').waitFor();
+    await dialog.getByText('Until the grace period ends, envelopes are still opened').waitFor();
     await dialog.getByRole('button', { name: 'Disable' }).click();
     await page.getByText('Encryption is disabled in Test.').waitFor();
     await expect.poll(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');

@@ -29,7 +29,7 @@ describeWithChromium('the console', () => {
       for (const name of ['Deactivate', 'Issue key']) {
         counts.push(await page.getByRole('button', { name, exact: true }).count());
       }
-      await page.getByRole('button', { name: 'Actions of acme-old' }).click();
+      await page.getByRole('button', { name: 'Actions for acme-old' }).click();
       for (const name of ['Rotate', 'Revoke']) {
         counts.push(await page.getByRole('button', { name, exact: true }).count());
       }
@@ -186,7 +186,7 @@ describeWithChromium('the console', () => {
       await page.reload();
       await page.getByText('This sidecar cannot write the accounts file.').waitFor();
       await page.getByRole('heading', { name: 'Acme Stores' }).waitFor();
-      await page.getByRole('button', { name: 'Actions of acme-old' }).click();
+      await page.getByRole('button', { name: 'Actions for acme-old' }).click();
       await page.getByRole('button', { name: 'Copy the id' }).waitFor();
       for (const name of ['Rename', 'Deactivate', 'Issue key', 'Revoke']) {
         expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);

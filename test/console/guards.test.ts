@@ -37,7 +37,7 @@ describeWithChromium('what an operator must confirm', () => {
       const id = await name();
       await select(page, 'Till 3', 'Revoke');
       const submit = dialog.getByRole('button', { name: 'Revoke' });
-      await dialog.getByText('Traffic: no request seen by this sidecar since its start.').waitFor();
+      await dialog.getByText('Traffic: no request seen by this sidecar since it started.').waitFor();
       const typed = dialog.getByLabel(`Type the end of its id, ${id.slice(-4)}, to confirm`);
       await typed.fill(id.slice(-3));
       expect(await submit.isDisabled()).toBe(true);
@@ -70,7 +70,7 @@ describeWithChromium('what an operator must confirm', () => {
       await dialog.getByRole('button', { name: 'Enable' }).click();
       await takeCredentials(page);
       await confirm(page, 'End now');
-      await page.getByText('The grace has ended.').waitFor();
+      await page.getByText('The grace period has ended.').waitFor();
 
       const charge = { key, body: '{}', headers: { 'Content-Type': 'application/json', Host: 'api.pay.example' } };
       const seen = upstream.seen.length;

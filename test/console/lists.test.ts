@@ -117,7 +117,7 @@ describeWithChromium('the lists in the console', () => {
     await page.reload();
     await page.getByRole('link', { name: 'globex' }).waitFor();
     expect(await page.getByRole('rowheader').count()).toBe(1);
-    await page.getByRole('button', { name: 'Actions of globex' }).click();
+    await page.getByRole('button', { name: 'Actions for globex' }).click();
     await page.getByRole('button', { name: 'Encryption Settings' }).click();
     await page.waitForURL('**/#/accounts/globex/encryption');
   });

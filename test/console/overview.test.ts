@@ -36,10 +36,10 @@ describeWithChromium('the overview in the console', () => {
     const page = await browser.open(url);
     await page.clock.install();
     await signIn(page, 'viewer');
-    await page.getByText('Serving. One thing needs you: 1 key is due for rotation').waitFor();
+    await page.getByText('Serving. One thing needs your attention: 1 key is due for rotation').waitFor();
     await page.getByRole('button', { name: 'envelope_required 3' }).waitFor();
     await page.getByText('Encryption is enabled, but the request was plain JSON').waitFor();
-    const graces = page.getByRole('region', { name: 'Running graces' });
+    const graces = page.getByRole('region', { name: 'Running grace periods' });
     await graces.getByRole('cell', { name: 'Plain requests are accepted too.' }).waitFor();
     await graces.getByText('Use is not recorded').waitFor();
     await page
@@ -64,7 +64,7 @@ describeWithChromium('the overview in the console', () => {
     });
     await asksAgain('environments.test.upstream.ca');
     await page.getByText('in 1 day').waitFor();
-    await page.getByText('Serving. 2 things need you: certificate').waitFor();
+    await page.getByText('Serving. 2 things need your attention: certificate').waitFor();
     folder.write({ 'accounts.yaml': 'accounts: [{ id: acme }]' });
     await page.getByRole('link', { name: 'System' }).click();
     await page.getByText('Accepting requests').waitFor();
@@ -146,7 +146,7 @@ describeWithChromium('the overview of a sidecar whose database is away', () => {
     test('says so, and until when cached keys keep working', async () => {
       const page = await browser.open(sidecar().url);
       await signIn(page, 'viewer');
-      await page.getByText('Serving. Nothing needs you.').waitFor();
+      await page.getByText('Serving. Nothing needs your attention.').waitFor();
       // Lists of the page that are read meanwhile.
       browser.expectComplaint(/503/);
       await postgres.stop();

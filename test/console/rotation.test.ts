@@ -86,7 +86,7 @@ describeWithChromium('the work list of keys to rotate', () => {
     }
     expect((await merchant.charge(`sk_test_acme${'x'.repeat(16)}`)).status).toBe(200);
     await dialog.getByRole('button', { name: 'Done' }).click();
-    await page.getByRole('button', { name: 'Rotate the selected' }).waitFor();
+    await page.getByRole('button', { name: 'Rotate selected' }).waitFor();
     expect(await page.content()).not.toContain(lines[0]?.split(',').at(-1));
   });
 

@@ -56,7 +56,7 @@ const screens: readonly (readonly [place: string, shown: RegExp])[] = [
   [`accounts/${long.id}/keys?key=${'p'.repeat(64)}`, /This key is valid in Live/],
   [`accounts/${long.id}/encryption`, /Plain requests are accepted too/],
   [`accounts/${long.id}/activity`, /renamed m+/],
-  ['rotation', /Running graces/],
+  ['rotation', /Running grace periods/],
   ['audit', /renamed m+/],
   ['system', /limits\.requestBody/],
   ['nothing', /There is no such page/],
@@ -107,7 +107,7 @@ describeWithChromium('every screen', () => {
   test('shows all of a menu, above its button if there is no room below', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/acme/keys`, { height: 300 });
     await signIn(page, 'operator');
-    await page.getByRole('button', { name: 'Actions of old' }).click();
+    await page.getByRole('button', { name: 'Actions for old' }).click();
     const menu = await page.locator('ul.menu:popover-open').boundingBox();
     expect(menu?.y).toBeGreaterThanOrEqual(0);
     expect((menu?.y ?? 0) + (menu?.height ?? 0)).toBeLessThanOrEqual(300);
@@ -116,7 +116,7 @@ describeWithChromium('every screen', () => {
   test.each(['scroll', 'resize'])('closes a menu on a %s, because it does not move with its button', async (event) => {
     const page = await browser.open(`${sidecar().url}#/accounts/acme/keys`, { height: 300 });
     await signIn(page, 'operator');
-    await page.getByRole('button', { name: 'Actions of old' }).click();
+    await page.getByRole('button', { name: 'Actions for old' }).click();
     await page.locator('ul.menu:popover-open').waitFor();
     if (event === 'scroll') await page.evaluate('window.scrollBy(0, 1)');
     else await page.setViewportSize({ width: 900, height: 300 });

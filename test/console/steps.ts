@@ -9,7 +9,7 @@ export async function confirm(page: Page, name: string): Promise<void> {
 
 /** Selects an action from the menu of a key, or of what else has one. @param name its name, or its id without one */
 export async function select(page: Page, name: string, action: string): Promise<void> {
-  await page.getByRole('button', { name: `Actions of ${name}`, exact: true }).click();
+  await page.getByRole('button', { name: `Actions for ${name}`, exact: true }).click();
   await page.locator('ul.menu:popover-open').getByRole('button', { name: action, exact: true }).click();
 }
 

@@ -89,7 +89,7 @@ describe('hintForBody', () => {
     [
       'an object',
       '{"data":{}}',
-      '"data" is not encrypted: whoever sees it can read it; send the ciphertext in hex or base64',
+      '"data" is not encrypted: anyone who sees it can read it; send the ciphertext in hex or base64',
     ],
     [
       'a second member',

@@ -28,7 +28,10 @@ test.each(Object.entries(broken))(
     ] as const) {
       const mine = await api.ask(line, { token: ownToken, ...(sent && { body: sent }) });
       const detail = expectProblem(mine, mine.status, String(mine.body['code']));
-      expect([mine.status, detail]).toEqual([500, 'Whoever runs the sidecar sees the cause with "sidecar check".']);
+      expect([mine.status, detail]).toEqual([
+        500,
+        'The operators of the sidecar can see the cause by running "sidecar check".',
+      ]);
       expect(JSON.stringify(mine.body)).not.toMatch(/rival|accounts\.yaml/i);
       const all = await api.ask(line, sent && { body: sent });
       expect(String(all.body['detail'])).toContain('accounts.yaml');

@@ -245,7 +245,7 @@ describe('a body whose end does not come', () => {
     expect([response.statusCode, await text(response)]).toEqual([
       408,
       // Of 10 seconds for any request, the detail is another one.
-      expect.stringMatching(/The body took too long.*"code":"request_timeout"/),
+      expect.stringMatching(/The body took too long to arrive.*"code":"request_timeout"/),
     ]);
   });
 });

@@ -36,9 +36,9 @@ const slips: readonly (readonly [name: string, line: string, sent: Sent, hint: R
     /padded twice/,
     `"abcde"${'\t'.repeat(9)}`,
   ],
-  ['a POST that lost its body', charge, {}, /^the POST came without a body/, ''],
-  ['a POST with a length of 0', charge, { body: '' }, /^the POST came without a body/, ''],
-  ['a PUT with an empty chunked body', 'PUT /api/s2s/charge', { chunked: true }, /^the PUT came without a body/, ''],
+  ['a POST that lost its body', charge, {}, /^the POST arrived without a body/, ''],
+  ['a POST with a length of 0', charge, { body: '' }, /^the POST arrived without a body/, ''],
+  ['a PUT with an empty chunked body', 'PUT /api/s2s/charge', { chunked: true }, /^the PUT arrived without a body/, ''],
 ];
 
 async function served(line: string, sent: Sent, setting: Setting = {}): Promise<{ response: Response; body: string }> {

@@ -162,7 +162,7 @@ describe('a fingerprint of neither pair is refused in plain, right after the key
   test.each(whole)('outside a grace, since when in the hint: %s', async (_, line, sent) => {
     const headers = { ...sent.headers, ...named(prints.unknown) };
     const { response, seen } = await ask(withCreation, line, { ...sent, headers });
-    expectPlainRefusal(response, 'decryption_failed', hint(', made at 2026-11-01T00:00:00Z'));
+    expectPlainRefusal(response, 'decryption_failed', hint(', created at 2026-11-01T00:00:00Z'));
     expect(seen).toBe(0);
   });
 

@@ -94,7 +94,7 @@ test('a running sidecar tells that its clock jumped back, after which an expired
   await vi.waitFor(
     () =>
       expect(sidecar.log.map(({ msg }) => msg)).toContain(
-        'the clock jumped back: expired keys and ended graces may be valid again',
+        'the clock jumped back: expired keys and ended grace periods may be valid again',
       ),
     3_000,
   );

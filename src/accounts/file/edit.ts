@@ -24,7 +24,7 @@ export function editedText(
 ): string {
   const document = parseDocument(text, { schema: 'core', stringKeys: true, uniqueKeys: false });
   const list = document.get('accounts');
-  if (!isSeq(list)) throw new Error('a text that was read as accounts has none');
+  if (!isSeq(list)) throw new Error('a text that was read as accounts has no accounts');
   const places = new Map(before.map(({ id }, place) => [id, place]));
   const removedPlaces = removed.flatMap((id) => places.get(id) ?? []);
   const keepsLines = !anew && list.flow !== true && removedPlaces.length < before.length && !hasAliases(document);
@@ -152,7 +152,7 @@ interface Span {
  * however deeply nested. They are detached from that node, because the text outside the item keeps them.
  */
 function findSpan(text: string, item: unknown): Span {
-  if (!hasRange(item)) throw new Error('an item that was read stands nowhere');
+  if (!hasRange(item)) throw new Error('an item that was read has no position');
   item.commentBefore = null;
   item.spaceBefore = false;
   let node: Node = item;

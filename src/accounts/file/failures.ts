@@ -2,11 +2,11 @@ import { WrongValue } from '../../input/value-types.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 
-const cannotWrite = 'make the change where the file comes from';
+const cannotWrite = 'make the change at the source of the file';
 
 const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> = {
   EROFS: ['store_read_only', `is on a read-only file system: ${cannotWrite}`],
-  EACCES: ['store_read_only', `or its folder may not be written by this user: ${cannotWrite}`],
+  EACCES: ['store_read_only', `or its folder is not writable by this user: ${cannotWrite}`],
   EPERM: ['store_read_only', `belongs to another user or group: ${cannotWrite}, or as that user`],
   ENOSPC: ['disk_full', 'was not changed: no space is left on the device'],
   EDQUOT: ['disk_full', 'was not changed: the disk quota is used up'],

@@ -136,12 +136,12 @@ class AccountsReader {
     if (key !== undefined) {
       for (const member of ['prefix', 'sha256', 'lastFour'] as const) {
         if (entry[member] !== undefined)
-          this.#file.report([...path, member], 'not together with "key": remove one of them');
+          this.#file.report([...path, member], 'cannot be combined with "key": remove one of them');
       }
     } else if (sha256 === undefined && !this.#file.isWrong([...path, 'sha256'])) {
       this.#file.report([...path, 'key'], 'missing: expected "key", or "sha256" with "prefix"');
     } else if (entry.prefix === undefined) {
-      this.#file.report([...path, 'prefix'], 'missing: a key kept as "sha256" needs it');
+      this.#file.report([...path, 'prefix'], 'missing: required for a key stored as "sha256"');
     }
     const hash = key === undefined ? sha256 : sha256Hex(key);
     const prefix = key === undefined ? entry.prefix : readPrefix(key);

@@ -17,7 +17,7 @@ export function accountsSchema({ value }: Values) {
     prefix: value(oneOf(keyPrefixes)).optional().describe('Kind and environment of a key stored as `sha256`.'),
     sha256: value(sha256)
       .optional()
-      .describe('Hash of the whole key, in place of `key`: `printf %s "$KEY" | sha256sum`.'),
+      .describe('Hash of the whole key, instead of `key`: `printf %s "$KEY" | sha256sum`.'),
     lastFour: value(lastFour).optional().describe('The last four characters of the key, shown in lists.'),
     createdAt: value(instant).describe('When the key was created. Rotation is due after 180 days.'),
     expiresAt: value(instant).optional().describe('When the key expires.'),
@@ -43,7 +43,7 @@ export function accountsSchema({ value }: Values) {
       ),
     createdAt: value(instant)
       .optional()
-      .describe('When the credentials were created. Rotation is due after 180 days; if this is absent, never.'),
+      .describe('When the credentials were created. Rotation is due after 180 days, or never if this is absent.'),
     previous: z
       .strictObject({
         key: value(text).optional().describe('The previous key.'),
@@ -51,10 +51,10 @@ export function accountsSchema({ value }: Values) {
         format: value(oneOf(keyTexts))
           .optional()
           .describe('Format of the previous credentials, if it differs from that of the current ones.'),
-        until: value(instant).describe('The end of the grace.'),
+        until: value(instant).describe('The end of the grace period.'),
       })
       .optional()
-      .describe('Credentials, or plaintext, that are also accepted during a grace.'),
+      .describe('Credentials, or plaintext, that are also accepted during a grace period.'),
   });
 
   const account = z.strictObject({

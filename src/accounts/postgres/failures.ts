@@ -42,7 +42,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   [
     '42501',
     'store_read_only',
-    'the user of the database may not do this: grant its rights, or migrate as the owner of the tables (docs/postgresql.md)',
+    'the database user may not do this: grant it the rights it needs, or migrate as the owner of the tables (docs/postgresql.md)',
   ],
   ['53100', 'disk_full', 'the disk of the database is full'],
   [lockNotAvailable, 'store_locked', 'another transaction is changing the accounts: try again'],
@@ -50,10 +50,10 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['42703', 'store_invalid', `the database lacks a column of this version: ${migrate}`],
   ['42883', 'store_invalid', `the database lacks a function of this version: ${migrate}`],
   ['3F000', 'store_invalid', `the database lacks the schema envelope_sidecar: ${migrate}`],
-  ['23', 'store_invalid', 'the database refuses what was to be stored'],
-  ['22', 'store_invalid', 'the database refuses what was to be stored'],
-  ['28', 'store_unavailable', 'the database refuses the user or the password'],
-  ['3D000', 'store_unavailable', 'there is no database of this name'],
+  ['23', 'store_invalid', 'the database rejected the values to be stored'],
+  ['22', 'store_invalid', 'the database rejected the values to be stored'],
+  ['28', 'store_unavailable', 'the database rejected the user or the password'],
+  ['3D000', 'store_unavailable', 'there is no database with this name'],
   ['53300', 'store_unavailable', 'the database has no connections left'],
   ['57014', 'store_unavailable', 'the database did not respond in time'],
 ];
@@ -86,7 +86,7 @@ export function accountsError(error: unknown): AccountsError {
 /** The meanings of driver errors without a code. The driver's own messages must not be shown to clients. */
 const driverFailures: readonly (readonly [message: RegExp, meaning: string])[] = [
   [/timeout/i, 'no connection in time'],
-  [/SASL|password/i, 'the password is missing or refused'],
+  [/SASL|password/i, 'the password is missing or was rejected'],
 ];
 
 /** The system's code for a network failure, such as ECONNREFUSED, or the meaning of the driver's message. */

@@ -18,7 +18,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const missed = new AccountsError(
     'store_unavailable',
-    'notifications of the database do not arrive: connect to it directly, or through a pooler that keeps sessions',
+    'notifications from the database do not arrive: connect to it directly, or through a pooler that keeps sessions',
   );
   const listener = (notification: { readonly channel: string }): void => {
     if (notification.channel === channel) resolve();

@@ -28,7 +28,7 @@ const called = ['last_change()', 'unannounced_changes()', 'forget_key_hours()', 
 
 /** A message about missing rights. */
 export function describeMissing(missing: readonly string[]): string {
-  return `the database's user lacks ${missing.join(', ')}: grant it`;
+  return `the database user lacks ${missing.join(', ')}: grant it`;
 }
 
 /** Whether the accounts can be read although these rights are missing. */

@@ -39,7 +39,7 @@ export async function* ndjsonAccounts(
     try {
       value = parseJson(text);
     } catch (error) {
-      const problem = error instanceof DuplicateMember ? error.message : 'not JSON: expected one account a line';
+      const problem = error instanceof DuplicateMember ? error.message : 'not JSON: expected one account per line';
       yield { line, account: undefined, problems: [`.  ${problem}`] };
       continue;
     }

@@ -121,7 +121,7 @@ function shapeHint(body: Buffer): string {
   if (/^(?:\[\s*\d|\{\s*"type"\s*:\s*"Buffer")/.test(value))
     return '"data" looks like a list of byte values: write the ciphertext in hex or base64';
   if (/^[{[]/.test(value))
-    return '"data" is not encrypted: whoever sees it can read it; send the ciphertext in hex or base64';
+    return '"data" is not encrypted: anyone who sees it can read it; send the ciphertext in hex or base64';
   if (!value.startsWith('"')) return '"data" must be a string: the ciphertext in hex or base64';
   return '"data" must be the only member and appear once: put other members into the plaintext';
 }

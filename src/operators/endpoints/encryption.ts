@@ -11,7 +11,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/graces',
     operation: 'list_graces',
-    summary: 'List the running graces, with their last uses',
+    summary: 'List the running grace periods, with their last uses',
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({ after, limit: pageSize }),
@@ -39,7 +39,8 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/enable',
     operation: 'enable_encryption',
-    summary: 'Create a key and an IV and show them once; without a grace, the previous ones stop working at once',
+    summary:
+      'Create a key and an IV and show them once; without a grace period, the previous ones stop working at once',
     role: 'operator',
     input: z.strictObject({
       account,
@@ -71,7 +72,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
       environment,
       grace: textValue(grace)
         .optional()
-        .describe('Still open envelopes and seal their responses for this time, such as 24h.'),
+        .describe('Keep opening envelopes and sealing their responses for this time, such as 24h.'),
     }),
     response: { status: 200, view: 'ChangedEncryption' },
     urgent: true,
@@ -82,12 +83,12 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/grace',
     operation: 'change_grace',
-    summary: 'Change the end of a running grace',
+    summary: 'Change the end of a running grace period',
     role: 'operator',
     input: z.strictObject({
       account,
       environment,
-      until: textValue(instant).describe('The new end of the grace, within the next 365 days.'),
+      until: textValue(instant).describe('The new end of the grace period, within the next 365 days.'),
     }),
     response: { status: 200, view: 'ChangedEncryption' },
     run: ({ operations }, { account, environment, until }, caller) =>
@@ -97,7 +98,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/grace/end',
     operation: 'end_grace',
-    summary: 'End a running grace now: the previous credentials are deleted',
+    summary: 'End a running grace period now: the previous credentials are deleted',
     role: 'operator',
     input: z.strictObject({ account, environment }),
     response: { status: 200, view: 'ChangedEncryption' },

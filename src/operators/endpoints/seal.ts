@@ -81,7 +81,7 @@ async function sealed(
   let length = 0;
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new ApiProblem('request_timeout', 'The body took too long.')),
+    () => late.reject(new ApiProblem('request_timeout', 'The body took too long to arrive.')),
     bodyTimeout,
   );
   // With `destroyOnReturn`, the connection would be closed before a refusal is sent.
@@ -90,7 +90,8 @@ async function sealed(
     for (;;) {
       const { value: chunk } = await Promise.race([chunks.next(), late.promise]);
       if (chunk === undefined) break;
-      if (length + chunk.length > limit) throw new ApiProblem('body_too_large', `At most ${limit} bytes are sealed.`);
+      if (length + chunk.length > limit)
+        throw new ApiProblem('body_too_large', `A body of at most ${limit} bytes can be sealed.`);
       if (!sealing.hold(chunk.length, owner)) throw new ApiProblem('overloaded', 'Too many bodies are being sealed.');
       length += chunk.length;
       pieces.push(stream.update(chunk));

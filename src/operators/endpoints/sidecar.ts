@@ -45,7 +45,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     path: '/traffic',
     operation: 'show_traffic',
     summary:
-      'Show the requests of this sidecar by their outcome, over the last hour by minute or over a day by quarter of an hour',
+      'Show the requests of this sidecar by their outcome, by minute over the last hour or by quarter of an hour over the last day',
     role: 'viewer',
     input: z.strictObject({
       span: textValue(oneOf(Object.keys(spans) as Span[])).prefault('1h'),
@@ -67,7 +67,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/activity',
     operation: 'show_activity',
-    summary: 'Show recent refusals of known accounts by this sidecar, and which API keys still need a grace',
+    summary: 'Show recent refusals of known accounts by this sidecar, and which API keys still need a grace period',
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({ account: account.optional() }),

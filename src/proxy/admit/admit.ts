@@ -249,7 +249,7 @@ function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySn
 }
 
 function fingerprintHint({ createdAt }: ActiveEncryption): string {
-  const since = createdAt === undefined ? '' : `, made at ${rfc3339(createdAt)}`;
+  const since = createdAt === undefined ? '' : `, created at ${rfc3339(createdAt)}`;
   return `Envelope-Credentials has the fingerprint of credentials other than the account's${since}: compare the fingerprints`;
 }
 

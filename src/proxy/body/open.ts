@@ -111,7 +111,7 @@ export class EnvelopeOpener {
 function withoutBody(responder: Responder, exchange: Admitted): Outgoing {
   const { environment, head, sealing } = exchange;
   if (environment.name === 'test' && usuallyWithBody.test(head.method)) {
-    responder.hint = `the ${head.method} came without a body: if your code sent one, it was lost on the way`;
+    responder.hint = `the ${head.method} arrived without a body: if your code sent one, it was lost on the way`;
   }
   return { exchange, body: undefined, bodyFields: sealing?.sealer === undefined ? head.plainFields : noBodyFields };
 }

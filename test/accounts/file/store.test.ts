@@ -371,7 +371,7 @@ describe('the file store', () => {
     expect((await store.read('a'))?.name).toBe('A');
     await expect(add(store, 'b')).rejects.toMatchObject({
       code: 'store_read_only',
-      message: expect.stringMatching(/accounts\.yaml is on a read-only file system: make the change where/) as string,
+      message: expect.stringMatching(/accounts\.yaml is on a read-only file system: make the change at/) as string,
     });
   });
 
@@ -429,7 +429,7 @@ describe('the file store', () => {
       },
     );
     expect(stderr).toBe('');
-    expect(stdout).toMatch(/^store_read_only .*accounts\.yaml or its folder may not be written by this user: make/);
+    expect(stdout).toMatch(/^store_read_only .*accounts\.yaml or its folder is not writable by this user: make/);
     expect(text(folder)).toBe(one);
     expect(readdirSync(folder.path)).toEqual(['accounts.yaml']);
   });

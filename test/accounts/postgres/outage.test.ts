@@ -208,7 +208,7 @@ describeWithPostgres('the directory during a database outage', () => {
     proxy.swallowNotifications();
     const { directory, monitor } = await openDirectory(proxy.url);
     expect(await directory.find(acme)).toBe('unavailable');
-    expect(monitor.reasons).toEqual([expect.stringContaining('notifications of the database do not arrive')]);
+    expect(monitor.reasons).toEqual([expect.stringContaining('notifications from the database do not arrive')]);
     proxy.mend();
     await vi.waitFor(async () => expect(await directory.find(acme)).toMatchObject({ account: {} }), patience);
   });

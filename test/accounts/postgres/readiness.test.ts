@@ -69,8 +69,8 @@ describeWithPostgres('a sidecar that starts is not ready', () => {
   });
 
   test.each([
-    ['user', (url: string) => url.replace('postgres@', 'nobody@'), 'refuses the user'],
-    ['database', (url: string) => url.replace(/[^/]*$/, 'nowhere'), 'no database of this name'],
+    ['user', (url: string) => url.replace('postgres@', 'nobody@'), 'rejected the user'],
+    ['database', (url: string) => url.replace(/[^/]*$/, 'nowhere'), 'no database with this name'],
   ])('with a wrong %s in the URL', async (_what, change, reason) => {
     const { url } = await postgres.proxy(await postgres.createDatabase());
     const server = await start(change(url));

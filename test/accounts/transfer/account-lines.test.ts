@@ -62,7 +62,7 @@ describe('NDJSON', () => {
     );
     expect(lines.pop()).toEqual({ line: 6, account: undefined, problems: ['.  duplicate member'] });
     expect(lines.map(({ line, problems }) => [line, problems])).toEqual([
-      [1, ['.  not JSON: expected one account a line']],
+      [1, ['.  not JSON: expected one account per line']],
       [
         2,
         [
@@ -71,7 +71,7 @@ describe('NDJSON', () => {
           'keys[0].sha256  expected 64 hex digits in lower case',
           'keys[0].createdAt  expected a date such as 2026-11-01 or 2026-11-01T09:30:00Z',
           'nam  unknown member "nam": did you mean "name"?',
-          'keys[0].prefix  missing: a key kept as "sha256" needs it',
+          'keys[0].prefix  missing: required for a key stored as "sha256"',
         ],
       ],
       [3, ['.  expected members ("name: value")']],
