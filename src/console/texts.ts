@@ -105,7 +105,7 @@ export const texts = {
       ['1h', '1 h'],
       ['24h', '24 h'],
     ],
-    requests: (minutes: number) => (minutes === 1 ? 'Requests a minute' : `Requests in ${minutes} minutes`),
+    requests: (minutes: number) => (minutes === 1 ? 'Requests per minute' : `Requests per ${minutes} minutes`),
     chart: 'Requests by outcome. The arrow keys show the values of a period.',
     outcomes: { served: 'served', refused: 'refused', failed: 'core 5xx', left: 'client left' },
     refusals: 'Refusals by code',

@@ -114,7 +114,7 @@ describeWithChromium('the overview in the console', () => {
     expect(await page.locator('.chart path.p99').getAttribute('d')).toBe('');
 
     await page.getByRole('button', { name: '24 h' }).click();
-    await page.getByRole('heading', { name: 'Requests in 15 minutes' }).waitFor();
+    await page.getByRole('heading', { name: 'Requests per 15 minutes' }).waitFor();
     await page.getByRole('button', { name: 'Live' }).click();
     await legend.getByText('refused 0').waitFor();
     await page.getByRole('button', { name: 'Test' }).click();

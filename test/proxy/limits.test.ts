@@ -286,8 +286,8 @@ test('a bounded number of guesses wait for their look-up', async () => {
   const { promise, resolve } = Promise.withResolvers<LookupResult>();
   const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
   // One is looked up, and two wait.
-  const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
-  expect(await lookUps.find(directory, 'guess', () => true, waiter)).toBe('unavailable');
+  const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
+  expect(await lookUps.find(directory, 'guess', () => 'client', waiter)).toBe('unavailable');
   resolve(undefined);
   expect(await Promise.all(waiting)).toEqual([undefined, undefined, undefined]);
 });
@@ -303,11 +303,11 @@ test('a guess whose client leaves while it waits makes room for another one', as
   const directory: KeyDirectory = { find, holds: () => false, serves: () => false };
   const leave: (() => void)[] = [];
   const leaving: Waiter = { wait: (queue) => new Promise((turn) => void leave.push(queue.add(turn))) };
-  const first = lookUps.find(directory, 'first', () => true, waiter);
-  for (const hash of ['left', 'left too']) void lookUps.find(directory, hash, () => true, leaving);
-  expect(await lookUps.find(directory, 'one more', () => true, waiter)).toBe('unavailable');
+  const first = lookUps.find(directory, 'first', () => 'client', waiter);
+  for (const hash of ['left', 'left too']) void lookUps.find(directory, hash, () => 'client', leaving);
+  expect(await lookUps.find(directory, 'one more', () => 'client', waiter)).toBe('unavailable');
   for (const each of leave) each();
-  const next = lookUps.find(directory, 'next', () => true, waiter);
+  const next = lookUps.find(directory, 'next', () => 'client', waiter);
   resolve(undefined);
   expect(await Promise.all([first, next])).toEqual([undefined, undefined]);
   expect(asked).toEqual(['first', 'next']);
@@ -334,8 +334,8 @@ describe('look-ups of keys that are not cached', () => {
   test('of suspects are open one at a time, and each end lets the next one begin', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(32);
-    const found = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true, waiter));
-    expect(await lookUps.find(directory, 'guess', () => true, waiter)).toBe('unavailable');
+    const found = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
+    expect(await lookUps.find(directory, 'guess', () => 'client', waiter)).toBe('unavailable');
     for (let i = 0; i < 9; i += 1) {
       expect(open).toHaveLength(1);
       await answerOne();
@@ -343,7 +343,7 @@ describe('look-ups of keys that are not cached', () => {
     expect(await Promise.all(found)).toEqual(Array(9).fill(undefined));
     expect(most()).toBe(1);
     // All places are free again.
-    const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true, waiter));
+    const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
     for (let i = 0; i < 9; i += 1) await answerOne();
     expect(await Promise.all(again)).toEqual(Array(9).fill(undefined));
   });
@@ -351,16 +351,33 @@ describe('look-ups of keys that are not cached', () => {
   test('are never more than a quarter of inFlight, and an eighth of that of suspects besides', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(16);
-    const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', () => true, waiter));
-    const others = Array.from({ length: 4 }, async () => lookUps.find(directory, 'key', () => false, waiter));
+    const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
+    const others = Array.from({ length: 4 }, async () => lookUps.find(directory, 'key', () => undefined, waiter));
     expect(open).toHaveLength(5);
     // With an empty cache, many merchants' keys are looked up at the same moment.
-    const waiting = Array.from({ length: 12 }, async () => lookUps.find(directory, 'key', () => false, waiter));
+    const waiting = Array.from({ length: 12 }, async () => lookUps.find(directory, 'key', () => undefined, waiter));
     expect(open).toHaveLength(5);
-    expect(await lookUps.find(directory, 'key', () => false, waiter)).toBe('unavailable');
+    expect(await lookUps.find(directory, 'key', () => undefined, waiter)).toBe('unavailable');
     while (open.length > 0) await answerOne();
     expect(await Promise.all([...suspects, ...others, ...waiting])).toEqual(Array(21).fill(undefined));
     expect(most()).toBe(5);
+  });
+
+  test('of a network in which others guess are throttled only while half of the slots are taken', async () => {
+    const { directory, open, answerOne } = startDirectory();
+    const lookUps = new LookUps(16);
+    const find = async (throttle: 'client' | 'network' | undefined): Promise<LookupResult> =>
+      lookUps.find(directory, 'key', () => throttle, waiter);
+    const throttled = [find('client'), find('client')];
+    expect(open).toHaveLength(1);
+    const others = [find('network'), find(undefined)];
+    expect(open).toHaveLength(3);
+    const late = find('network');
+    expect(open).toHaveLength(3);
+    const other = find(undefined);
+    expect(open).toHaveLength(4);
+    while (open.length > 0) await answerOne();
+    await Promise.all([...throttled, ...others, late, other]);
   });
 
   test('of suspects go on although their clients leave while other look-ups take all places', async () => {
@@ -368,12 +385,12 @@ describe('look-ups of keys that are not cached', () => {
     const lookUps = new LookUps(8);
     const leave: (() => void)[] = [];
     const leaving: Waiter = { wait: (queue) => new Promise((turn) => void leave.push(queue.add(turn))) };
-    const others = [1, 2].map(async () => lookUps.find(directory, 'key', () => false, waiter));
-    for (let i = 0; i < 3; i += 1) void lookUps.find(directory, 'guess', () => true, leaving);
+    const others = [1, 2].map(async () => lookUps.find(directory, 'key', () => undefined, waiter));
+    for (let i = 0; i < 3; i += 1) void lookUps.find(directory, 'guess', () => 'client', leaving);
     for (const each of leave) each();
     while (open.length > 0) await answerOne();
     await Promise.all(others);
-    const later = lookUps.find(directory, 'valid', () => true, waiter);
+    const later = lookUps.find(directory, 'valid', () => 'client', waiter);
     expect(open).toHaveLength(1);
     await answerOne();
     expect(await later).toBeUndefined();
@@ -384,20 +401,20 @@ describe('look-ups of keys that are not cached', () => {
     const find = async (): Promise<LookupResult> => principal;
     const answering: KeyDirectory = { find, holds: () => false, serves: () => false };
     const lookUps = new LookUps(8);
-    expect(await lookUps.find(answering, 'key', () => false, waiter)).toBeDefined();
+    expect(await lookUps.find(answering, 'key', () => undefined, waiter)).toBeDefined();
     const { directory, open, answerOne } = startDirectory();
-    const guesses = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
-    expect(await lookUps.find(directory, 'guess', () => true, waiter)).toBe('unavailable');
+    const guesses = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
+    expect(await lookUps.find(directory, 'guess', () => 'client', waiter)).toBe('unavailable');
     const known = [true, false, true, false].map(async (isSuspect) =>
-      lookUps.find(directory, 'key', () => isSuspect, waiter),
+      lookUps.find(directory, 'key', () => (isSuspect ? 'client' : undefined), waiter),
     );
     expect(open).toHaveLength(5);
     while (open.length > 0) await answerOne();
     // It exists no more.
     expect(await Promise.all(known)).toEqual(Array(4).fill(undefined));
     expect(await Promise.all(guesses)).toEqual([undefined, undefined, undefined]);
-    const again = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true, waiter));
-    expect(await lookUps.find(directory, 'key', () => true, waiter)).toBe('unavailable');
+    const again = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
+    expect(await lookUps.find(directory, 'key', () => 'client', waiter)).toBe('unavailable');
     while (open.length > 0) await answerOne();
     await Promise.all(again);
   });
@@ -409,7 +426,7 @@ describe('look-ups of keys that are not cached', () => {
       serves: () => false,
     };
     const lookUps = new LookUps(64);
-    await lookUps.find(answering, 'key', () => false, waiter);
+    await lookUps.find(answering, 'key', () => undefined, waiter);
     const { directory, open } = startDirectory();
     for (let i = 0; i < 20; i += 1) void Promise.resolve(lookUps.findUnawaited(directory, 'key')).catch(() => {});
     expect(open).toHaveLength(2);
@@ -424,7 +441,9 @@ describe('look-ups of keys that are not cached', () => {
     const lookUps = new LookUps(8);
     for (let i = 0; i < 10; i += 1) {
       for (const isSuspect of [true, false]) {
-        await expect(async () => lookUps.find(failing, 'key', () => isSuspect, waiter)).rejects.toThrow('gone');
+        await expect(async () =>
+          lookUps.find(failing, 'key', () => (isSuspect ? 'client' : undefined), waiter),
+        ).rejects.toThrow('gone');
       }
     }
   });

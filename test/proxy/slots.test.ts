@@ -183,16 +183,18 @@ describe('look-ups', () => {
   test('are bounded, and a key that the directory holds is found beyond the bound', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(40);
-    const waiting = Array.from({ length: 40 }, async (_, i) => lookUps.find(directory, String(i), () => false, waiter));
-    expect(await lookUps.find(directory, 'one more', () => false, waiter)).toBe('unavailable');
+    const waiting = Array.from({ length: 40 }, async (_, i) =>
+      lookUps.find(directory, String(i), () => undefined, waiter),
+    );
+    expect(await lookUps.find(directory, 'one more', () => undefined, waiter)).toBe('unavailable');
     expect(directory.asked).toBe(10);
-    expect(lookUps.find(directory, 'held', () => true, waiter)).toMatchObject({ account: globex });
+    expect(lookUps.find(directory, 'held', () => 'client', waiter)).toMatchObject({ account: globex });
     for (let i = 0; i < 4; i += 1) {
       directory.release();
       await turn();
     }
     expect(await Promise.all(waiting)).toEqual(Array.from({ length: 40 }, () => undefined));
-    const again = lookUps.find(directory, 'again', () => false, waiter);
+    const again = lookUps.find(directory, 'again', () => undefined, waiter);
     directory.release();
     expect(await again).toBeUndefined();
   });
@@ -202,20 +204,20 @@ describe('look-ups', () => {
     const lookUps = new LookUps(64);
     let finished = 0;
     const suspects = Array.from({ length: 16 }, async (_, i) => {
-      await lookUps.find(directory, `suspect-${i}`, () => true, waiter);
+      await lookUps.find(directory, `suspect-${i}`, () => 'client', waiter);
       finished += 1;
     });
     expect(directory.asked).toBe(2);
     // Suspects do not delay other look-ups.
-    void lookUps.find(directory, 'other', () => false, waiter);
+    void lookUps.find(directory, 'other', () => undefined, waiter);
     expect(directory.asked).toBe(3);
     while (finished < suspects.length) {
       directory.release();
       await turn();
     }
     expect(directory.asked).toBe(17);
-    const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => true, waiter));
-    void lookUps.find(directory, 'c', () => true, waiter);
+    const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => 'client', waiter));
+    void lookUps.find(directory, 'c', () => 'client', waiter);
     expect(directory.asked).toBe(19);
     directory.release();
     await Promise.all(two);

@@ -1,6 +1,6 @@
 import { AccountsError } from '../accounts-error.ts';
 
-/** How long a change waits for its turn, in milliseconds. This is how long the change before it keeps trying to get the lock. */
+/** How long a change may take, including the wait for its turn, in milliseconds. */
 const patience = 5_000;
 
 /**
@@ -14,14 +14,15 @@ export class BlockedChanges {
   /**
    * Runs a change in its turn.
    *
+   * @param change gets the fraction of the time that is left for it, above 0 and at most 1
    * @throws AccountsError `store_locked` if its turn comes too late; otherwise, whatever `change` throws
    */
-  async run<T>(account: string, change: () => Promise<T>): Promise<T> {
+  async run<T>(account: string, change: (left: number) => Promise<T>): Promise<T> {
     const until = performance.now() + patience;
     const made = (this.#latest.get(account) ?? Promise.resolve()).then(() => {
-      if (performance.now() > until)
-        throw new AccountsError('store_locked', 'others are changing the account: try again');
-      return change();
+      const left = (until - performance.now()) / patience;
+      if (left <= 0) throw new AccountsError('store_locked', 'others are changing the account: try again');
+      return change(left);
     });
     const end = Promise.allSettled([made]);
     this.#latest.set(account, end);

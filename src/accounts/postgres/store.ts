@@ -41,7 +41,7 @@ import {
   type AccountRow,
 } from './rows.ts';
 import { chainOlder, isRecorded, olderLines, record, trailLines } from './trail.ts';
-import { Announcing, query, transaction, type Query, type Work } from './transaction.ts';
+import { Announcing, lockAttempts, query, transaction, type Query, type Work } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 import type { EpochMs } from '../../times.ts';
 
@@ -230,7 +230,9 @@ export class PostgresStore implements Store {
     } catch (error) {
       if (!(error instanceof AccountsError && error.code === 'store_locked')) throw error;
       const other = await this.#pools.of(blocked);
-      return this.#blocked.run(account, () => transaction(other, work, this.#announcing));
+      return this.#blocked.run(account, (left) =>
+        transaction(other, work, this.#announcing, { lockAttempts: Math.ceil(left * lockAttempts) }),
+      );
     }
   }
 

@@ -15,7 +15,7 @@ const attempts = 5;
  * five seconds. Between attempts, no connection and no other lock is held, so that work that waits for one account does not delay work on
  * other accounts.
  */
-const lockAttempts = 10;
+export const lockAttempts = 10;
 const lockPause = 400;
 
 /**

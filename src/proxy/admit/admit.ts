@@ -18,7 +18,7 @@ import { continueWith } from '../../promises.ts';
 import type { TrafficRecorder } from '../../telemetry/traffic-recorder.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { ClientConnection } from '../capacity/client-connection.ts';
-import { LookUps } from '../capacity/look-ups.ts';
+import { LookUps, type Throttle } from '../capacity/look-ups.ts';
 import type { Waiter } from '../../wait-queue.ts';
 import { clientAddress, clientSite } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
@@ -130,18 +130,20 @@ export class Admission {
     const { attempts, window } = snapshot.limits.failedKeys;
     const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
     const site = (): string => clientSite(client.peer, head.forwarded.for, snapshot);
-    const retryAfter = (): number | undefined =>
-      this.#failedKeys.limited(address(), attempts, startedAt) ??
-      this.#failedKeys.limited(site(), siteFactor * attempts, startedAt);
-    const isThrottled = (): boolean => retryAfter() !== undefined;
-    return continueWith(this.#lookUps.find(directory, key.hash, isThrottled, waiter), (found) => {
+    const ofClient = (): number | undefined => this.#failedKeys.limited(address(), attempts, startedAt);
+    const ofSite = (): number | undefined => this.#failedKeys.limited(site(), siteFactor * attempts, startedAt);
+    const throttle = (): Throttle | undefined => {
+      if (ofClient() !== undefined) return 'client';
+      return ofSite() === undefined ? undefined : 'network';
+    };
+    return continueWith(this.#lookUps.find(directory, key.hash, throttle, waiter), (found) => {
       const now = this.#clock();
       const principal = authenticate(key, found, now);
       if (!(principal instanceof Refusal)) return permitted(exchange, principal, snapshot, now);
       if (principal.code !== 'invalid_api_key') return { ...exchange, refusal: principal };
       // After too many guesses, a client's wrong keys are refused as `too_many_attempts` for a while. A valid key from the same address is
       // never refused for this reason, because other clients may share the address.
-      const seconds = retryAfter();
+      const seconds = ofClient() ?? ofSite();
       if (seconds === undefined) {
         for (const subject of new Set([address(), site()])) this.#failedKeys.failed(subject, window, startedAt);
       }

@@ -5,6 +5,9 @@ import { Semaphore, WaitQueue, type Waiter } from '../../wait-queue.ts';
 /** Maximum number of keys remembered as having existed when they were last looked up. Keys looked up longest ago are forgotten first. */
 const maxExisting = 10_000;
 
+/** Who has made too many guesses: the client, or only other clients of its network. */
+export type Throttle = 'client' | 'network';
+
 /** A waiter that refuses to wait, so that a look-up for which no slot is free is given up. */
 const impatient: Waiter = { wait: () => Promise.reject(new Error('it does not wait')) };
 
@@ -37,16 +40,19 @@ export class LookUps {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
   }
 
-  /** @param isThrottled called only if the key is not cached */
+  /** @param throttle called only if the key is not cached */
   find(
     directory: KeyDirectory,
     hash: string,
-    isThrottled: () => boolean,
+    throttle: () => Throttle | undefined,
     waiter: Waiter,
   ): LookupResult | Promise<LookupResult> {
     if (directory.holds(hash)) return directory.find(hash);
     if (this.#existing.has(hash)) return this.#lookUp(directory, hash);
-    return isThrottled() ? this.#askThrottled(directory, hash, waiter) : this.#ask(directory, hash, waiter);
+    const throttled = throttle();
+    // A merchant may share its network with a client that guesses, so the network is throttled only while other clients need the slots.
+    const isThrottled = throttled === 'client' || (throttled === 'network' && this.#pending.running >= this.#limit / 2);
+    return isThrottled ? this.#askThrottled(directory, hash, waiter) : this.#ask(directory, hash, waiter);
   }
 
   /** Looks up a key for a request that does not wait for the result. All such look-ups share the slots of throttled clients. */

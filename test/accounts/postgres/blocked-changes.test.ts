@@ -33,15 +33,15 @@ test('a change that has met a lock begins although the one before it has failed'
 });
 
 test.each([
-  [5_000, 'made'],
-  [5_001, 'store_locked'],
-])('a change whose turn comes after %d milliseconds is %s', async (wait, outcome) => {
+  [4_999, 0.0002],
+  [5_000, 'store_locked'],
+])('a change whose turn comes after %d milliseconds gets what is left of five seconds: %s', async (wait, outcome) => {
   const clock = vi.spyOn(performance, 'now').mockReturnValue(1_000);
   onTestFinished(() => clock.mockRestore());
   const blocked = new BlockedChanges();
   const first = pending();
   void blocked.run('acme', first.change);
-  const next = blocked.run('acme', async () => 'made').catch(({ code }: { code: unknown }) => code);
+  const next = blocked.run('acme', async (left) => left).catch(({ code }: { code: unknown }) => code);
   await settle();
   clock.mockReturnValue(1_000 + wait);
   first.finish();
