@@ -41,10 +41,10 @@ export class ExchangeRunner {
   /** The queues in which connections wait before they are read again, after a request on them was refused as `overloaded`. */
   readonly #overloaded = queuesByCrowd(() => new TickQueue(startedInTurn));
   /**
-   * Bodies that were sent to the test endpoints without a secret key. One of them is processed per turn. Accounts take turns, and so do the
-   * networks of clients without a key.
+   * Bodies that were sent to the test endpoints without a secret key. One of them is processed per turn. Accounts, with their public keys, and
+   * networks of clients without a key are two groups.
    */
-  readonly #cipherTests = new FairTickQueue<Claim | string>(1);
+  readonly #cipherTests = new FairTickQueue<Claim | string>(1, undefined, 2);
   readonly #longBodies = new LongBodies();
   readonly #memories: FormatMemories;
   readonly #opener: EnvelopeOpener;
@@ -167,8 +167,9 @@ export class ExchangeRunner {
     if (exchange.test !== undefined) {
       const context = this.#memories.none();
       const { claim } = responder.reservation;
-      const owner = claim.tier === 'anonymous' ? siteOf(responder) : claim;
-      const queue = claim.tier === 'secret' ? claim.turns.cipherTests : this.#cipherTests.of(owner);
+      const isAnonymous = claim.tier === 'anonymous';
+      const shared = this.#cipherTests.of(isAnonymous ? siteOf(responder) : claim, isAnonymous ? 1 : 0);
+      const queue = claim.tier === 'secret' ? claim.turns.cipherTests : shared;
       const refusal = runCipherTest(responder, exchange, exchange.test, queue, this.#longBodies, context);
       return continueWith(refusal, (why) => {
         if (why !== undefined) responder.refuse(why);

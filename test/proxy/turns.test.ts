@@ -348,3 +348,12 @@ test('requests with public keys of one account, however many, wait for one of an
   await vi.waitFor(() => expect(started).toHaveLength(21));
   expect(started.indexOf('one')).toBe(1);
 });
+
+test('groups of owners take turns, however many owners one of them has', async () => {
+  const queue = new FairTickQueue<string>(1, undefined, 2);
+  const started: string[] = [];
+  for (let i = 0; i < 10; i += 1) queue.of(`network ${i}`, 1).add(() => started.push('network'));
+  for (let i = 0; i < 2; i += 1) queue.of('account', 0).add(() => started.push('account'));
+  await vi.waitFor(() => expect(started).toHaveLength(12));
+  expect(started.slice(0, 4).toSorted()).toEqual(['account', 'account', 'network', 'network']);
+});

@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import { FairQueue } from '../../fair-queue.ts';
+import { FairQueue, TurnAbout } from '../../fair-queue.ts';
 import { WaitQueue } from '../../wait-queue.ts';
 
 /** A queue pauses for this many times as long as its work took (see `restAfter`). */
@@ -91,22 +91,25 @@ export class TickQueue {
 /** The part of a queue that belongs to one owner. */
 export type OwnTickQueue = Pick<TickQueue, 'add' | 'restAfter' | 'tryStart'>;
 
-/** Like `TickQueue`, but for the work of several owners, which take turns. */
+/** Like `TickQueue`, but for the work of several owners, which take turns. If there are groups of owners, the groups take turns too. */
 export class FairTickQueue<Owner> {
   readonly #ticks: TickQueue;
-  readonly #work = new FairQueue<Owner>();
+  readonly #groups: readonly FairQueue<Owner>[];
+  readonly #work: TurnAbout;
 
-  /** The parameters are those of `TickQueue`. */
-  constructor(perTick: number, maxTime?: number) {
+  /** The other parameters are those of `TickQueue`. */
+  constructor(perTick: number, maxTime?: number, groups = 1) {
     this.#ticks = new TickQueue(perTick, false, maxTime);
+    this.#groups = Array.from({ length: groups }, () => new FairQueue<Owner>());
+    this.#work = new TurnAbout(...this.#groups);
   }
 
-  of(owner: Owner): OwnTickQueue {
+  of(owner: Owner, group = 0): OwnTickQueue {
     return {
       tryStart: () => this.#ticks.tryStart(),
       add: (start) => {
-        const withdrawals = [this.#work.add(owner, start), this.#ticks.add(() => this.#work.shift()?.())];
-        return () => withdrawals.forEach((withdraw) => withdraw());
+        const withdrawals = [this.#groups[group]?.add(owner, start), this.#ticks.add(() => this.#work.shift()?.())];
+        return () => withdrawals.forEach((withdraw) => withdraw?.());
       },
       restAfter: (began) => this.#ticks.restAfter(began),
     };
