@@ -143,10 +143,11 @@ export class Admission {
       if (principal.code !== 'invalid_api_key') return { ...exchange, refusal: principal };
       // After too many guesses, a client's wrong keys are refused as `too_many_attempts` for a while. A valid key from the same address is
       // never refused for this reason, because other clients may share the address.
-      const seconds = ofClient() ?? ofSite();
-      if (seconds === undefined) {
-        for (const subject of new Set([address(), site()])) this.#failedKeys.failed(subject, window, startedAt);
-      }
+      const [clientWait, siteWait] = [ofClient(), ofSite()];
+      const seconds = clientWait ?? siteWait;
+      // A client is counted although its network is beyond its limit. Otherwise, it would never be throttled itself.
+      if (clientWait === undefined) this.#failedKeys.failed(address(), window, startedAt);
+      if (siteWait === undefined && site() !== address()) this.#failedKeys.failed(site(), window, startedAt);
       const refusal = seconds === undefined ? principal : new Refusal('too_many_attempts', { retryAfter: seconds });
       return { ...exchange, principal: knownPrincipal(found), refusal };
     });
