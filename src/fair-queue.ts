@@ -37,6 +37,11 @@ export class FairQueue<Owner> {
     this.#isReady = isReady;
   }
 
+  /** Whether no work waits. May be false for a moment after the last piece was removed. */
+  get isEmpty(): boolean {
+    return this.#waiting.size === 0;
+  }
+
   /** Adds work that waits for a turn of its owner. @returns a function that withdraws the work */
   add(owner: Owner, start: () => void): () => void {
     const own = this.#waiting.get(owner) ?? new Set();

@@ -12,8 +12,8 @@ import { EnvelopeOpener, type Outgoing } from './body/open.ts';
 import { LongBodies } from './body/read.ts';
 import type { Budgets, Claim } from './capacity/budgets.ts';
 import type { ClientConnection } from './capacity/client-connection.ts';
-import { FairTickQueue, queuesByCrowd, startedInTurn, TickQueue } from './capacity/queues.ts';
-import { type WaitQueue } from '../wait-queue.ts';
+import { FairTickQueue, queuesByCrowd, startedInTurn, TickQueue, type OwnTickQueue } from './capacity/queues.ts';
+import type { WaitQueue } from '../wait-queue.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import { Refusal } from '../errors.ts';
 import { LinkedList } from '../linked-list.ts';
@@ -159,6 +159,13 @@ export class ExchangeRunner {
     return reservation.exceeded === undefined;
   }
 
+  /** The queue in which a body for a test endpoint waits. */
+  #cipherQueue(responder: Responder): OwnTickQueue {
+    const { claim } = responder.reservation;
+    if (claim.tier === 'secret') return claim.turns.cipherTests;
+    return claim.tier === 'public' ? this.#cipherTests.of(claim, 0) : this.#cipherTests.of(siteOf(responder), 1);
+  }
+
   #start(responder: Responder): void | Promise<void> {
     const { exchange, http } = responder;
     if (exchange.refusal !== undefined) return responder.refuse(exchange.refusal);
@@ -166,10 +173,7 @@ export class ExchangeRunner {
     if (http.fault !== undefined) return responder.bodyFails(http.fault);
     if (exchange.test !== undefined) {
       const context = this.#memories.none();
-      const { claim } = responder.reservation;
-      const isAnonymous = claim.tier === 'anonymous';
-      const shared = this.#cipherTests.of(isAnonymous ? siteOf(responder) : claim, isAnonymous ? 1 : 0);
-      const queue = claim.tier === 'secret' ? claim.turns.cipherTests : shared;
+      const queue = this.#cipherQueue(responder);
       const refusal = runCipherTest(responder, exchange, exchange.test, queue, this.#longBodies, context);
       return continueWith(refusal, (why) => {
         if (why !== undefined) responder.refuse(why);

@@ -1,10 +1,7 @@
-import { existsSync, globSync, statSync } from 'node:fs';
 import { build } from 'vite';
+import { isNewer } from '../support/is-newer.ts';
 
 /** Builds the page if its sources are newer than the last build. */
 export async function buildConsole(): Promise<void> {
-  const built = 'dist/console/index.html';
-  const newest = Math.max(...globSync('src/console/**/*.*').map((file) => statSync(file).mtimeMs));
-  if (existsSync(built) && statSync(built).mtimeMs > newest) return;
-  await build();
+  if (!isNewer('dist/console/index.html', ['src/console/**/*.*'])) await build();
 }

@@ -128,13 +128,19 @@ export class Admission {
       return { ...exchange, principal, refusal: new Refusal('environment_mismatch') };
     }
     const { attempts, window } = snapshot.limits.failedKeys;
-    const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
-    const site = (): string => clientSite(client.peer, head.forwarded.for, snapshot);
-    const ofClient = (): number | undefined => this.#failedKeys.limited(address(), attempts, startedAt);
-    const ofSite = (): number | undefined => this.#failedKeys.limited(site(), siteFactor * attempts, startedAt);
+    // Not needed for keys that are cached.
+    let networks: readonly [address: string, site: string] | undefined;
+    const waits = () => {
+      const { peer } = client;
+      networks ??= [clientAddress(peer, head.forwarded.for, snapshot), clientSite(peer, head.forwarded.for, snapshot)];
+      const [address, site] = networks;
+      const ofClient = this.#failedKeys.limited(address, attempts, startedAt);
+      return { address, site, ofClient, ofSite: this.#failedKeys.limited(site, siteFactor * attempts, startedAt) };
+    };
     const throttle = (): Throttle | undefined => {
-      if (ofClient() !== undefined) return 'client';
-      return ofSite() === undefined ? undefined : 'network';
+      const { ofClient, ofSite } = waits();
+      if (ofClient !== undefined) return 'client';
+      return ofSite === undefined ? undefined : 'network';
     };
     return continueWith(this.#lookUps.find(directory, key.hash, throttle, waiter), (found) => {
       const now = this.#clock();
@@ -143,11 +149,11 @@ export class Admission {
       if (principal.code !== 'invalid_api_key') return { ...exchange, refusal: principal };
       // After too many guesses, a client's wrong keys are refused as `too_many_attempts` for a while. A valid key from the same address is
       // never refused for this reason, because other clients may share the address.
-      const [clientWait, siteWait] = [ofClient(), ofSite()];
-      const seconds = clientWait ?? siteWait;
+      const { address, site, ofClient, ofSite } = waits();
+      const seconds = ofClient ?? ofSite;
       // A client is counted although its network is beyond its limit. Otherwise, it would never be throttled itself.
-      if (clientWait === undefined) this.#failedKeys.failed(address(), window, startedAt);
-      if (siteWait === undefined && site() !== address()) this.#failedKeys.failed(site(), window, startedAt);
+      if (ofClient === undefined) this.#failedKeys.failed(address, window, startedAt);
+      if (ofSite === undefined && site !== address) this.#failedKeys.failed(site, window, startedAt);
       const refusal = seconds === undefined ? principal : new Refusal('too_many_attempts', { retryAfter: seconds });
       return { ...exchange, principal: knownPrincipal(found), refusal };
     });

@@ -53,9 +53,8 @@ export async function runCipherTest(
   // charged enough already; with more, one of the maximum length would not fit.
   const held = waitingBytes(http.head);
   const { promise: turn, resolve } = Promise.withResolvers<void>();
-  if (read.length >= held) await reservation.wait(queue);
-  else if (reservation.waitIn(queue, held, resolve)) await turn;
-  else return new Refusal('overloaded');
+  if (!reservation.waitIn(queue, read.length < held ? held : 0, resolve)) return new Refusal('overloaded');
+  await turn;
   let began: number | undefined;
   try {
     const result = await longBodies.run(reservation, read, (body) => {

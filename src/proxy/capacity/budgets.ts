@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../../accounts/api-key.ts';
 import type { Limits } from '../../config/config.ts';
-import { FairQueue } from '../../fair-queue.ts';
+import { FairQueue, TurnAbout } from '../../fair-queue.ts';
 import {
   besideHeads,
   indexes,
@@ -160,7 +160,11 @@ export class Budgets {
   readonly anonymous: Readonly<Record<EnvironmentName | 'none', Claim>>;
   /** Requests that wait for a slot, by client address; each must take a slot when it starts. The environments take turns. */
   readonly waiting = { live: new FairQueue<string>(), test: new FairQueue<string>() };
-  #nextToStart: readonly EnvironmentName[] = ['live', 'test'];
+  readonly #waitingInTurn = new TurnAbout(
+    ...(['live', 'test'] as const).map((name) => ({
+      shift: () => (this.#mayStart(name) ? this.waiting[name].shift() : undefined),
+    })),
+  );
   readonly #turns = queuesByCrowd((crowd) => new Turns(crowd === 'anonymous'));
   #isStarting = false;
   readonly #sweep: NodeJS.Timeout;
@@ -222,17 +226,15 @@ export class Budgets {
     this.#isStarting = false;
   }
 
+  #mayStart(name: EnvironmentName): boolean {
+    return !this.waiting[name].isEmpty && this.inFlight.shortage(1, this.anonymous[name]) === undefined;
+  }
+
   /** Starts the next waiting request for which there is a slot. Only requests without a key wait. */
   #startFirst(): boolean {
-    for (const name of this.#nextToStart) {
-      if (this.inFlight.shortage(1, this.anonymous[name]) !== undefined) continue;
-      const start = this.waiting[name].shift();
-      if (start === undefined) continue;
-      this.#nextToStart = name === 'live' ? ['test', 'live'] : ['live', 'test'];
-      start();
-      return true;
-    }
-    return false;
+    const start = this.#waitingInTurn.shift();
+    start?.();
+    return start !== undefined;
   }
 
   /** The claim of an account in an environment; the same object for as long as the account uses anything. */
