@@ -11,22 +11,22 @@ export interface Linked<T> {
  */
 export class LinkedList<T extends Linked<T>> {
   first: T | undefined;
+  last: T | undefined;
   size = 0;
-  #last: T | undefined;
 
   /** Appends a member that is in no list. */
   add(member: T): void {
-    member.previous = this.#last;
-    if (this.#last === undefined) this.first = member;
-    else this.#last.next = member;
-    this.#last = member;
+    member.previous = this.last;
+    if (this.last === undefined) this.first = member;
+    else this.last.next = member;
+    this.last = member;
     this.size += 1;
   }
 
   /** Inserts a member that is in no list before all others. */
   addFirst(member: T): void {
     member.next = this.first;
-    if (this.first === undefined) this.#last = member;
+    if (this.first === undefined) this.last = member;
     else this.first.previous = member;
     this.first = member;
     this.size += 1;
@@ -37,7 +37,7 @@ export class LinkedList<T extends Linked<T>> {
     if (member.previous !== undefined) member.previous.next = member.next;
     else if (this.first === member) this.first = member.next;
     else return;
-    if (member.next === undefined) this.#last = member.previous;
+    if (member.next === undefined) this.last = member.previous;
     else member.next.previous = member.previous;
     member.previous = undefined;
     member.next = undefined;

@@ -32,10 +32,18 @@ export class WaitQueue {
 
   /** Removes the work that has waited longest, for the caller to start. */
   shift(): (() => void) | undefined {
-    const { first } = this.#waiting;
-    if (first === undefined) return undefined;
-    this.#waiting.remove(first);
-    return first.start;
+    return this.#remove(this.#waiting.first);
+  }
+
+  /** Removes the work that was added last, for the caller to start. */
+  shiftNewest(): (() => void) | undefined {
+    return this.#remove(this.#waiting.last);
+  }
+
+  #remove(work: WaitingWork | undefined): (() => void) | undefined {
+    if (work === undefined) return undefined;
+    this.#waiting.remove(work);
+    return work.start;
   }
 }
 

@@ -6,6 +6,7 @@ import { App, type AppDependencies } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread, type FirstReading, type UnwrapKeys } from '../config/load-in-thread.ts';
 import { combine, type FileDigests, type LoadedFiles } from '../config/loaded.ts';
+import { fitConnections, readOpenFiles } from '../config/open-files.ts';
 import { Reloader } from '../config/reload.ts';
 import { formatDuration } from '../input/value-types.ts';
 import { callCounter, watchKms } from '../telemetry/kms-watch.ts';
@@ -37,7 +38,7 @@ export async function serve(
   const read = await Promise.race([loadPatiently(io, configFile, reading), signals.first]);
   // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
-  const loaded = valid(combine(read));
+  const loaded = valid(combine(fitConnections(read, configFile, readOpenFiles())));
   const { config, warnings, files, digests } = loaded;
   const log = createLogger(config.log.level, io.log);
   await logStart(log, io, { configuration: configFile, configuration_hash: digests.sidecar }, config);
@@ -109,7 +110,7 @@ export function createReloader({ env, clock, keyring }: CliIo, file: string, app
     clock,
     running: () => app.settings.store,
     unwrap: ({ kms, keys }) => unwrapKeys(keyring(kms), keys),
-    apply: (files) => app.reload(files),
+    apply: (files) => app.reload(fitConnections(files, file, readOpenFiles())),
     log,
   });
 }

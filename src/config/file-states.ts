@@ -58,12 +58,12 @@ export class FileStates {
   take(read: ReloadedFiles, running: Config, apply: (config: Config) => void): FileDigests {
     const { log, metrics, clock } = this.#dependencies;
     const loaded = withoutBroken(read, running);
+    const isTriedAgain = loaded.isRepeated === true || loaded.refused?.mayEnd === true;
     const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
     for (const file of configFiles) {
       const content = loaded[file];
       if (content?.ok === true) valid.push({ file, warnings: content.warnings });
-      if (content?.ok === false)
-        this.#failed(file, content.problems.map(formatFileProblem), loaded.refused?.mayEnd === true);
+      if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem), isTriedAgain);
     }
     if (valid.length === 0) return {};
     try {
@@ -76,7 +76,8 @@ export class FileStates {
     const now = clock();
     if (loaded.accounts === undefined && this.#states.delete('accounts')) metrics.removed('accounts');
     for (const { file, warnings } of valid) {
-      for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
+      const told = loaded.isRepeated === true && this.#digests[file] === loaded.digests[file] ? [] : warnings;
+      for (const warning of told) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
       this.#states.set(file, { loadedAt: now, problems: [] });
       metrics.reloaded(file, now);
     }

@@ -32,7 +32,11 @@ export interface LoadedFiles {
  * The files that a reload applies. If `sidecar` is undefined, the current settings stay in force until a KMS has unwrapped the master keys
  * of the new settings.
  */
-export type ReloadedFiles = Omit<LoadedFiles, 'sidecar'> & { readonly sidecar: LoadedFiles['sidecar'] | undefined };
+export type ReloadedFiles = Omit<LoadedFiles, 'sidecar'> & {
+  readonly sidecar: LoadedFiles['sidecar'] | undefined;
+  /** Whether the same files are read again because one of them was refused. Problems that have been logged are not logged again. */
+  readonly isRepeated?: boolean;
+};
 
 /** Master keys that only a KMS can unwrap. */
 export interface LockedKeys {

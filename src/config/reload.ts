@@ -74,6 +74,8 @@ export class Reloader {
   #refused: RefusedStore | undefined;
   /** Whether the refused store is being tried again now. */
   #retrying = false;
+  /** Whether the latest load refused a file, for another reason than the store. */
+  #hasFailed = false;
   #stopped = false;
 
   constructor(options: ReloaderOptions) {
@@ -120,6 +122,8 @@ export class Reloader {
     const isChanged = [...this.#files].some(([file, version]) => readVersion(file) !== version);
     if (isChanged) this.#changed();
     else if (this.#refused?.mayEnd === true && !this.#retrying) void this.#retry();
+    // The reason may be outside the files, such as too few open files or too little memory. A revocation must not wait for the next change.
+    else if (this.#hasFailed) void this.#reload(true);
   }
 
   /**
@@ -152,12 +156,13 @@ export class Reloader {
     return this.#reload();
   }
 
-  #reload(): Promise<void> {
+  /** @param isRepeated whether no file has changed since the latest load, which has refused a file */
+  #reload(isRepeated = false): Promise<void> {
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
     this.#settlingAtMost = undefined;
     if (this.#loading) return (this.#next ??= this.#load.then(() => this.#reload()));
-    if (!this.#stopped) this.#load = this.#loadAndApply();
+    if (!this.#stopped) this.#load = this.#loadAndApply(isRepeated);
     return this.#load.then(() => this.#unlocking);
   }
 
@@ -172,7 +177,7 @@ export class Reloader {
     this.#watched.clear();
   }
 
-  async #loadAndApply(): Promise<void> {
+  async #loadAndApply(isRepeated: boolean): Promise<void> {
     this.#loading = true;
     this.#next = undefined;
     const { clock, apply } = this.#options;
@@ -188,6 +193,7 @@ export class Reloader {
     const locked = lockedKeys(loaded);
     const tellsOfStore = isDecided(loaded);
     if (tellsOfStore) this.#refused = loaded.refused;
+    this.#hasFailed = loaded.refused === undefined && (!loaded.sidecar.ok || loaded.accounts?.ok === false);
     if (locked !== undefined) this.#isAsked ||= isAsked;
     // If the store was refused, the unwrapped keys are kept, because otherwise the KMS would be asked at each load. A key that could not be
     // unwrapped is not kept, so the next load asks for it again.
@@ -196,7 +202,7 @@ export class Reloader {
       this.#unwrapped = isInForce ? [] : unwrapped.filter(({ key }) => key !== undefined);
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
-    apply(locked === undefined ? loaded : { ...loaded, sidecar: undefined });
+    apply({ ...loaded, isRepeated, ...(locked && { sidecar: undefined }) });
     if (locked !== undefined) this.#unlocking ??= this.#unlock(locked);
   }
 

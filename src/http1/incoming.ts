@@ -37,11 +37,8 @@ export interface IncomingOwner extends Pick<PaceOwner, 'onSuspend' | 'onFlood'> 
 
 /** A queue that calls back later. */
 export interface Queue {
-  /**
-   * @param isFirst whether `start` goes before everything that is already waiting
-   * @returns a function that withdraws `start`
-   */
-  add(start: () => void, isFirst?: boolean): () => void;
+  /** @returns a function that withdraws `start` */
+  add(start: () => void): () => void;
 }
 
 /** Calls back in the next turn of the event loop. */

@@ -42,9 +42,6 @@ type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
  */
 const sockets = process.platform === 'linux' ? 8 : 1;
 
-/** How many TLS handshakes may make keys in a turn before other clients must wait. Thousands of handshakes may get that far at once. */
-const maxSteps = 8;
-
 /** Milliseconds between two checks of the deadlines. */
 const sweepInterval = 250;
 
@@ -71,8 +68,6 @@ export class Listener implements ConnectionOwner {
   readonly #handshaking = new Map<string, ServerConnection>();
   /** Connections whose TLS handshake has begun. */
   readonly #begun = new WeakSet<ServerConnection>();
-  /** How many handshakes have made keys in this turn. */
-  #steps = 0;
   /** Connections that are waiting for their turn during the handshake. */
   readonly #suspended = new WeakSet<ServerConnection>();
   readonly #handshakes: Queue;
@@ -114,7 +109,7 @@ export class Listener implements ConnectionOwner {
     server.on('secureConnection', (socket) => this.#secure(socket));
     onHandshakeFailures(server, this.#handshakeFailed);
     const exceeded = (socket: ConnectedSocket): void => socket[connectionKey]?.exceed();
-    limitTlsWork(server, exceeded, (socket) => this.#onStep(socket));
+    limitTlsWork(server, exceeded, (socket, isCrowd) => this.#onStep(socket, isCrowd));
     return server;
   }
 
@@ -208,9 +203,7 @@ export class Listener implements ConnectionOwner {
         this.#begun.add(connection);
         this.#tlsServer?.emit('connection', socket);
       };
-      // The newest handshake goes first. In a flood, the connections that have waited longest are soon closed for new ones, so if their
-      // handshakes went first, few handshakes would complete.
-      const withdraw = this.#handshakes.add(begin, true);
+      const withdraw = this.#handshakes.add(begin);
       socket.once('close', withdraw);
     });
     const onLeave = (): void => {
@@ -263,10 +256,16 @@ export class Listener implements ConnectionOwner {
     }
   }
 
-  #onStep(socket: TLSSocket): void {
-    if (this.#steps === 0) setImmediate(() => (this.#steps = 0));
-    this.#steps += 1;
-    if (this.#steps > maxSteps) this.#handshaking.get(formatEndpoints(socket))?.handler?.onCrowd?.();
+  #onStep(socket: TLSSocket, isCrowd: boolean): void {
+    const ends = formatEndpoints(socket);
+    const connection = this.#handshaking.get(ends);
+    if (isCrowd) connection?.handler?.onCrowd?.();
+    // Sockets may be half open, so a client that leaves during its handshake would otherwise be counted until the deadline.
+    socket.once('end', () => {
+      if (connection === undefined || this.#handshaking.get(ends) !== connection) return;
+      this.#handshakeFailed('client_left', connection.socket.remoteAddress);
+      connection.destroy();
+    });
   }
 }
 

@@ -20,6 +20,9 @@ const longestLabel = 'CLIENT_HANDSHAKE_TRAFFIC_SECRET '.length;
 const maxKeyUpdates = 8;
 const keyWindow = 1_000;
 
+/** How many handshakes may make keys in a turn before other clients must wait. Thousands of handshakes may get that far at once. */
+const maxSteps = 8;
+
 interface KeyUpdates {
   count: number;
   readonly until: number;
@@ -36,20 +39,26 @@ interface KeyUpdates {
  *   attempt as an error of the socket.
  *
  * @param server a TLS server
- * @param stepped called when OpenSSL has made the keys of a handshake, which is most of the work of a handshake
+ * @param stepped called when OpenSSL has made the keys of a handshake, which is most of the work of a handshake, with whether so many
+ *   handshakes have got that far in this turn that other clients must wait
  */
 export function limitTlsWork(
   server: EventEmitter,
   exceeded: (socket: TLSSocket) => void,
-  stepped: (socket: TLSSocket) => void = () => {},
+  stepped: (socket: TLSSocket, isCrowd: boolean) => void = () => {},
 ): void {
+  let steps = 0;
   const updates = new WeakMap<TLSSocket, KeyUpdates>();
   server.on('secureConnection', (socket: TLSSocket) => socket.disableRenegotiation());
   server.on('keylog', (line: Buffer, socket: TLSSocket) => {
     const label = line.toString('latin1', 0, longestLabel);
     // The rest of the line is the secret, so the line is erased.
     line.fill(0);
-    if (handshakeLabels.test(label)) stepped(socket);
+    if (handshakeLabels.test(label)) {
+      if (steps === 0) setImmediate(() => (steps = 0));
+      steps += 1;
+      stepped(socket, steps > maxSteps);
+    }
     if (!label.startsWith(updateLabel)) return;
     const now = performance.now();
     const before = updates.get(socket);

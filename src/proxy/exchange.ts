@@ -114,7 +114,10 @@ export class ExchangeRunner {
         // A merchant's request with an incomplete body starts at once. If it waited, bytes of its body would be held, and its connection
         // could be closed for lack of room.
         if (turns.requests.tryStart() || (isMerchant && !http.bodyComplete)) start();
-        else waitIn(turns.requests, responder, start, isMerchant ? start : undefined);
+        // A merchant's request waits even if its account has used up its share of `limits.buffered`: if it started at once or were refused,
+        // an account could disturb others or itself. Its head is counted as memory of its connection.
+        else if (isMerchant) void reservation.wait(turns.requests).then(start);
+        else waitIn(turns.requests, responder, start);
       });
     });
     // A request that waits from here on outlives the read buffer, so it needs a copy of its body.
@@ -261,14 +264,10 @@ function siteOf({ client, exchange, snapshot }: Responder): string {
   return clientSite(client.peer, exchange.head?.forwarded.for, snapshot);
 }
 
-/** Makes a request wait in a queue. @param noRoom called if the budget has no room for the request; by default, the request is refused */
-function waitIn(
-  queue: Pick<WaitQueue, 'add'>,
-  responder: Responder,
-  start: () => void,
-  noRoom = (): void => responder.refuse(new Refusal('overloaded')),
-): void {
-  if (!responder.reservation.waitIn(queue, waitingBytes(responder.http.head), start)) noRoom();
+/** Makes a request wait in a queue. If the budget has no room for the request, the request is refused. */
+function waitIn(queue: Pick<WaitQueue, 'add'>, responder: Responder, start: () => void): void {
+  const { http, reservation } = responder;
+  if (!reservation.waitIn(queue, waitingBytes(http.head), start)) responder.refuse(new Refusal('overloaded'));
 }
 
 /** Runs a step. An error that the step throws ends the request. */

@@ -4,11 +4,8 @@ import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
 import { listenerOptions, renewedTls, secureContext, type ListenerTls, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
-import { TickQueue } from './capacity/queues.ts';
+import { HandshakeQueue, TickQueue } from './capacity/queues.ts';
 import type { EpochMs } from '../times.ts';
-
-/** How many TLS handshakes begin in a turn of the event loop. Each takes two milliseconds. */
-const handshakesInTurn = 2;
 
 /** How many clients that have sent only part of their first TLS record are read again in a turn of the event loop. */
 const hellosInTurn = 64;
@@ -23,7 +20,7 @@ export class MerchantsListener extends Listener {
     const { tls } = config.listen;
     const onHandshakeFailure: OnHandshakeFailure = (fault, address) => failed(fault, loggedPeer(address, this.#detail));
     const limits = limitsFrom(config);
-    const queues = { handshakes: new TickQueue(handshakesInTurn), hellos: new TickQueue(hellosInTurn) };
+    const queues = { handshakes: new HandshakeQueue(), hellos: new TickQueue(hellosInTurn) };
     super({ limits, tls: tls && listenerOptions(tls), clock, ...queues, onHandshakeFailure }, accept);
     this.#tls = tls;
     this.#detail = config.log.client;

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { startServe, type Serving } from '../support/command.ts';
+import { startServe, type ProcessSetup, type Serving } from '../support/command.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { eventually } from '../support/eventually.ts';
-import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { accountsFile, Folder, globexEntry, type Contents, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 import { missingTools } from '../support/tools.ts';
 import { startUpstream } from '../support/upstream.ts';
@@ -15,16 +15,19 @@ const addedKey = 'sk_test_globexaddedlaterglobex';
 /** The number of handles it may open besides those at rest. */
 const room = 50;
 
-async function serve(): Promise<{ readonly sidecar: Serving; readonly folder: Folder }> {
+async function serve(
+  setup?: ProcessSetup,
+  limits: Contents = {},
+): Promise<{ readonly sidecar: Serving; readonly folder: Folder }> {
   const { origin } = await startUpstream(({ url }, res) => {
     // Two concurrent requests need a connection each.
     setTimeout(() => res.end('{"ok":true}'), url === '/slow' ? 300 : 0);
   });
   const folder = new Folder({
-    'sidecar.yaml': sidecarFile(origin),
+    'sidecar.yaml': sidecarFile(origin, limits),
     'accounts.yaml': accountsFile(globexEntry(keys.globex)),
   });
-  return { sidecar: await startServe(folder.file('sidecar.yaml')), folder };
+  return { sidecar: await startServe(folder.file('sidecar.yaml'), setup), folder };
 }
 
 function limitHandles({ process: { pid } }: Serving, handles: number): void {
@@ -113,5 +116,37 @@ describeUnless(missingTools('prlimit'), 'a process without free file handles', (
     }
     expect(sidecar.entries(failures).length).toBeGreaterThan(2);
     expect(await ask(connection, '/x', addedKey)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  test('reads a changed file again until there are enough handles, without another change', async () => {
+    const { sidecar, folder } = await serve();
+    const atRest = handles(sidecar);
+    limitHandles(sidecar, atRest);
+    folder.write({ 'accounts.yaml': accountsFile(globexEntry(addedKey)) });
+    await sidecar.untilEntries('configuration is invalid: the current one is kept');
+    limitHandles(sidecar, atRest + room);
+    await sidecar.untilEntries('configuration reloaded');
+    expect(await ask(await openConnection(sidecar.port))).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
+  test('accepts fewer connections if it may open too few files for `limits.connections`, so that a revocation is in force', async () => {
+    const { sidecar, folder } = await serve(
+      { openFiles: 400 },
+      {
+        limits: { connections: 4096, inFlight: 64 },
+      },
+    );
+    const [warning] = await sidecar.untilEntries('configuration');
+    expect(warning?.['problem']).toMatch(
+      /limits\.connections {2}the process may open only 400 files: at most 80 connections are accepted$/,
+    );
+    const connections = await Promise.all(Array.from({ length: 120 }, () => openConnection(sidecar.port)));
+    await eventually(
+      'all but 80 are closed',
+      () => connections.filter(({ ending }) => ending === 'open').length === 80,
+    );
+    folder.write({ 'accounts.yaml': accountsFile(globexEntry(addedKey)) });
+    await sidecar.untilEntries('configuration reloaded');
+    expect(await ask(await openConnection(sidecar.port))).toMatch(/^HTTP\/1\.1 401 /);
   });
 });

@@ -29,6 +29,7 @@ function statesAt(time: number) {
       return { sidecar: states.of('sidecar')?.loadedAt, accounts: states.of('accounts')?.loadedAt };
     },
     reloaded: () => lines.filter(({ msg }) => msg === 'configuration reloaded').map(({ files }) => files),
+    messages: () => lines.map(({ problem }) => problem),
     problems: () => [states.of('sidecar')?.problems.length, states.of('accounts')?.problems.length],
   };
 }
@@ -74,4 +75,20 @@ test.each([
   const states = statesAt(5_000);
   states.loaded(files);
   expect(states.reloaded()).toEqual(lines);
+});
+
+test('what is read again is logged again only if it has changed', () => {
+  const states = statesAt(5_000);
+  const digests = { sidecar: 's1', accounts: 'a1' };
+  const other = { ...problem, message: 'wrong elsewhere' };
+  const warned = { ...sidecar, warnings: [{ ...problem, message: 'odd' }] };
+  const line = (message: string): string => `x.yaml:1:1    ${message}`;
+  states.loaded({ sidecar: warned, accounts: bad, digests });
+  expect(states.messages().toSorted()).toEqual([line('odd'), line('wrong')]);
+  states.loaded({ sidecar: warned, accounts: bad, digests, isRepeated: true });
+  expect(states.messages()).toHaveLength(2);
+  states.loaded({ sidecar: warned, accounts: { ok: false, problems: [other] }, digests, isRepeated: true });
+  expect(states.messages().slice(2)).toEqual([line('wrong elsewhere')]);
+  states.loaded({ sidecar: warned, accounts: bad, digests });
+  expect(states.messages()).toHaveLength(5);
 });

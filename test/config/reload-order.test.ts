@@ -4,7 +4,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import type { UnwrapKeys } from '../../src/config/load-in-thread.ts';
 import type { WorkerTask } from '../../src/config/load-messages.ts';
 import { createMasterKey } from '../../src/accounts/master-key.ts';
-import type { LoadedFiles } from '../../src/config/loaded.ts';
+import type { LoadedFiles, ReloadedFiles } from '../../src/config/loaded.ts';
 import { maxSettleTime, pollInterval, Reloader } from '../../src/config/reload.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { eventually } from '../support/eventually.ts';
@@ -41,7 +41,9 @@ function start() {
   const file = folder.file('sidecar.yaml');
   const running = { type: 'file', file, masterKeys: [], auditKeys: [] } as const;
   const log = createLogger('info', { write: () => {} });
-  const options = { file, env: {}, clock: Date.now, running: () => running, apply: () => {}, log };
+  const applied: ReloadedFiles[] = [];
+  const apply = (files: ReloadedFiles): void => void applied.push(files);
+  const options = { file, env: {}, clock: Date.now, running: () => running, apply, log };
   const unwrap = vi.fn<UnwrapKeys>(async ({ keys }) => keys.map((key) => ({ ...key, problem: 'the KMS is away' })));
   const reloader = new Reloader({ ...options, unwrap });
   onTestFinished(() => reloader.stop());
@@ -51,7 +53,7 @@ function start() {
     const { task, end } = loads[index] ?? { end: () => {} };
     return { refused: task?.refused, unwrapped: task?.unwrapped, end };
   };
-  return { reloader, unwrap, load, change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }) };
+  return { reloader, unwrap, load, applied, change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }) };
 }
 
 test('a change during the load that refuses a store does not try it again', async () => {
@@ -116,6 +118,22 @@ test('a master key that the KMS could not unwrap is asked for again at the next 
   third.end(locked);
   await load(3);
   expect(unwrap).toHaveBeenCalledTimes(2);
+});
+
+test('files that were refused are read again at each poll, as the same ones, until they are valid', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const { reloader, load, applied } = start();
+  void reloader.reload();
+  const results = [invalid, { ...valid, accounts: { ok: false, problems: [] } }, valid] as const;
+  for (const [i, result] of results.entries()) {
+    (await load(i)).end(result);
+    await nextTurn();
+    vi.advanceTimersByTime(pollInterval);
+  }
+  await nextTurn();
+  expect(loads).toHaveLength(3);
+  expect(applied.map(({ isRepeated }) => isRepeated)).toEqual([false, true, true]);
 });
 
 test('a database in force that is away is tried again beside other loads, and loaded when it is back', async () => {

@@ -3,7 +3,14 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
-import { FairTickQueue, HeldUp, oneInATurn, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
+import {
+  FairTickQueue,
+  HandshakeQueue,
+  HeldUp,
+  oneInATurn,
+  TickQueue,
+  Turns,
+} from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -53,6 +60,72 @@ test('work that never waits has its room in each turn', async () => {
     expect(turns.tryStart()).toBe(false);
     await nextTurn();
   }
+});
+
+/** The handshakes of 20 clients that begin in each turn of the event loop, if something else takes `duration` milliseconds of each turn. */
+async function handshakesInTurns(duration: number): Promise<readonly (readonly number[])[]> {
+  const queue = new HandshakeQueue();
+  const turns: number[][] = [[]];
+  let now = 0;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now);
+  onTestFinished(() => clock.mockRestore());
+  for (let i = 1; i <= 20; i += 1) queue.add(() => turns.at(-1)?.push(i));
+  while (turns.flat().length < 20) {
+    now += duration;
+    await nextTurn();
+    turns.push([]);
+  }
+  return turns.filter((turn) => turn.length > 0);
+}
+
+test('two handshakes begin in a short turn, mostly the newest, but each fourth time the oldest', async () => {
+  const turns = await handshakesInTurns(0);
+  expect(turns.slice(0, 5)).toEqual([
+    [20, 19],
+    [18, 1],
+    [17, 16],
+    [15, 2],
+    [14, 13],
+  ]);
+});
+
+test('more handshakes begin in turns that other work makes long, but at most eight', async () => {
+  expect((await handshakesInTurns(21))[0]).toEqual([20, 19, 18, 1, 17]);
+  expect((await handshakesInTurns(200))[0]).toHaveLength(8);
+});
+
+test('a handshake that is withdrawn does not begin, and those that come later do', async () => {
+  const queue = new HandshakeQueue();
+  const begun: string[] = [];
+  const withdraw = queue.add(() => begun.push('first'));
+  withdraw();
+  await nextTurn();
+  await nextTurn();
+  queue.add(() => begun.push('second'));
+  await nextTurn();
+  await nextTurn();
+  expect(begun).toEqual(['second']);
+});
+
+test('work that goes on in promises counts as time of its turn', async () => {
+  let now = 1;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now);
+  onTestFinished(() => clock.mockRestore());
+  const queue = new TickQueue(8, false, 5);
+  let done = 0;
+  for (let i = 0; i < 8; i += 1)
+    queue.add(() => {
+      void Promise.resolve()
+        .then(() => {})
+        .then(() => {
+          done += 1;
+          now += 3;
+        });
+    });
+  await nextTurn();
+  expect(done).toBe(2);
+  await nextTurn();
+  expect(done).toBe(4);
 });
 
 test('those held up are broken by many that send small pieces in one turn, and not by as many in several', async () => {
@@ -218,11 +291,14 @@ describe('requests of one merchant', () => {
     },
   );
 
-  test('begin at once if there is no room for them to wait', async () => {
+  test('wait for their turn and are not refused, although their account has used up its share of the memory', async () => {
     const { sidecar } = await startGateway({ limits: { buffered: 1_000, requestBody: 1_000 } });
-    const clients = await openConnections(sidecar, 40);
+    const clients = await openConnections(sidecar, 160);
+    const turns = turnsOfResponses();
     for (const client of clients) client.send(refusedPut('one', keys.globex));
     await Promise.all(clients.map((client) => client.untilText('method_not_allowed')));
+    expect(turns).toHaveLength(160);
+    expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
     expect(sidecar.accessLines().filter(({ code }) => code === 'overloaded')).toEqual([]);
   });
 

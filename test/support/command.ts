@@ -100,6 +100,8 @@ export interface ProcessSetup {
   /** For Node itself, before the program. */
   readonly nodeOptions?: readonly string[];
   readonly cwd?: string;
+  /** How many files it may have open; needs `prlimit`. */
+  readonly openFiles?: number;
   /** When it is ended at the latest; by default with the test. */
   readonly defer?: Defer;
 }
@@ -107,9 +109,12 @@ export interface ProcessSetup {
 /** Starts the command line with these arguments. */
 export function startCommand(
   args: readonly string[],
-  { program = builtProgram, env, nodeOptions = [], cwd, defer = onTestFinished }: ProcessSetup = {},
+  { program = builtProgram, env, nodeOptions = [], cwd, openFiles, defer = onTestFinished }: ProcessSetup = {},
 ): Command {
-  const child = spawn(process.execPath, [...nodeOptions, program, ...args], {
+  const own = [process.execPath, ...nodeOptions, program, ...args];
+  const [file = '', ...rest] =
+    openFiles === undefined ? own : ['prlimit', `--nofile=${openFiles}:${openFiles}`, ...own];
+  const child = spawn(file, rest, {
     cwd,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -3,9 +3,8 @@ import type { Queue } from '../../src/http1/incoming.ts';
 /** A queue in which everything waits until the test calls it. */
 export function manualQueue(): { readonly queue: Queue; readonly waiting: (() => void)[] } {
   const waiting: (() => void)[] = [];
-  const add = (start: () => void, isFirst = false): (() => void) => {
-    if (isFirst) waiting.unshift(start);
-    else waiting.push(start);
+  const add = (start: () => void): (() => void) => {
+    waiting.push(start);
     return () => void waiting.splice(waiting.indexOf(start), 1);
   };
   return { queue: { add }, waiting };

@@ -77,15 +77,70 @@ export class TickQueue {
       this.#schedule();
       return;
     }
-    while (this.#started < this.#perTick && performance.now() - now < this.#maxTime) {
-      const start = this.#waiting.shift();
-      if (start === undefined) break;
-      this.#started += 1;
-      // Schedule another turn even if no other work waits, because only a new turn resets the count.
-      this.#schedule();
-      start();
-    }
+    this.#startNext();
   };
+
+  readonly #startNext = (): void => {
+    if (this.#started >= this.#perTick || performance.now() - this.#began >= this.#maxTime) return;
+    const start = this.#waiting.shift();
+    if (start === undefined) return;
+    this.#started += 1;
+    // Schedule another turn even if no other work waits, because only a new turn resets the count.
+    this.#schedule();
+    start();
+    // `start` may resolve a promise. The next work starts once all callbacks of promises have run, so that their time counts.
+    queueMicrotask(() => process.nextTick(this.#startNext));
+  };
+}
+
+/** The fewest and the most TLS handshakes that begin in a turn of the event loop. Each takes two milliseconds. */
+const handshakesInTurn = { min: 2, max: 8 } as const;
+
+/** For each time this many milliseconds that a turn takes, one handshake begins, so that handshakes get a third of the time of a long turn. */
+const timePerHandshake = 4;
+
+/** One handshake in this many is the oldest. */
+const oldestOf = 4;
+
+/** TLS handshakes that wait to begin. */
+export class HandshakeQueue {
+  readonly #waiting = new WaitQueue();
+  /** When the next turn was scheduled, on `performance.now()`'s scale. */
+  #scheduled: number | undefined;
+  #begun = 0;
+
+  /** Begins a handshake in a later turn. @see WaitQueue.add */
+  add(begin: () => void): () => void {
+    this.#schedule();
+    return this.#waiting.add(begin);
+  }
+
+  #schedule(): void {
+    if (this.#scheduled !== undefined) return;
+    this.#scheduled = performance.now();
+    setImmediate(this.#run);
+  }
+
+  readonly #run = (): void => {
+    const { min, max } = handshakesInTurn;
+    // If other work makes turns long, more handshakes begin in each of them. Otherwise, clients that do not complete their handshakes could
+    // keep all others waiting with few connections.
+    const duration = performance.now() - (this.#scheduled ?? 0);
+    this.#scheduled = undefined;
+    const count = Math.min(max, Math.max(min, Math.floor(duration / timePerHandshake)));
+    for (let i = 0; i < count && this.#waiting.length > 0; i += 1) this.#next()?.();
+    if (this.#waiting.length > 0) this.#schedule();
+  };
+
+  /**
+   * The newest handshake goes first. In a flood, the connections that have waited longest are soon closed for new ones, so if their
+   * handshakes went first, few handshakes would complete. Every fourth turn is the oldest one's, so that a client that was overtaken does
+   * not wait until nothing newer arrives.
+   */
+  #next(): (() => void) | undefined {
+    this.#begun += 1;
+    return this.#begun % oldestOf === 0 ? this.#waiting.shift() : this.#waiting.shiftNewest();
+  }
 }
 
 /** The part of a queue that belongs to one owner. */
@@ -132,7 +187,7 @@ export const readOnInTurn = 1;
 
 /**
  * How many clients without a key in a batch must send many small pieces in the same turn to break the batch. The number is greater than
- * two, because two TLS handshakes begin in a turn, so two such clients may arrive in each turn.
+ * two, because two TLS handshakes begin even in a short turn, so two such clients may arrive in each turn.
  */
 const floodsInTurn = 4;
 
