@@ -55,7 +55,7 @@ describe('an issued key', () => {
     expect(() => issue([...of(998), ...recent])).toThrow(refusal('too_many_keys'));
     expect(() => issue(of(1_000, { expiresAt: now + 1 }))).toThrow(refusal('too_many_keys'));
     expect(() => rotateKey({ ...plain, keys: of(1_000) }, '{}0', 0, now)).toThrow(refusal('too_many_keys'));
-    // It can still be revoked.
+    // A key can still be revoked.
     revokeKey({ ...plain, keys: of(1_000) }, '{}0', now);
   });
 
@@ -176,14 +176,14 @@ describe('enabling encryption', () => {
     expect(enableEncryption(plain, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
     const off = disableEncryption(enabled, 'test', undefined, now);
     expect(enableEncryption(off, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
-    // A file written by hand may have this: disabled credentials are not accepted again.
+    // A file written by hand may have disabled credentials. They are not accepted again.
     const { credentials } = enabled.encryption.test ?? {};
     const disabled = { enabled: false, encoding: 'hex', credentials, previous: undefined } as const;
     const again = enableEncryption({ ...plain, encryption: { test: disabled } }, 'test', options, now, clear);
     expect(again.account.encryption.test?.previous).toEqual(plaintext);
   });
 
-  test('of one environment opens no credentials, but those that a grace would keep', () => {
+  test('of one environment opens no credentials except those that a grace would keep', () => {
     const lost = 'sealed:v1:AAAA';
     const { test } = enabled.encryption;
     if (test?.enabled !== true) throw new Error('not enabled');

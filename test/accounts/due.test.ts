@@ -19,7 +19,7 @@ function accountOf(id: string, keys: readonly StoredKey[], credentialsAge?: numb
   return { id, name: id, active: true, keys, encryption: credentialsAge === undefined ? {} : { live } };
 }
 
-test('keys come in the order of their ends, then keys and credentials in the order of their age', () => {
+test('keys that expire come in the order of their expiry, then keys and credentials in the order of their age', () => {
   const accounts = [
     accountOf('old', [keyOf('k1', { createdAt: now - 200 * day })], 190 * day),
     accountOf('ends', [
@@ -57,7 +57,7 @@ test('keys come in the order of their ends, then keys and credentials in the ord
   expect(old && listDue(old, viewing, { environment: 'test' })).toEqual([]);
 });
 
-test('pages of any size, in any order of reading, are the sorted whole', () => {
+test('pages of any size add up to the sorted list', () => {
   const age = fc.integer({ min: 180, max: 183 });
   const keys = fc.array(fc.tuple(age, fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined })), {
     maxLength: 12,
@@ -89,6 +89,9 @@ test('pages of any size, in any order of reading, are the sorted whole', () => {
   );
 });
 
-test.each(['', 'x', btoa('[]'), btoa('{}'), btoa('[0,1,"a","b","c",1]')])('%j is not a place', (written) => {
-  expect(readPlace(written)).toBeUndefined();
-});
+test.each(['', 'x', btoa('[]'), btoa('{}'), btoa('[0,1,"a","b","c",1]')])(
+  '%j is not the position of an item',
+  (written) => {
+    expect(readPlace(written)).toBeUndefined();
+  },
+);

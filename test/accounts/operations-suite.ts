@@ -19,7 +19,7 @@ const usual = { encoding: undefined, grace: undefined, replace: false };
 const secretKey = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
 const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
 
-/** Operations on a store, their audit lines, and a clock that tests move. */
+/** Operations on a store, their audit events, and a clock that tests can move. */
 interface Fixture {
   readonly operations: RemoteOperations;
   readonly store: Store;
@@ -27,12 +27,12 @@ interface Fixture {
   now: number;
 }
 
-/** A storage, and operations on it that run elsewhere. */
+/** A storage that may have operations of its own, which run elsewhere. */
 interface OperatedStorage extends Storage {
   operations?(options: OperationsOptions): RemoteOperations;
 }
 
-/** The operations of operators on accounts, in a store of any kind. */
+/** Describes the operations of operators on accounts, for a store of any kind. */
 export function describeOperations(name: string, makeStorage: () => Promise<OperatedStorage>): void {
   async function open(): Promise<Fixture> {
     const storage = await makeStorage();
@@ -337,7 +337,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       const after = await store.read('acme');
       expect(await knowing.rekey(other, request)).toBe(0);
       expect(await store.read('acme')).toEqual(after);
-      // As after an interruption half way, or after another sidecar created some with the old key.
+      // Create credentials with the old key, as another sidecar may do, or as an interruption half way leaves them.
       await operations.enableEncryption('globex', 'test', usual, request);
       expect(await knowing.rekey(other, request)).toBe(1);
       expect(await store.read('acme')).toEqual(after);
@@ -355,7 +355,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
   });
 }
 
-/** The member for the last use in a store that records it, if there was none. */
+/** The member that shows that something was never used, if the store records uses. */
 function neverUsed({ recordsUse }: Store): object {
   return recordsUse ? { last_used_at: null } : {};
 }

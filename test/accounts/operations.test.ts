@@ -14,7 +14,7 @@ describeOperations('on a file', async () => {
   return { open: () => new FileStore(options) };
 });
 
-describeOperations('on a file, beside traffic', async () => {
+describeOperations('on a file, alongside traffic', async () => {
   const file = onNewFile();
   const operations = ({ clock, audit }: OperationsOptions): RemoteOperations => {
     const thread = new OperationsThreads({ ...file, clock, monotonic: () => performance.now(), audit });

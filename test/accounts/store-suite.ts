@@ -15,16 +15,16 @@ import type {
   StoredKey,
 } from '../../src/accounts/store.ts';
 
-/** An empty storage for accounts. Removed after the test. */
+/** A storage for accounts, which is empty at first and removed after the test. */
 export interface Storage {
-  /** Opens it as another process would; closed after the test. */
+  /** Opens the storage as another process would. The store is closed after the test. */
   open(): Store;
 }
 
 const at = Date.parse('2026-11-21T10:00:00Z');
 const event: AuditEvent = { at, actor: 'user:test', action: 'account_added', account: 'a', details: {} };
 
-/** The behaviour that all stores share. `now` of all tests is `at`; texts of credentials are arbitrary. */
+/** Describes the behaviour that all stores share. The current time in all tests is `at`; the texts of credentials are arbitrary. */
 export function describeStore(name: string, makeStorage: () => Promise<Storage>): void {
   describe(`accounts in ${name}`, () => {
     test('is empty at first', async () => {
@@ -164,7 +164,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect((await all(store)).map(({ id }) => id)).toEqual(['a', 'c']);
       await remove('a', 'c');
       expect(await all(storage.open())).toEqual([]);
-      // Nothing of it is left.
+      // An account that is added again has nothing of the removed one.
       await put(store, accountOf('b'));
       expect(await all(storage.open())).toEqual([accountOf('b')]);
     });
@@ -321,13 +321,13 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect(await events(store, { after: 0, since: at + 1_234 })).toEqual([made[0], made[2]]);
         expect(await events(store, { since: at + 1_235 })).toEqual([made[2]]);
         expect(await events(store, { account: 'b', since: at + 1 })).toEqual([]);
-        // Times in zones may be in a year of five digits.
+        // A time that is given with a time zone may be in a year of five digits.
         const year10000 = Date.UTC(10_000, 0);
         expect(await events(store, { until: year10000 })).toEqual(made.toReversed());
         expect(await events(store, { since: year10000 })).toEqual([]);
       });
 
-      test('continues behind or before the position of any event, whatever their times are', async () => {
+      test('continues after or before the position of any event, whatever the times of the events are', async () => {
         const store = (await makeStorage()).open();
         const made = [3, 1, 2, 2, 0].map((second) => eventAt(at + 1_000 * second, 'a'));
         for (const each of made) await write(store, 'a', each);

@@ -31,10 +31,10 @@ describe('an account in memory', () => {
     ['is new', { ...held, id: 'other' }],
     ['has another name', { ...held, name: 'Other' }],
     ['is not active', { ...held, active: false }],
-    ['has a key more', { ...held, keys: [...held.keys, apiKey('sk_test_newnewnewnewnewnewne')] }],
-    ['has a key less', { ...held, keys: held.keys.slice(1) }],
+    ['has one key more', { ...held, keys: [...held.keys, apiKey('sk_test_newnewnewnewnewnewne')] }],
+    ['has one key less', { ...held, keys: held.keys.slice(1) }],
     ['has a revoked key', withKey({ revokedAt: 1 })],
-    ['has a key that ends', withKey({ expiresAt: 1 })],
+    ['has a key that expires', withKey({ expiresAt: 1 })],
     ['has no encryption', withTest(undefined)],
     ['has other credentials', withTest({ ...on, current: codecOf(acmeLive) })],
     ['has another IV', withTest({ ...on, current: codecOf({ ...acmeTest, iv: acmeLive.iv }) })],
@@ -57,7 +57,7 @@ describe('waiting until an account is served', () => {
   const waitWith = (stored: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
     untilServed('a', { stored, vault: new Vault([]), find, directory: () => directory }, patience);
 
-  test('ends when a later version of it is served', async () => {
+  test('ends when a later version of the account is served', async () => {
     let name = 'before';
     const read = async (): Promise<StoredAccount> => {
       const account = stored(name);
@@ -67,7 +67,7 @@ describe('waiting until an account is served', () => {
     expect(await waitWith(read, 30_000)).toBe(true);
   });
 
-  test('ends when a removed one is seen no longer', async () => {
+  test('ends when a removed account is no longer seen', async () => {
     const before = seen;
     onTestFinished(() => void (seen = before));
     const waiting = waitWith(async () => undefined, 30_000);
@@ -78,7 +78,7 @@ describe('waiting until an account is served', () => {
   test.each<[string, () => Promise<StoredAccount | undefined>]>([
     ['does not respond', () => new Promise(() => {})],
     ['has another version', async () => stored('later')],
-    ['has it no longer', async () => undefined],
+    ['no longer has the account', async () => undefined],
     ['cannot be read', () => Promise.reject(new AccountsError('store_invalid', 'broken'))],
   ])('gives up if the store %s', async (_, read) => {
     expect(await waitWith(read, 50)).toBe(false);

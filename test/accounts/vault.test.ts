@@ -35,7 +35,7 @@ describe('master keys', () => {
     ['63 digits', hex.slice(1)],
     ['65 digits', `${hex}0`],
     ['base64 without padding', base64.replace('=', '')],
-    ['a second line that is none', `${hex}\nx`],
+    ['a second line that is not a key', `${hex}\nx`],
   ])('may not be %s', (_, written) => {
     expect(parseMasterKeys(written)).toBeUndefined();
   });

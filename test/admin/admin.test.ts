@@ -154,7 +154,7 @@ test('a probe gets a response, no matter how many connections clients hold open'
   expect(idle.filter(({ ending }) => ending === 'open')).toHaveLength(63);
 });
 
-test('of requests one is answered in a turn of the event loop, however many connections clients have', async () => {
+test('requests get their responses one per turn of the event loop, however many connections clients have', async () => {
   const sidecar = await start();
   const { port } = sidecar.app.addresses.admin;
   const clients = await Promise.all(Array.from({ length: 60 }, () => openConnection(port)));
@@ -222,7 +222,7 @@ describe('POST /drain', () => {
     expect(await ask(sidecar, 'POST /drain')).toEqual([200, expect.stringContaining('"ready":false,"in_flight":0')]);
   });
 
-  test('gets its response, no matter how many connections are opened before it is over', async () => {
+  test('gets its response, no matter how many connections are opened before the drain is over', async () => {
     let respond = (): void => {};
     const upstream = await startUpstream((_seen, res) => {
       respond = () => void res.end('{}');

@@ -23,7 +23,7 @@ function start() {
   return { readiness, ratios, log };
 }
 
-test('a database is tried every ten minutes, and what is found is logged when it changes', async () => {
+test('a database is checked every ten minutes, and the result is logged when it changes', async () => {
   const { readiness, ratios, log } = start();
   let sample = good;
   const take = vi.fn<Take>(async () => sample);
@@ -46,7 +46,7 @@ test('a database is tried every ten minutes, and what is found is logged when it
   expect(take).toHaveBeenCalledTimes(5);
 });
 
-test('until it can be used, a database is tried every two seconds; an outage later does not end readiness', async () => {
+test('until it can be used, a database is checked every two seconds; a later outage does not end readiness', async () => {
   const { readiness } = start();
   const take = vi.fn<Take>(async () => good).mockRejectedValueOnce(new Error('the database cannot be reached'));
   await readiness.tryStore(take);
@@ -65,7 +65,7 @@ test.each<[string, (readiness: Readiness) => Promise<void>]>([
   ['another database', (readiness) => readiness.tryStore(async () => good)],
   ['a file', async (readiness) => readiness.report(good)],
 ])(
-  'once %s is in use, the database of before is not tried again, and what it still says does not count',
+  'once %s is in use, the previous database is not checked again, and a late result does not count',
   async (_, use) => {
     const { readiness, ratios } = start();
     const late = Promise.withResolvers<CredentialsSample>();

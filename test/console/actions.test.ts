@@ -51,7 +51,7 @@ describeWithChromium('every action of the page, as the merchant finds out', () =
   });
 });
 
-/** Accounts `many-…`, each 25,000th with an API key that is due for rotation. */
+/** Accounts `many-…`. Every 25,000th one has an API key that is due for rotation. */
 const hundredThousand = `
   INSERT INTO envelope_sidecar.accounts
     SELECT 'many-' || lpad(i::text, 6, '0'), 'Merchant ' || i, true FROM generate_series(0, 99999) AS i;
@@ -94,7 +94,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const issue = page.getByRole('dialog', { name: 'Issue an API key' });
     await issue.getByLabel('Expires after').selectOption('180 days');
     await issue.getByRole('button', { name: 'Issue key' }).click();
-    // A secret that is shown once cannot be closed by mistake.
+    // A dialog that shows a secret once cannot be closed by mistake.
     await page.keyboard.press('Escape');
     await page.keyboard.press('Escape');
     const key = await takeKey(page);
@@ -127,7 +127,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('invalid_api_key');
     expect((await merchant.charge(successor)).status).toBe(200);
 
-    // Shown once: it is neither in the page any more nor in the storage of the browser.
+    // The key was shown once. It is neither in the page any more nor in the storage of the browser.
     expect(await page.content()).not.toContain(successor);
     const storage = 'JSON.stringify([location.href, document.title, localStorage, sessionStorage])';
     expect(await page.evaluate(storage)).not.toMatch(/sk_test_/);
@@ -143,7 +143,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const toggle = page.getByRole('switch', { name: 'Encryption in Test' });
     const dialog = page.getByRole('dialog');
 
-    // Enabled: plain requests are accepted during the grace, whose end is moved and then set to now.
+    // Enable encryption: plain requests are accepted during the grace period, whose end is moved and then set to now.
     await toggle.click();
     await dialog.getByLabel('Also accept plain requests for').selectOption('24 hours');
     await dialog.getByRole('button', { name: 'Enable' }).click();
@@ -164,10 +164,10 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await page.getByText('Ends in 6 days').waitFor();
     await confirm(page, 'End now');
     await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
-    // The next dialog offers a grace only if the page knows that none is open.
+    // The next dialog offers a grace period only if the page knows that none is running.
     await page.getByText('Plain requests are accepted too.').waitFor({ state: 'hidden' });
 
-    // Replaced: the old credentials work until the grace ends.
+    // Replace the credentials: the old ones work until the grace period ends.
     await confirm(page, 'Replace key and IV');
     const second = await takeCredentials(page);
     await page.getByText('The previous key and IV are accepted too.').waitFor();
@@ -178,7 +178,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
     await page.getByText('The previous key and IV are accepted too.').waitFor({ state: 'hidden' });
 
-    // Disabled: envelopes are opened and their responses sealed during the grace, and passed through afterwards.
+    // Disable encryption: envelopes are opened and their responses sealed during the grace period, and passed through afterwards.
     await toggle.click();
     await dialog.getByText('The key and the IV are deleted at once').waitFor();
     await dialog.getByLabel('Keep accepting envelopes for').selectOption('7 days');
@@ -193,7 +193,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     expect(upstream.seen.at(-1)?.body).toMatch(/^{"data":"[0-9a-f]+"}$/);
     await page.getByText('Envelopes are still opened, and their responses sealed.').waitFor({ state: 'hidden' });
 
-    // Enabled again: with new credentials and the other encoding.
+    // Enable encryption again, with new credentials and the other encoding.
     await toggle.click();
     await dialog.getByLabel('Responses are encoded as').selectOption('Base64');
     await dialog.getByRole('button', { name: 'Enable' }).click();

@@ -9,10 +9,10 @@ interface Violation {
 /**
  * The findings of axe-core on a page, with their places.
  *
- * @param rule undefined: every rule
+ * @param rule the only rule to check; by default, every rule
  */
 export async function violationsOf(page: Page, rule?: 'color-contrast'): Promise<string[]> {
-  // Through the debugger's protocol, to which the policy of the page does not apply; once in each document.
+  // Load axe through the debugger's protocol, to which the page's policy does not apply. Each document needs it only once.
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source);
   const options = { resultTypes: ['violations'], ...(rule !== undefined && { runOnly: [rule] }) };
   const found = (await page.evaluate(`axe.run(document, ${JSON.stringify(options)})`)) as {

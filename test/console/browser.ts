@@ -2,7 +2,7 @@ import { chromium, type Browser, type BrowserContext, type Page } from 'playwrig
 import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
 import { describeUnless } from '../support/describe-unless.ts';
 
-/** `describe` for tests that need Chromium. Without it they are skipped, with the reason. */
+/** `describe` for tests that need Chromium. Without it, they are skipped and the reason is shown. */
 export function describeWithChromium(name: string, tests: () => void): void {
   describeUnless(inject('chromium') === null ? 'Chromium not found' : undefined, name, tests);
 }
@@ -21,7 +21,7 @@ interface OpenOptions {
   readonly height?: number;
 }
 
-/** The browser of all files. An error on the console of a page, such as a violated policy, fails the test. */
+/** Uses the browser that all files share. An error on the console of a page, such as a violated policy, fails the test. */
 export function useBrowser(): TestBrowser {
   let browser: Browser | undefined;
   const contexts = new Set<BrowserContext>();

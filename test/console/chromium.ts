@@ -31,7 +31,7 @@ export default async function startChromium(project: TestProject): Promise<(() =
   return () => server.close();
 }
 
-/** Debian's Chromium; undefined if there is none. */
+/** The path of Debian's Chromium; undefined if it is not installed. */
 function findChromium(): string | undefined {
   return (process.env['PATH'] ?? '')
     .split(delimiter)

@@ -114,11 +114,11 @@ describeWithChromium('the console', () => {
     await one.getByText('This account is inactive: all its requests are refused.').waitFor();
   });
 
-  test('reports that the sidecar cannot be reached, keeps its data, and continues when it is back', async () => {
+  test('reports that the sidecar cannot be reached, keeps the data, and continues when the sidecar is back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
     const sent = page.waitForRequest((request) => request.method() === 'POST');
     await signIn(page, 'admin');
-    // Before the body, so that its connection is not closed for those of strangers.
+    // The token comes before the body, so that the connection does not have to make way for those of anonymous clients.
     expect((await sent).headers()['authorization']).toBe(`Bearer ${operators.admin.token}`);
     await page.getByRole('heading', { name: 'Initech' }).waitFor();
     browser.expectComplaint(/ERR_INTERNET_DISCONNECTED/);
@@ -133,7 +133,7 @@ describeWithChromium('the console', () => {
     await page.getByText('The account was deactivated.').waitFor();
     await page.getByText('This page may be out of date').waitFor({ state: 'detached' });
     const activate = page.getByRole('button', { name: 'Activate', exact: true });
-    // Offline, the page could not learn that the account is inactive.
+    // While it was offline, the page could not learn that the account is inactive.
     await activate.waitFor();
     // The failure of an action without a dialog is shown, too.
     await page.context().setOffline(true);
@@ -150,7 +150,7 @@ describeWithChromium('the console', () => {
     await signIn(page, 'operator');
     const respondWith = async (inForce: boolean): Promise<void> => {
       await page.unroute('**/rename');
-      // As if the change of the file were noticed at once, or late.
+      // Sets `in_force`, as if the sidecar had noticed the changed file at once, or had not noticed it yet.
       await page.route('**/rename', async (route) => {
         const response = await route.fetch();
         await route.fulfill({ response, json: { ...((await response.json()) as object), in_force: inForce } });
@@ -170,7 +170,7 @@ describeWithChromium('the console', () => {
   });
 
   test.skipIf(!mayMount)(
-    'offers no changes of a file that cannot be written, explains why, and refuses a late one',
+    'offers no changes to a file that cannot be written, explains why, and refuses a late change',
     async () => {
       const { configure, url } = sidecar();
       const mount = new Mount({ 'accounts.yaml': accounts }, 'size=64k');
@@ -198,7 +198,7 @@ describeWithChromium('the console', () => {
     },
   );
 
-  test('gives another server on its host a cookie that opens nothing, and none of what its window stores', async () => {
+  test('gives another server on its host a cookie that opens nothing, and nothing that its window stores', async () => {
     const { url } = sidecar();
     const page = await browser.open(url);
     await signIn(page, 'admin');
@@ -222,7 +222,7 @@ describeWithChromium('the console', () => {
     await page.getByText('ada, admin').waitFor();
   });
 
-  test('shows what is wrong with a field at the field alone, and the rest at the end of the dialog', async () => {
+  test('shows what is wrong with a field only at the field, and other errors at the end of the dialog', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts`);
     await signIn(page, 'admin');
     await page.getByRole('button', { name: 'Add account' }).click();
@@ -246,9 +246,9 @@ describeWithChromium('the console', () => {
     await expect.poll(() => alerts.allTextContents()).toEqual(['is wrong', 'other: is wrong']);
   });
 
-  test('signs in with a link that holds a token, which then is in no address and in no history', async () => {
+  test('signs in with a link that contains a token, which is then neither in the address nor in the history', async () => {
     const { url } = sidecar();
-    // The page may be asking for something while its session is replaced.
+    // The page may have a request in flight when its session is replaced. The browser then logs the 401.
     browser.expectComplaint(/401/);
     const page = await browser.open(`${url}#/sign-in/${operators.viewer.token}`);
     await page.getByText('vera, viewer').waitFor();
@@ -259,7 +259,7 @@ describeWithChromium('the console', () => {
     expect(page.url()).not.toContain(operators.viewer.token);
     const stored = 'JSON.stringify([Object.entries(sessionStorage), Object.entries(localStorage)])';
     expect(await page.evaluate(stored)).not.toContain(operators.viewer.token);
-    // Also in a window that shows the console already, of another operator.
+    // The link also works in a window that already shows the console to another operator.
     await page.evaluate(`location.hash = '#/sign-in/${operators.admin.token}'`);
     await page.getByText(/, admin/).waitFor();
     expect(page.url()).not.toContain(operators.admin.token);
@@ -270,12 +270,12 @@ describeWithChromium('the console', () => {
     expect(page.url()).not.toContain(operators.viewer.token);
   });
 
-  test('signs a window out that nobody has used for thirty minutes, although it keeps itself up to date', async () => {
+  test('signs out a window that nobody has used for thirty minutes, although it keeps itself up to date', async () => {
     const page = await browser.open(sidecar().url);
-    // The page may be asking when its session ends.
+    // The page may have a request in flight when its session ends. The browser then logs the 401.
     browser.expectComplaint(/401/);
     await page.clock.install();
-    // The page's own timers are those of this clock.
+    // Reload the page, so that its own timers use this clock.
     await page.reload();
     await signIn(page, 'viewer');
     await page.getByRole('link', { name: 'System' }).click();
@@ -287,7 +287,7 @@ describeWithChromium('the console', () => {
     await page.getByText('Your session has ended. Sign in again to continue.').waitFor();
   });
 
-  test('keeps the session of the next operator although a request of the one before is refused late', async () => {
+  test('keeps the session of the next operator although a request of the previous one is refused late', async () => {
     const page = await browser.open(sidecar().url);
     browser.expectComplaint(/401/);
     await signIn(page, 'viewer');

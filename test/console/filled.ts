@@ -13,17 +13,20 @@ const idOf = (name: string): string => name.toLowerCase().replace(' ', '-');
 const imported = 9;
 const liveHost = 'api.pay.example';
 
-/** The times at which something happens, in days from now: a month by days, and a day by quarters of an hour. */
 const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i);
 const quarter = 1 / 96;
+/** The times at which something happens, in days from now: each day of a month, and each quarter of an hour of a day. */
 const times = [-200, ...range(-30, -1), ...range(-95, 0).map((i) => i * quarter)];
 
-/** Does the work of each minute all the time: uses must be written before the clock moves on, because only a few hours of them may wait. */
+/**
+ * Makes the sidecar do the work of each minute every 100 ms. Uses must be written before the clock moves on, because the sidecar keeps only
+ * a few hours of uses that are not written.
+ */
 const shortMinutes = `
   const real = setInterval;
   globalThis.setInterval = (work, ms, ...given) => real(work, ms === 60_000 ? 100 : ms, ...given);`;
 
-/** A sidecar that can be filled: its clock is moved, and its core fails on demand. */
+/** Options of a sidecar that can be filled: its clock can be moved, and its core fails on demand. */
 export const fillable = {
   nodeOptions: [
     ...jumpingClock(...times.map((time, i) => time - (times[i - 1] ?? 0))),
@@ -46,7 +49,7 @@ interface Busy {
   readonly credentials: HandedOver | undefined;
 }
 
-/** Gives the sidecar accounts and a day of traffic, all by real calls at other times, which end now. */
+/** Gives the sidecar accounts and a day of traffic. All of it comes from real calls at earlier times, up to now. */
 export async function fill({ serving, folder, url }: ConsoleSidecar): Promise<void> {
   const api = async <Body>(path: string, sent: object = {}): Promise<Body> => {
     const asked = { body: sent, token: operators.admin.token };
@@ -119,7 +122,7 @@ export async function fill({ serving, folder, url }: ConsoleSidecar): Promise<vo
   await startCommand(line).ended();
 }
 
-/** Rotates the live key of an account that is in use, with an overlap. */
+/** Rotates the live key that an account uses, with an overlap. */
 async function rotate(api: (path: string, body?: object) => Promise<unknown>, url: string, id = ''): Promise<void> {
   const { body } = await ask(new URL('/api/v1', url).href, `GET /accounts/${id}`, { token: operators.admin.token });
   const keys = body['keys'] as { id: string; name: string }[];

@@ -93,7 +93,10 @@ describeWithChromium('what an operator must confirm', () => {
       await deactivate.click();
       await page.getByText('The account was deactivated.').waitFor();
 
-      /** An account without a live key harms nobody. */
+      /**
+       * Deactivates and reactivates the account. Without a valid live key, no live traffic can be affected, so the dialog does not ask for
+       * the id.
+       */
       async function confirmWithoutId(): Promise<void> {
         await page.getByRole('button', { name: 'Deactivate' }).click();
         await page.getByRole('dialog').getByText('no request seen by this sidecar').waitFor();

@@ -41,7 +41,7 @@ describeWithChromium('the lists in the console', () => {
     await page.getByText('No account has this API key.').waitFor();
   });
 
-  test('land on a pasted key that was revoked: by whom, and how often it was tried since', async () => {
+  test('lead to a pasted key that was revoked, and show by whom, and how often it was tried since', async () => {
     const { merchant, upstream, url } = sidecar();
     expect((await merchant.charge(leaked)).status).toBe(200);
     const page = await browser.open(`${url}#/accounts/globex`);
@@ -70,7 +70,7 @@ describeWithChromium('the lists in the console', () => {
     await page.getByText('No key is expired.').waitFor();
   });
 
-  test('show the use of 30 days through all sidecars if it is stored', async () => {
+  test('show the use of 30 days at all sidecars if it is stored', async () => {
     const page = await browser.open(sidecar().url);
     await page.route('**/api/v1/accounts?*', async (route) => {
       const response = await route.fetch();
@@ -96,7 +96,7 @@ describeWithChromium('the lists in the console', () => {
     await page.getByRole('status').getByText('2 of 2').waitFor();
   });
 
-  test('keep what is searched and filtered when the operator comes back', async () => {
+  test('keep the search and the filter when the operator comes back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts`);
     await signIn(page, 'viewer');
     await page.getByRole('link', { name: 'acme' }).waitFor();
@@ -111,7 +111,7 @@ describeWithChromium('the lists in the console', () => {
     expect(await page.getByLabel('Show').inputValue()).toBe('due');
     expect(await page.getByRole('rowheader').count()).toBe(1);
     await page.getByRole('status').getByText('1 of 2').waitFor();
-    // In the order in which they were chosen: a text is searched for a moment after it was typed.
+    // The order does not matter here: the address has the order in which they took effect, and a search does so a moment after typing.
     const kept = new URLSearchParams(page.url().split('?')[1]);
     expect(Object.fromEntries(kept)).toEqual({ search: 'glo', filter: 'due' });
     await page.reload();
@@ -173,7 +173,7 @@ describeWithChromium('the lists in the console', () => {
     expect(await page.getByLabel('To').inputValue()).toBe(today);
   });
 
-  test('show an import of many accounts as one row that opens, and the events before and behind it by pages', async () => {
+  test('show an import of many accounts as one row that opens, and the events before and after it page by page', async () => {
     const { folder, url } = sidecar();
     const event = (action: string, account: string, details = {}) =>
       `${JSON.stringify({ at: new Date().toISOString(), actor: 'user:root', action, account, details })}\n`;

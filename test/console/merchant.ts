@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv } from 'node:crypto';
 import { expect } from 'vitest';
 import { send, type Response } from '../support/client.ts';
 
-/** Key and IV as the page shows them. */
+/** A key and an IV, as the page shows them. */
 export interface HandedOver {
   readonly key: string;
   readonly iv: string;

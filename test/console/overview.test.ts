@@ -47,7 +47,7 @@ describeWithChromium('the overview in the console', () => {
       .getByRole('link', { name: 'acme' })
       .first()
       .waitFor();
-    /** Waits up to ten seconds, for a page that refreshes itself. */
+    /** Moves the page's clock forward until the page, which refreshes itself, shows this text. */
     const asksAgain = async (found: string): Promise<void> => {
       await expect
         .poll(
@@ -84,7 +84,7 @@ describeWithChromium('the overview in the console', () => {
     const { url, merchant, configure, folder, upstream, serving } = sidecar();
     folder.write({ 'accounts.yaml': accounts });
     await configure({});
-    // All in one minute, which is still open when the chart is looked at.
+    // Send all requests within one minute, which must not be over when the chart is checked.
     const left = 60_000 - (Date.now() % 60_000);
     if (left < 15_000) await sleep(left);
     const seen = upstream.seen.length;
@@ -109,7 +109,7 @@ describeWithChromium('the overview in the console', () => {
       .getByText(/served \d/)
       .waitFor();
     await chart.getByText(/p99 [0-9.]+ ms/).waitFor();
-    // Of the open minute only a pale bar is drawn: no line ends in it.
+    // For the minute that is not over, only a pale bar is drawn. No line ends in it.
     expect(await page.locator('.chart .open rect').count()).toBeGreaterThan(0);
     expect(await page.locator('.chart path.p99').getAttribute('d')).toBe('');
 
@@ -147,7 +147,7 @@ describeWithChromium('the overview of a sidecar whose database is away', () => {
       const page = await browser.open(sidecar().url);
       await signIn(page, 'viewer');
       await page.getByText('Serving. Nothing needs your attention.').waitFor();
-      // Lists of the page that are read meanwhile.
+      // The page may read lists while the database is away.
       browser.expectComplaint(/503/);
       await postgres.stop();
       const banner = page.getByRole('status').filter({ hasText: 'The database cannot be reached.' });

@@ -36,7 +36,7 @@ describeWithChromium('the work list of keys to rotate', () => {
     },
   }));
 
-  test('begins with what expires, rotates those that are selected, and shows their successors once', async () => {
+  test('begins with keys that expire, rotates the selected keys, and shows their successors once', async () => {
     const { folder, merchant, url } = sidecar();
     const page = await browser.open(`${url}#/rotation`);
     await signIn(page, 'operator');
@@ -90,10 +90,10 @@ describeWithChromium('the work list of keys to rotate', () => {
     expect(await page.content()).not.toContain(lines[0]?.split(',').at(-1));
   });
 
-  test('ends when the page is left: nobody would see the secrets of further keys', async () => {
+  test('ends when the page is left, because nobody would see the secrets of further keys', async () => {
     const { url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);
-    // The test before has rotated them.
+    // The previous test has rotated these keys.
     browser.expectComplaint(/409/);
     await signIn(page, 'operator');
     await page.getByRole('link', { name: 'Rotation' }).click();
@@ -105,7 +105,7 @@ describeWithChromium('the work list of keys to rotate', () => {
     await dialog.getByRole('button', { name: 'Rotate' }).click();
     await dialog.getByText('0 of 2 done').waitFor();
     const asked = page.waitForEvent('dialog');
-    // It ends with the answer.
+    // The reload waits for the answer to the dialog.
     page.evaluate('location.reload()').catch(() => {});
     const question = await asked;
     expect(question.type()).toBe('beforeunload');

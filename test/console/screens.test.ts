@@ -8,7 +8,7 @@ import { operators, signIn, useConsole } from './sidecar.ts';
 
 const key = 'sk_test_acmeacmeacmeacme';
 const soon = new Date(Date.now() + 86_400_000).toISOString();
-/** As long as they may be, and without a place to break. */
+/** An id and a name that are as long as they may be, without a place to break. */
 const long = { id: 'm'.repeat(64), name: 'Rechtsschutzversicherungsgesellschaft'.repeat(5) };
 const encryption = {
   enabled: true,
@@ -48,7 +48,7 @@ const accounts = {
   ],
 };
 
-/** Each screen of an operator, with the element that shows that it is complete. */
+/** Each screen of an operator, with the text that shows that it is complete. */
 const screens: readonly (readonly [place: string, shown: RegExp])[] = [
   ['overview', /Who is refused most/],
   ['accounts', /Acme Stores/],
@@ -180,17 +180,17 @@ describeWithChromium('every screen', () => {
   });
 });
 
-/** The tables that are wider than their place. */
+/** Lists the tables that are wider than the space for them. */
 const cutOff = `[...document.querySelectorAll('.scroll')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
   .map(({ ariaLabel, scrollWidth }) => ariaLabel + ' ' + scrollWidth)`;
 
-/** The ids in cells of tables and in errors, sentences apart, that take more than one line. */
+/** Lists the ids in table cells and in errors, except for those in sentences, that take more than one line. */
 const brokenIds = `[...document.querySelectorAll('.scroll :is(th, td:not(.wide)) .id, .hint .id')]
   .filter((id) => id.offsetHeight > 1.5 * parseFloat(getComputedStyle(id).lineHeight))
   .map(({ textContent }) => textContent)`;
 
-/** Checks the screen in both themes and at each width. Nothing may scroll sideways, no table either, and no id in one breaks. */
+/** Checks the screen in both themes and at each width. Nothing may scroll sideways, not even a table, and no id in a table may break. */
 async function expectAccessible(page: Page, screen: string): Promise<void> {
   for (const [width, theme, otherTheme] of [
     [360, 'dark', 'light'],
@@ -204,7 +204,7 @@ async function expectAccessible(page: Page, screen: string): Promise<void> {
     expect([screen, width, await page.evaluate(brokenIds)]).toEqual([screen, width, []]);
     await page.emulateMedia({ colorScheme: theme });
     expect([screen, width, theme, await violationsOf(page)]).toEqual([screen, width, theme, []]);
-    // A theme consists of colours only.
+    // Themes differ only in their colours, so only the contrast is checked again.
     await page.emulateMedia({ colorScheme: otherTheme });
     const found = await violationsOf(page, 'color-contrast');
     expect([screen, width, otherTheme, found]).toEqual([screen, width, otherTheme, []]);

@@ -1,19 +1,19 @@
 import type { Page } from 'playwright-core';
 import type { HandedOver } from './merchant.ts';
 
-/** Presses the button of the menu, then the button with the same name in the dialog that it opens. */
+/** Presses a button, and then the button with the same name in the dialog that opens. */
 export async function confirm(page: Page, name: string): Promise<void> {
   await page.getByRole('button', { name, exact: true }).click();
   await page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
 }
 
-/** Selects an action from the menu of a key, or of what else has one. @param name its name, or its id without one */
+/** Selects an action from the menu of a key or another item. @param name the item's name, or its id if it has none */
 export async function select(page: Page, name: string, action: string): Promise<void> {
   await page.getByRole('button', { name: `Actions for ${name}`, exact: true }).click();
   await page.locator('ul.menu:popover-open').getByRole('button', { name: action, exact: true }).click();
 }
 
-/** Holds requests back. @returns how many there have been, and what sends those that wait, and later ones at once */
+/** Holds requests back. @returns the number of requests so far, and a function that sends them and no longer holds back later ones */
 export async function holdRequests(page: Page, address: string) {
   const { promise, resolve } = Promise.withResolvers<void>();
   let requests = 0;
@@ -41,7 +41,7 @@ export async function issueKey(page: Page): Promise<string> {
   return takeKey(page);
 }
 
-/** The key that a dialog shows once, which is then closed. */
+/** Returns the key that a dialog shows once, and closes the dialog. */
 export async function takeKey(page: Page): Promise<string> {
   const dialog = page.getByRole('dialog', { name: 'The new API key' });
   const key = (await dialog.locator('.secret code').textContent()) ?? '';
@@ -49,7 +49,7 @@ export async function takeKey(page: Page): Promise<string> {
   return key;
 }
 
-/** The key and the IV that a dialog shows once, which is then closed. */
+/** Returns the key and the IV that a dialog shows once, and closes the dialog. */
 export async function takeCredentials(page: Page): Promise<HandedOver> {
   const dialog = page.getByRole('dialog', { name: /The new key and IV/ });
   await dialog.waitFor();

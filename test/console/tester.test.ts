@@ -5,7 +5,7 @@ import { signIn, useConsole } from './sidecar.ts';
 
 const good = encrypt(json).toString('hex');
 
-/** The result that the browser finds without sending anything. */
+/** What the browser finds out about an envelope without sending anything. */
 const inBrowser: Readonly<Record<string, string>> = {
   'line breaks': 'neither hex nor padded base64',
   'url-safe base64': 'neither hex nor padded base64',

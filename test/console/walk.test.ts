@@ -61,7 +61,7 @@ describeWithChromium('with the console alone', () => {
       const page = walked;
       const picture = async (name: string, page = walked): Promise<void> => {
         await page.mouse.move(0, 0);
-        // Without the message about the last change: it covers other elements.
+        // Hide the message about the last change, because it covers other elements.
         const hideNotice = (hidden: boolean) => page.evaluate(`document.querySelector('.notice').hidden = ${hidden}`);
         await hideNotice(true);
         await page.screenshot({ path: join(pictures, `${name}.png`), animations: 'disabled' });
@@ -70,7 +70,7 @@ describeWithChromium('with the console alone', () => {
       await page.getByLabel('Token').waitFor();
       await picture('1-sign-in');
       await signIn(page, 'operator');
-      // A figure for docs/console.md; not a test, because it depends on the machine.
+      // This is a figure for docs/console.md. It is not tested, because it depends on the machine.
       if (isRenewing) console.log(`first screen: ${await firstScreen(page)} ms`);
       await page.clock.install();
 
@@ -86,7 +86,7 @@ describeWithChromium('with the console alone', () => {
       const key = await issueKey(page);
       await expect.poll(async () => (await merchant.charge(key)).status).toBe(200);
 
-      // Enabled, with a grace for plaintext.
+      // Enable encryption, with a grace period for plaintext.
       await page.getByRole('link', { name: 'Encryption Settings' }).click();
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
       await page.getByLabel('Also accept plain requests for').selectOption('24 hours');
@@ -101,7 +101,7 @@ describeWithChromium('with the console alone', () => {
       expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
       expect((await merchant.charge(key)).body).toBe('{"ok":true}');
 
-      // The tester has the credentials filled in.
+      // The credentials in the tester are already filled in.
       await page.getByRole('button', { name: 'Seal' }).click();
       await page.getByText('Sealed.', { exact: true }).waitFor();
       const envelope = await page.getByLabel('Envelope', { exact: true }).inputValue();
@@ -111,12 +111,12 @@ describeWithChromium('with the console alone', () => {
       await page.getByText('The envelope opens.').waitFor();
       expect(await page.getByLabel('Text', { exact: true }).inputValue()).toBe('{"ok":true}');
 
-      // The merchant has switched to envelopes: plaintext is refused from now on.
+      // The merchant has switched to envelopes, so plaintext is refused from now on.
       await confirm(page, 'End now');
       await page.getByText('Plain requests are accepted too.').waitFor({ state: 'detached' });
       await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
 
-      // Replaced: the merchant uses the old credentials first, then the new ones.
+      // Replace the credentials: the merchant uses the old ones first, then the new ones.
       await confirm(page, 'Replace key and IV');
       const second = await takeCredentials(page);
       await page.getByText('The previous key and IV are accepted too.').waitFor();

@@ -14,7 +14,7 @@ afterEach(() => void vi.useRealTimers());
 const otto = { name: 'otto', role: 'admin' } as const;
 const silent = createLogger('silent', { write: () => {} });
 
-test('a change by the API has the address of the client and the id of the request, in the trail and in the log', async () => {
+test('a change through the API is recorded with the address of the client and the id of the request, in the trail and in the log', async () => {
   const { ask, sidecar } = await startApi();
   await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' }, headers: { 'x-request-id': 'mine.1' } });
   const place = { origin: '127.0.0.1', request_id: 'mine.1', actor: 'token:dashboard', position: 1 };
@@ -24,7 +24,7 @@ test('a change by the API has the address of the client and the id of the reques
   );
 });
 
-test('a sign-in to the console is an event', async () => {
+test('a sign-in to the console is recorded as an event', async () => {
   const { url, sidecar } = await startApi({ operators: { ...operatorsOf([dashboard]), console: true } });
   const response = await fetch(new URL('/console/session', url), {
     method: 'POST',
@@ -39,7 +39,7 @@ test('a sign-in to the console is an event', async () => {
   );
 });
 
-test('requests without a known token are one event a minute, with their number and the last address', () => {
+test('requests without a known token are recorded as one event a minute, with their number and the last address', () => {
   vi.useFakeTimers();
   const record = vi.fn<RemoteOperations['record']>(async () => {});
   const events = new AccessEvents(() => ({ record }), silent);
@@ -71,7 +71,7 @@ test('refused requests whose event cannot be added are counted in the next one',
   expect(record).toHaveBeenCalledTimes(2);
 });
 
-test('refused requests of the last minute are an event when the sidecar stops', async () => {
+test('refused requests of the last minute are recorded as an event when the sidecar stops', async () => {
   const { ask, sidecar } = await startApi();
   for (let i = 0; i < 2; i += 1) expect((await ask('GET /accounts', { token: 'unknown' })).status).toBe(401);
   await vi.waitFor(() => expect(sidecar.log.filter(({ msg }) => msg === 'operator request')).toHaveLength(2));
@@ -81,7 +81,7 @@ test('refused requests of the last minute are an event when the sidecar stops', 
   ]);
 });
 
-test('sign-ins of a token are one event a minute, with their number and the last address', async () => {
+test('sign-ins with a token are recorded as one event a minute, with their number and the last address', async () => {
   vi.useFakeTimers();
   const record = vi.fn<RemoteOperations['record']>(async () => {});
   const events = new AccessEvents(() => ({ record }), silent);
@@ -105,7 +105,7 @@ test('sign-ins of a token are one event a minute, with their number and the last
   expect(record).toHaveBeenCalledTimes(4);
 });
 
-test('a sign-in after the role of its token has changed is an event at once, with the new role', async () => {
+test('a sign-in after the role of its token has changed is recorded at once, with the new role', async () => {
   vi.useFakeTimers();
   const record = vi.fn<RemoteOperations['record']>(async () => {});
   const events = new AccessEvents(() => ({ record }), silent);
@@ -118,7 +118,7 @@ test('a sign-in after the role of its token has changed is an event at once, wit
   expect(record.mock.calls).toEqual([signIn('admin'), signIn('viewer'), signIn('admin')]);
 });
 
-test('an event that cannot be added is a warning, and is tried again each minute until it can', async () => {
+test('an event that cannot be added causes a warning, and is retried every minute until it is added', async () => {
   vi.useFakeTimers();
   const log: Record<string, unknown>[] = [];
   const write = (line: string): void => void log.push(JSON.parse(line) as Record<string, unknown>);
@@ -134,7 +134,7 @@ test('an event that cannot be added is a warning, and is tried again each minute
   expect(record.mock.calls[2]).toEqual(record.mock.calls[0]);
 });
 
-test('changes of the configuration are events in their order, each once, also if one cannot be added at first', async () => {
+test('changes to the configuration are recorded as events in order, each once, even if one cannot be added at first', async () => {
   vi.useFakeTimers();
   const record = vi.fn<RemoteOperations['record']>(async () => {});
   record.mockRejectedValueOnce(new Error('no space'));
@@ -142,7 +142,7 @@ test('changes of the configuration are events in their order, each once, also if
   events.configurationChanged('1');
   events.configurationChanged('2');
   await vi.advanceTimersByTimeAsync(600_000);
-  // The second change tries the first one again.
+  // The second change causes a retry of the first one.
   expect(record.mock.calls.map(([, details]) => details['configuration_hash'])).toEqual(['1', '1', '2']);
   record.mockRejectedValueOnce(new Error('no space'));
   events.configurationChanged('3');
@@ -154,7 +154,7 @@ test('changes of the configuration are events in their order, each once, also if
 });
 
 describeOnEachStore('a reload', (newStore) => {
-  test('is an event with a hash if it has changed sidecar.yaml, and not if it is refused or changes only accounts.yaml', async () => {
+  test('is recorded as an event with a hash if it changes sidecar.yaml, but not if it is refused or changes only accounts.yaml', async () => {
     const accounts = await newStore();
     const fileOf = (more: object): object =>
       sidecarFile('http://127.0.0.1:1', { accounts, operators: { port: 0, token: { file: 'token' } }, ...more });
@@ -186,7 +186,7 @@ describeOnEachStore('a reload', (newStore) => {
       { ...event, position: 3 },
     ]);
     expect(new Set(events.flatMap((line) => [line['hash'], line['configuration_hash']])).size).toBe(6);
-    // The first line of the log says what the process began with, which the second change restores.
+    // The first line of the log has the hash of the configuration at startup, which the second change restores.
     expect(sidecar.log[0]).toMatchObject({ msg: 'starting', configuration_hash: events[1]?.['configuration_hash'] });
     expect(JSON.stringify(events)).not.toContain(token);
   });

@@ -29,12 +29,12 @@ export interface ApiResponse {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** Parts of a request besides the method and the path. */
+/** The parts of a request other than the method and the path. */
 export interface Asked {
-  /** Sent as JSON; a text is sent unchanged. */
+  /** Sent as JSON; a string is sent unchanged. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Undefined: the valid one. Null: none. */
+  /** By default, the valid token; null sends no token. */
   readonly token?: string | null;
 }
 
@@ -44,13 +44,13 @@ export interface TestApi {
   readonly config: Config;
   readonly folder: Folder;
   readonly url: string;
-  /** Sends the request of a line such as `POST /accounts`, relative to the root of the API. */
+  /** Sends the request that a line such as `POST /accounts` describes, relative to the root of the API. */
   readonly ask: (line: string, asked?: Asked) => Promise<ApiResponse>;
-  /** The accounts file. */
+  /** Returns the content of the accounts file. */
   readonly file: () => string;
 }
 
-/** @param follows whether the sidecar applies changes of the accounts file, as `serve` does */
+/** @param follows whether the sidecar applies changes to the accounts file, as `serve` does */
 export async function startApi(
   more: Partial<Config> = {},
   clock?: () => number,
@@ -76,7 +76,7 @@ export async function startApi(
   };
 }
 
-/** A database with the tables. Its operations take milliseconds; those on a file start a thread. */
+/** Settings for a database that has the tables. Operations on it take milliseconds, whereas those on a file start a thread. */
 export function storeAt(url: string): Config['store'] {
   return {
     type: 'postgres',
@@ -88,7 +88,7 @@ export function storeAt(url: string): Config['store'] {
   };
 }
 
-/** Without the pause of `serve`, and on this thread, because the files of tests are small. */
+/** Applies changes to the accounts file without the delay of `serve`, and on this thread, because the files of tests are small. */
 function follow({ app }: TestSidecar, config: Config, folder: Folder, defer: Defer): void {
   const vault = new Vault(config.store.masterKeys);
   const watcher = watch(folder.path, (_event, name) => {
@@ -97,7 +97,7 @@ function follow({ app }: TestSidecar, config: Config, folder: Folder, defer: Def
     const accounts = readAccounts(file, {}, vault);
     if (file.problems.length > 0) return;
     const value = accounts.map((account) => unwrapAccount(account, vault));
-    // Without a valid sidecar.yaml the current settings stay.
+    // Without a valid sidecar.yaml, the current settings stay in force.
     const sidecar = { ok: false, problems: [] } as const;
     app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: [], digests: {} });
   });
@@ -119,7 +119,7 @@ export async function ask(url: string, line: string, { body, headers, token: sen
   return { status: response.status, headers: response.headers, body: JSON.parse(text) as ApiResponse['body'] };
 }
 
-/** A client that has sent a request as `ask` does, without the last byte of its body. */
+/** Sends a request as `ask` does, but without the last byte of its body. Returns the client. */
 export async function beginRequest(url: string, line: string, body: string, sent = token): Promise<Connection> {
   const { port, pathname } = new URL(url);
   const client = await openConnection(Number(port));

@@ -35,8 +35,8 @@ describe('a name or a search', () => {
     ['a line break', 'a\nb'],
     ['a line separator', 'a\u2028b'],
     ['a paragraph separator', 'a\u2029b'],
-    ['an override of the direction', 'a\u202Eb'],
-    ['an isolate of the direction', 'a\u2066b'],
+    ['a direction override', 'a\u202Eb'],
+    ['a direction isolate', 'a\u2066b'],
     ['201 characters', 'a'.repeat(201)],
     ['a reference to a variable that is set', '${PATH}'],
     ['a reference to a variable that is not set', '${NOT_SET_AT_ALL}'],
@@ -48,7 +48,7 @@ describe('a name or a search', () => {
     const inQuery = `search=${text.toWellFormed() === text ? encodeURIComponent(text) : 'a%ED%A0%80b'}`;
     for (const sent of [token, accountToken]) {
       const search = await asked(`GET /accounts?${inQuery}`, { token: sent });
-      // A query cannot contain a surrogate: its bytes are decoded to other characters.
+      // A query cannot contain a surrogate, because its bytes are decoded to other characters.
       if (text.isWellFormed()) expectProblem(search, 400, 'invalid_request');
       else expect(search.status).toBeOneOf([200, 400]);
     }
@@ -58,7 +58,7 @@ describe('a name or a search', () => {
     expect(file()).toBe(before);
   });
 
-  test('does not tell whether a variable is set', async () => {
+  test('does not reveal whether a variable is set', async () => {
     const { ask: asked } = await start([{ id: 'acme', name: 'Acme' }]);
     const problems = async (name: string): Promise<unknown> =>
       (await asked('POST /accounts/acme/rename', { body: { name } })).body['errors'];
@@ -72,19 +72,19 @@ describe('a name or a search', () => {
     },
   );
 
-  // A reader cannot tell the name from another one, and the parser of files is slow with some.
+  // A reader cannot tell such a name from another one, and some of the characters make the YAML parser slow.
   test.each([
-    ['a mark of the direction', 'חנות\u200F'],
-    ['an Arabic mark of the direction', 'x\u061C'],
-    ['a space of no width', 'Ti\u200Bll'],
+    ['a direction mark', 'חנות\u200F'],
+    ['an Arabic direction mark', 'x\u061C'],
+    ['a zero-width space', 'Ti\u200Bll'],
     ['a joiner', '\u200DTill'],
     ['a word joiner', 'Till\u2060'],
     ['a soft hyphen', 'Ti\u00ADll'],
     ['a byte order mark', '\uFEFFTill'],
-    ['a private character', '\uE000'],
+    ['a private-use character', '\uE000'],
     ['an unassigned character', '\u0378'],
   ])(
-    'with %s is refused where it is new, still searched for, and read from a file that has it',
+    'with %s is refused if it is new, but can be searched for and is read from a file that has it',
     async (_name, text) => {
       const { ask: asked, file } = await start([
         { id: 'acme', name: text, keys: [{ ...keysOf('acme', 1)[0], name: text }] },
@@ -105,7 +105,7 @@ describe('a name or a search', () => {
 });
 
 describe('a page', () => {
-  test('of keys has the requested number, and the pages together have each key once', async () => {
+  test('of keys has the requested number of keys, and the pages together have each key once', async () => {
     const { ask: asked } = await start([{ id: 'acme', name: 'Acme', keys: keysOf('acme', 5) }]);
     const page = async (query: string): Promise<KeysPage> =>
       (await asked(`GET /accounts/acme/keys?${query}`, { token: accountToken })).body as unknown as KeysPage;
@@ -130,7 +130,7 @@ describe('a page', () => {
       let after = '';
       for (let next: unknown = ''; next !== null; after = `&after=${String(next)}`) {
         const { body } = await ask(url, `GET /${list}?limit=1000${after}`);
-        // One mebibyte, and what one account adds to it.
+        // A page has one mebibyte, plus what the last account adds.
         expect(JSON.stringify(body).length).toBeLessThan(1.5 * 2 ** 20);
         const items = (body['accounts'] ?? body['due']) as readonly { id: string; account?: string }[];
         for (const { id, account = id } of items) found.add(account);

@@ -26,7 +26,7 @@ function load(sidecar: object, files: Readonly<Record<string, string>> = {}, env
   return result.config;
 }
 
-/** The response with a configuration, and its whole text. */
+/** Returns the members of a configuration as the API shows them, and the text of the whole response. */
 function told(config: Config): { readonly members: readonly Member[]; readonly text: string } {
   const shown = viewConfiguration(config);
   return { members: shown.members, text: JSON.stringify(shown) };
@@ -45,7 +45,7 @@ const secrets = {
   otlpPath: 'secret-path',
 };
 
-/** With every member. */
+/** A configuration with every member. */
 const whole = {
   listen: { host: '127.0.0.1', port: 0, tls: { cert, key, clientCa: 'cert.pem' } },
   admin: { host: '127.0.0.1', port: 0 },
@@ -93,7 +93,7 @@ const database = {
   },
 };
 
-/** Forms that would reveal a secret: the text, its hash, and its bytes in other encodings. */
+/** Forms that would reveal a secret: its text, and its bytes in base64 and in hex. */
 function tellingOf(secret: string): string[] {
   const bytes = Buffer.from(secret, /^[0-9a-f]{64}$/.test(secret) ? 'hex' : 'utf8');
   return [secret, bytes.toString('base64').replace(/=+$/, ''), bytes.toString('hex')];
@@ -115,7 +115,7 @@ describe('the configuration in the API', () => {
       if (secret) expect(value ?? '***').toMatch(/^\*\*\*(?: \(KCV [0-9a-f]{10}, [0-9a-f]{10}\))?$/);
   });
 
-  test('contains nothing of a database URL whose password was not percent-encoded', () => {
+  test('reveals nothing of a database URL whose password was not percent-encoded', () => {
     for (const url of ['postgres://me:12/secret@127.0.0.1/accounts', 'postgres://me:12/secret%40h/accounts']) {
       const { text } = told(load({ ...database, accounts: { postgres: { url, masterKey: '${MASTER}' } } }, files, env));
       expect(text).toContain('"value":"postgres://…"');
@@ -136,9 +136,9 @@ describe('the configuration in the API', () => {
       (file) => told(load(file, whatever, env)).members,
     );
     const names = shown.flat().map(({ member }) => member.replaceAll(/\[\d+\]/g, '[]'));
-    // Of a member with a short form, the schema lists the members of the long one.
+    // For members with a short form, the schema lists only the members of the long form.
     const known = new Set([...membersOf(schema), 'accounts.masterKey', 'accounts.postgres.masterKey']);
-    // The members of `tokens` describe the lines of `token`.
+    // The lines of `token` are shown as members of `tokens`.
     known.delete('operators.token');
     expect(new Set(names)).toEqual(known);
   });
@@ -172,7 +172,7 @@ describe('the configuration in the API', () => {
     expect(row('environments.test.upstream.key')).toEqual({ ...secret, value: null, source: null });
   });
 
-  test('names the source of tokens that are in one text, and of a master key that is not in the file', () => {
+  test('names the source of tokens that share one file, and of a master key that is not in sidecar.yaml', () => {
     const file = { ...whole, operators: { port: 0, token: { file: 'token' } }, accounts: { file: 'accounts.yaml' } };
     const tokens = `ana: ${secrets.token}\nbob: ${secrets.tokenInFile}\n`;
     const { members, text } = told(load(file, { ...files, token: tokens }, { SIDECAR_MASTER_KEY: secrets.masterKey }));
@@ -189,7 +189,7 @@ describe('the configuration in the API', () => {
     for (const telling of Object.values(secrets).flatMap(tellingOf)) expect(text).not.toContain(telling);
   });
 
-  test('keeps the values that need a restart, and says so', async () => {
+  test('keeps values that only a restart can change, and says so', async () => {
     const { ask, sidecar, config } = await startApi();
     const { operators = operatorsOf([]) } = config;
     const changed: Config = {
@@ -237,7 +237,7 @@ interface Schema {
   readonly anyOf?: readonly Schema[];
 }
 
-/** The members of a JSON Schema without members of their own. */
+/** The paths of all members of a JSON Schema that have no members of their own. */
 function membersOf(schema: Schema, path = ''): string[] {
   const { properties, items } = schema.anyOf?.find((each) => each.properties !== undefined) ?? schema;
   if (items?.properties !== undefined) return membersOf(items, `${path}[]`);

@@ -28,7 +28,7 @@ interface Answered {
   readonly body: string;
 }
 
-/** Sends a request as a browser does: `fetch` would not let a test set these headers. */
+/** Sends a request as a browser does. `fetch` would not let a test set these headers. */
 function askAt(port: number, line: string, { headers, body }: Asked = {}, ca?: string): Promise<Answered> {
   const [method = '', path = ''] = line.split(' ');
   return new Promise((resolve, reject) => {
@@ -51,12 +51,12 @@ function askAt(port: number, line: string, { headers, body }: Asked = {}, ca?: s
 const ownPage = { 'sec-fetch-site': 'same-origin' };
 const session = 'POST /console/session';
 
-/** A sidecar with a console, and requests as a browser sends them. */
+/** Starts a sidecar with a console. `at` and `signIn` send requests as a browser does. */
 async function start(clock = () => now) {
   const api = await startApi({ operators: operatorsOf([dashboard]) }, clock);
   const port = api.sidecar.app.addresses.operators?.port ?? 0;
   const at = (line: string, asked?: Asked): Promise<Answered> => askAt(port, line, asked);
-  /** Returns the headers of the session. */
+  /** Signs in and returns the headers that identify the session. */
   const signIn = async (headers: Asked['headers'] = ownPage) => {
     const { headers: answered, body } = await at(session, { headers, body: { token } });
     const { session_key = '' } = JSON.parse(body) as { session_key?: string };
@@ -96,7 +96,7 @@ describe('the page', () => {
     expect(body).not.toMatch(/<style|style=|<script(?![^>]*\bsrc=)|\bon[a-z]+=/);
   });
 
-  test('redirects from the root of the port, and to the path with the slash', async () => {
+  test('is reached by redirects from the root of the port and from its path without the slash', async () => {
     const { at } = await start();
     expect(await at('GET /')).toMatchObject({ status: 302, headers: { location: '/console/' } });
     expect(await at('GET /console')).toMatchObject({ status: 302, headers: { location: '/console/' } });
@@ -111,7 +111,7 @@ describe('the page', () => {
     },
   );
 
-  test('is off as soon as a reload says so', async () => {
+  test('is off as soon as a reload disables it', async () => {
     const { api, at, signIn } = await start();
     const halves = await signIn();
     api.sidecar.app.apply({ ...api.config, operators: { ...operatorsOf([dashboard]), console: false } });
@@ -160,7 +160,7 @@ describe('a session', () => {
     expect(JSON.parse(again.body)).toEqual(shown);
   });
 
-  test('needs both its halves: another program on the host gets the cookie, which knows no ports', async () => {
+  test('needs both its halves, because another program on the host also gets the cookie, whatever its port is', async () => {
     const { api, at, signIn } = await start();
     const [halves, other] = [await signIn(), await signIn()];
     const incomplete: readonly Readonly<Record<string, string>>[] = [
@@ -190,7 +190,7 @@ describe('a session', () => {
     const { headers } = await askAt(port, session, asked, authority.cert);
     const [cookie = '', ...attributes] = headers['set-cookie']?.[0]?.split('; ') ?? [];
     expect(cookie).toMatch(new RegExp(`^__Host-sidecar-session${port}=[A-Za-z0-9_-]{43}$`));
-    // Without Domain, which the prefix of the name forbids.
+    // There is no Domain, because the prefix of the cookie's name forbids it.
     expect(attributes.map((attribute) => attribute.replace(/^Expires=.*/, 'Expires')).toSorted()).toEqual([
       'Expires',
       'HttpOnly',
@@ -212,7 +212,7 @@ describe('a session', () => {
 
   test('ends when its time is over, and not before', async () => {
     const eightHours = 8 * 3_600_000;
-    // Whole milliseconds: sums of fractions are not exact.
+    // Use whole milliseconds, because sums of fractions are not exact.
     const began = Math.floor(performance.now());
     let time = began;
     const { at, signIn } = await start();
@@ -231,7 +231,7 @@ describe('a session', () => {
 
   test('ends after thirty minutes without a request, and not before', async () => {
     let time = Math.floor(performance.now());
-    // A clock that is put back prolongs no session.
+    // Set the clock back at each reading. That must not prolong the session.
     let clock = now;
     const { at, signIn } = await start(() => (clock -= 3_600_000));
     onTestFinished(() => void vi.restoreAllMocks());
@@ -247,7 +247,7 @@ describe('a session', () => {
     expect(await status()).toBe(401);
   });
 
-  test('is refused later and later for wrong tokens from one address, and begins at once with a good one', async () => {
+  test('is refused with growing delays for wrong tokens from one address, and begins at once with a valid one', async () => {
     const { at, signIn } = await start();
     const guess = async (): Promise<number> => {
       const begin = performance.now();
@@ -264,7 +264,7 @@ describe('a session', () => {
     expect(order).toEqual(['token', 'guess']);
   });
 
-  test('ends on sign-out with those of other windows of its browser, and no other with it', async () => {
+  test('ends on sign-out together with the sessions of other windows of its browser, but no other session does', async () => {
     const { at, signIn } = await start();
     const [first, other] = [await signIn(), await signIn()];
     const beside = await signIn({ ...ownPage, cookie: first.cookie });
@@ -283,7 +283,7 @@ describe('a session', () => {
     expect(await statuses()).toEqual([401, 401, 200]);
   });
 
-  test('has a new cookie, with which the other windows of its browser go on, and the one before is worthless', async () => {
+  test('has a new cookie, with which the other windows of its browser continue, and the previous cookie is worthless', async () => {
     const { at, signIn } = await start();
     const first = await signIn();
     const second = await signIn({ ...ownPage, cookie: first.cookie });
@@ -296,7 +296,7 @@ describe('a session', () => {
     expect(await statusOf(second)).toBe(200);
   });
 
-  test('ends with its token, and follows the role of its token', async () => {
+  test('ends when its token is no longer accepted, and follows the role of its token', async () => {
     const { api, at, signIn } = await start();
     const halves = await signIn();
     const status = async (line: string) =>
@@ -316,7 +316,7 @@ describe('a session', () => {
     expect(await status('GET /api/v1/accounts')).toBe(401);
   });
 
-  test("ends when its token becomes the core's, which cannot sign in", async () => {
+  test('ends when its token gets the role core, which cannot sign in', async () => {
     const { api, at, signIn } = await start();
     const headers = { ...ownPage, ...(await signIn()) };
     const status = async () => (await at('GET /console/session', { headers })).status;
@@ -327,7 +327,7 @@ describe('a session', () => {
     }
   });
 
-  test('makes no key by a request that waits for others when it is signed out', async () => {
+  test('makes no key for a request that waits for its turn when the session is signed out', async () => {
     const { api, at, signIn } = await start();
     const halves = { ...ownPage, ...(await signIn()) };
     expect((await at('POST /api/v1/accounts', { headers: halves, body: { id: 'a', name: 'A' } })).status).toBe(201);
@@ -345,7 +345,7 @@ describe('a session', () => {
   test.each([
     ['POST /api/v1/accounts/a/keys', { environment: 'live', kind: 'secret' }, 201],
     ['POST /api/v1/accounts/a/deactivate', undefined, 200],
-  ])('makes a change that waits for others while another window signs in: %s', async (line, body, status) => {
+  ])('makes a change that waits for its turn while another window signs in: %s', async (line, body, status) => {
     const { api, at, signIn } = await start();
     const halves = await signIn();
     const headers = { ...ownPage, ...halves };
@@ -358,18 +358,18 @@ describe('a session', () => {
     await delay(300);
     release();
     expect((await changed).status).toBe(status);
-    // The cookie from before opens nothing else.
+    // The previous cookie is not accepted for anything else.
     expect((await at('GET /api/v1/accounts', { headers })).status).toBe(401);
   });
 
-  test('does not begin again if its token was removed and returns', async () => {
+  test('does not resume if its token is removed and then added again', async () => {
     const { api, at, signIn } = await start();
     const halves = await signIn();
     const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
     const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, ...halves } })).status;
     api.sidecar.app.apply({ ...api.config, operators: operatorsOf([dashboard, other]) });
     expect(await status()).toBe(200);
-    // Without a request in between.
+    // Remove the token and add it again, without a request in between.
     api.sidecar.app.apply({ ...api.config, operators: operatorsOf([other]) });
     api.sidecar.app.apply(api.config);
     expect(await status()).toBe(401);
@@ -387,7 +387,7 @@ describe('a session', () => {
     expect(text).not.toContain(halves['session-key']);
   });
 
-  test('beyond a hundred of one token ends the oldest of that token, and none of others', () => {
+  test('beyond a hundred of one token ends the oldest of that token, and none of other tokens', () => {
     const sessions = new Sessions(() => now);
     const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
     const session = sessions.begin(other, '');

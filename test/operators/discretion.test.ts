@@ -16,7 +16,7 @@ const broken = {
 } as const;
 
 test.each(Object.entries(broken))(
-  'a token of one account learns nothing of others from an accounts file with a mistake in %s',
+  'a token of one account learns nothing about other accounts from an accounts file with a mistake in %s',
   async (_what, rival) => {
     const api = await startApi({ operators: operatorsOf([dashboard, own]) }, undefined, 'is deaf');
     api.folder.write({ 'accounts.yaml': { accounts: [{ id: 'acme', name: 'Acme' }, rival] } });

@@ -25,12 +25,12 @@ const operators = operatorsOf([dashboard, admin('other', otherToken)]);
 describeWithPostgres('searches of one token', () => {
   const postgres = usePostgres();
 
-  test('wait for each other, so that others are carried out, and events are recorded beside both', async () => {
+  test('wait for each other, so that searches of other tokens can run, and events are recorded alongside both', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     await postgres.psql(url, slowSearches.sql);
     const { ask, url: api } = await startApi({ operators, store: storeAt(url + slowSearches.option) });
-    // Before the sidecar ends, which would wait for them.
+    // End the searches before the sidecar stops, because it would wait for them.
     onTestFinished(async () => void (await postgres.psql(url, slowSearches.end)));
     const sleeping = (): Promise<string> =>
       postgres.psql(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
@@ -58,7 +58,7 @@ type Row = Pick<Endpoint, 'method' | 'path' | 'operation' | 'role' | 'urgent' | 
   readonly run: () => Promise<object>;
 };
 
-/** Endpoints behind real HTTP, for any token: the name of the operator is its `Authorization`. */
+/** Serves endpoints over real HTTP. Any token is accepted; the name of the operator is its `Authorization`. */
 function appOf(rows: readonly Row[]) {
   const tokens: OperatorsToken[] = [];
   const state = { isServed: async () => true } as unknown as ReturnType<ConstructorParameters<typeof Routes>[0]>;
@@ -83,7 +83,7 @@ test.each([
   ['one token', 'one', 'one'],
   ['all tokens of one account', 'acme-1', 'acme-2'],
 ])(
-  'the requests of %s wait for each other, by operation, and those whose client has left are not carried out',
+  'the requests of %s for the same operation wait for each other, and requests whose client has disconnected are not carried out',
   async (_, one, same) => {
     const running: { readonly operation: string; readonly end: () => void }[] = [];
     const row = (operation: string): Row => ({
@@ -113,7 +113,7 @@ test.each([
     const operations = (): readonly string[] => running.map(({ operation }) => operation);
 
     const first = send('replace', one);
-    await eventually('it runs', () => running.length === 1);
+    await eventually('the first request runs', () => running.length === 1);
     const leaving = new AbortController();
     const left = send('replace', same, leaving.signal);
     const revoked = send('revoke', same);
@@ -123,18 +123,18 @@ test.each([
     const last = send('replace', same);
     leaving.abort();
     await left;
-    await eventually('the client has left', () => aborted === 1);
+    await eventually('the client has disconnected', () => aborted === 1);
     expect(operations()).toEqual(['replace', 'revoke', 'replace']);
     for (const { end } of running) end();
     expect(await Promise.all([first, revoked, other])).toEqual([200, 200, 200]);
-    await eventually('the next one runs', () => running.length === 4);
+    await eventually('the next request runs', () => running.length === 4);
     running.at(-1)?.end();
     expect(await last).toBe(200);
     expect(running).toHaveLength(4);
   },
 );
 
-test('what takes something away does not wait for another one of its token that waits for a locked account', async () => {
+test('an urgent operation does not wait for another one of the same token that waits for a locked account', async () => {
   const urgent = endpoints.filter((each) => each.urgent).map(({ operation }) => operation);
   expect(urgent.toSorted()).toEqual([
     'deactivate_account',
@@ -155,15 +155,15 @@ test('what takes something away does not wait for another one of its token that 
   onTestFinished(() => app.close());
   const send = async (authorization: string, operation = 'revoke'): Promise<number> =>
     (await fetch(`${origin}/api/v1/${operation}`, { method: 'POST', headers: { authorization } })).status;
-  // The token of an account has no other account.
+  // Urgent requests with an account's own tokens run one at a time, because they all concern that account.
   const own = [send('acme-1'), send('acme-2', 'disable')];
-  await eventually('the first of them runs', () => ends.length === 1);
-  // What makes a secret takes longer: nothing waits for it but another one.
+  await eventually('the first request of the account runs', () => ends.length === 1);
+  // Operations that make a secret take longer, so only other operations of that kind wait for them.
   const sent = [send('one'), send('one'), send('one'), send('acme-1', 'enable')];
-  await eventually('all others run, although none has ended', () => ends.length === 5);
+  await eventually('all other requests run, although none has ended', () => ends.length === 5);
   for (const end of ends) end();
   expect(await Promise.all(sent)).toEqual([200, 200, 200, 200]);
-  await eventually('the second of the account runs', () => ends.length === 6);
+  await eventually('the second request of the account runs', () => ends.length === 6);
   ends.at(-1)?.();
   expect(await Promise.all(own)).toEqual([200, 200]);
 });
@@ -202,19 +202,19 @@ test('the input of a request is read, and its response written, in its turn', as
   const ask = async (name: string) => (await fetch(`${origin}/api/v1/list?name=${name}`)).status;
 
   const one = ask('one');
-  await eventually('the first one runs', () => steps.length === 2);
+  await eventually('the first request runs', () => steps.length === 2);
   const two = ask('two');
-  await eventually('the second one has arrived', () => arrived === 2);
+  await eventually('the second request has arrived', () => arrived === 2);
   await new Promise((resolve) => setTimeout(resolve, 50));
   first.resolve();
   expect(await Promise.all([one, two])).toEqual([200, 200]);
   const of = (name: string): string[] => [`${name} is read`, 'it runs', 'it is written'];
   expect(steps).toEqual([...of('one'), ...of('two')]);
-  // The owner rests for the writing too.
+  // The time spent on writing also counts towards the owner's pause before its next request.
   expect((read[1] ?? 0) - written).toBeGreaterThanOrEqual(55);
 });
 
-test('the tokens of an account take turns, however many requests of one wait', async () => {
+test('the tokens of an account take turns, however many requests of one token wait', async () => {
   const turns = new OwnerQueues();
   const left = new AbortController();
   const order: string[] = [];
@@ -232,7 +232,7 @@ test('the tokens of an account take turns, however many requests of one wait', a
   expect(order.at(-1)).toBe('four');
 });
 
-test('after work that took long, others are served for three times as long too', async () => {
+test('after a long piece of work, too, other owners are served for three times as long', async () => {
   const turns = new OwnerQueues();
   const left = new AbortController().signal;
   const busyUntil = (end: number): void => {
@@ -244,7 +244,7 @@ test('after work that took long, others are served for three times as long too',
   expect(performance.now() - ended).toBeGreaterThanOrEqual(145);
 });
 
-test('between two requests of one token others are served, for three times as long as the first took', async () => {
+test('between two requests of one token, others are served for three times as long as the first request took', async () => {
   const turns = new OwnerQueues();
   const times: number[] = [];
   const take = () =>
@@ -255,7 +255,7 @@ test('between two requests of one token others are served, for three times as lo
   await Promise.all([take(), take()]);
   await take();
   const [first = 0, second = 0, third = 0] = times;
-  // Timers count whole milliseconds.
+  // The pauses may be up to a millisecond short, because timers count whole milliseconds.
   expect(second - first).toBeGreaterThanOrEqual(19);
   expect(third - second).toBeGreaterThanOrEqual(19);
 });
@@ -263,43 +263,46 @@ test('between two requests of one token others are served, for three times as lo
 test.each([
   ['for its token', 'one', 'one'],
   ['for all tokens of its account', 'acme-1', 'acme-2'],
-])('long responses that a client does not read are bounded %s, and others get theirs', async (_, unread, same) => {
-  const text = 'x'.repeat(4 * 1_048_576 - 100);
-  const row = { method: 'GET', role: 'viewer' } as const;
-  let begun = 0;
-  const app = appOf([
-    { ...row, path: '/long', operation: 'long', run: async () => ({ text, begun: (begun += 1) }) },
-    { ...row, path: '/short', operation: 'short', run: async () => ({}) },
-  ]);
-  const origin = await app.listen({ port: 0, host: '127.0.0.1' });
-  onTestFinished(() => app.close());
-  const statusOf = async (path: string, authorization: string): Promise<number> => {
-    const { status, body } = await fetch(`${origin}/api/v1/${path}`, { headers: { authorization } });
-    await body?.cancel();
-    return status;
-  };
+])(
+  'long responses that a client does not read are limited %s, and other tokens get their responses',
+  async (_, unread, same) => {
+    const text = 'x'.repeat(4 * 1_048_576 - 100);
+    const row = { method: 'GET', role: 'viewer' } as const;
+    let begun = 0;
+    const app = appOf([
+      { ...row, path: '/long', operation: 'long', run: async () => ({ text, begun: (begun += 1) }) },
+      { ...row, path: '/short', operation: 'short', run: async () => ({}) },
+    ]);
+    const origin = await app.listen({ port: 0, host: '127.0.0.1' });
+    onTestFinished(() => app.close());
+    const statusOf = async (path: string, authorization: string): Promise<number> => {
+      const { status, body } = await fetch(`${origin}/api/v1/${path}`, { headers: { authorization } });
+      await body?.cancel();
+      return status;
+    };
 
-  const leaving = connect(Number(new URL(origin).port), '127.0.0.1').pause();
-  leaving.on('error', () => {});
-  onTestFinished(() => void leaving.destroy());
-  const askUnread = (): boolean =>
-    leaving.write(`GET /api/v1/long HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${unread}\r\n\r\n`);
-  askUnread();
-  await eventually('its response is made', () => begun === 1);
-  await eventually('its bytes are held', async () => {
-    if ((await statusOf('long', same)) === 503) return true;
-    // The kernel had room for all of them.
+    const leaving = connect(Number(new URL(origin).port), '127.0.0.1').pause();
+    leaving.on('error', () => {});
+    onTestFinished(() => void leaving.destroy());
+    const askUnread = (): boolean =>
+      leaving.write(`GET /api/v1/long HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${unread}\r\n\r\n`);
     askUnread();
-    return false;
-  });
-  expect(await statusOf('short', same)).toBe(200);
-  expect(await statusOf('long', 'other')).toBe(200);
-  expect(await statusOf('long', same)).toBe(503);
-  leaving.destroy();
-  await eventually('its bytes are given back', async () => (await statusOf('long', same)) === 200);
-});
+    await eventually('the response is made', () => begun === 1);
+    await eventually('the bytes of unread responses are held', async () => {
+      if ((await statusOf('long', same)) === 503) return true;
+      // Ask for another response, because the kernel had room for all bytes so far.
+      askUnread();
+      return false;
+    });
+    expect(await statusOf('short', same)).toBe(200);
+    expect(await statusOf('long', 'other')).toBe(200);
+    expect(await statusOf('long', same)).toBe(503);
+    leaving.destroy();
+    await eventually('the bytes are released', async () => (await statusOf('long', same)) === 200);
+  },
+);
 
-test('a wrong sign-in whose client has left is not held until its answer would be due', async () => {
+test('a failed sign-in whose client has disconnected is not held until its response would be due', async () => {
   const { url, sidecar } = await startApi();
   const session = new URL('/console/session', url);
   const signIn = async (signal?: AbortSignal): Promise<number | void> => {
@@ -310,11 +313,11 @@ test('a wrong sign-in whose client has left is not held until its answer would b
   };
   for (let i = 0; i < 12; i += 1) void signIn(AbortSignal.timeout(200));
   const lines = (): number => sidecar.log.filter(({ code }) => code === 'unauthorized').length;
-  // Those that left are over long before the ten seconds of the slowest.
-  await eventually('all are over', () => lines() === 12, { timeout: 5_000 });
+  // Sign-ins whose clients have disconnected end long before the slowest one would get its response, after ten seconds.
+  await eventually('all sign-ins have ended', () => lines() === 12, { timeout: 5_000 });
 });
 
-test('a wrong body of a sign-in is slowed as a wrong token is', async () => {
+test('a sign-in with an invalid body is delayed as one with a wrong token is', async () => {
   const { url } = await startApi();
   const signIn = async (body: string): Promise<number> => {
     const headers = { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' };
@@ -327,7 +330,7 @@ test('a wrong body of a sign-in is slowed as a wrong token is', async () => {
   expect(await signIn(JSON.stringify({ token }))).toBe(200);
 });
 
-test('sign-ins whose bodies are complete at the same moment are read one in a turn, without a rest for which others wait', async () => {
+test('sign-ins whose bodies are complete at the same moment are read one per turn of the event loop, without a pause for which others wait', async () => {
   // A token that may not sign in is refused at once, in the turn in which it is read.
   const { url } = await startApi({ operators: operatorsOf([{ ...dashboard, role: 'core' }]) });
   const rests = vi.spyOn(OwnerQueues.prototype, 'run');
@@ -348,13 +351,13 @@ test('sign-ins whose bodies are complete at the same moment are read one in a tu
   expect(rests).not.toHaveBeenCalled();
 });
 
-test('of requests without a good token one is answered in a turn of the event loop, and those with one do not wait', async () => {
+test('requests without a valid token get their responses one per turn of the event loop, and requests with one do not wait', async () => {
   const { url } = await startApi();
   const clients = await Promise.all(Array.from({ length: 61 }, () => openConnection(Number(new URL(url).port))));
   const ask = (client: Connection | undefined, sent: string): void =>
     void client?.send(request('GET /api/v1/session HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${sent}`));
   const operator = clients.pop();
-  // Connections are accepted one in a turn: this was the last.
+  // Connections are accepted one per turn. This one is the last, so all are accepted when it has a response.
   ask(operator, token);
   await operator?.untilText('"dashboard"');
   const { turns, statuses } = turnsOfOtherResponses();
@@ -366,7 +369,7 @@ test('of requests without a good token one is answered in a turn of the event lo
   expect(statuses.indexOf(200)).toBeLessThan(30);
 });
 
-test('of a query and a head that a stranger makes costly, only what is needed is read', async () => {
+test('of a query and a head that a client makes costly to read, only the necessary parts are read', async () => {
   const { ask, url } = await startApi();
   const parsed = vi.spyOn(globalThis, 'decodeURIComponent');
   onTestFinished(() => parsed.mockRestore());
@@ -375,7 +378,7 @@ test('of a query and a head that a stranger makes costly, only what is needed is
   expect([status, parsed.mock.calls.length]).toEqual([401, 0]);
   const many = Array.from({ length: 1_500 }, (_, i) => `q${i}`).join('&');
   expect((await ask(`GET /audit?${many}`)).status).toBe(400);
-  // The first hundred alone are invalid, because no endpoint has so many.
+  // The first hundred parameters alone make the query invalid, because no endpoint has that many.
   const { body } = await ask(`GET /audit?${'limit=1&'.repeat(100)}other`);
   expect(body).toMatchObject({ status: 400, errors: [{ path: 'limit' }] });
   expect(body['errors']).toHaveLength(1);

@@ -29,7 +29,7 @@ test('the threads that read and change an accounts file for operators take no mo
   const flags = ['--max-semi-space-size=16', '--initial-heap-size=64'];
   const sidecar = await startServe(folder.file('sidecar.yaml'), {
     nodeOptions: flags,
-    // As in the image.
+    // The image sets this, too.
     env: { MALLOC_ARENA_MAX: '1' },
   });
   const { port } = sidecar.entries('listening').find(({ listener }) => listener === 'operators') ?? {};
@@ -47,6 +47,6 @@ test('the threads that read and change an accounts file for operators take no mo
   }
   const grown = peakMemory(pid) - before;
   expect(grown).toBeLessThan(fileThreadsBound({ semiSpace: 16 * mib, initialHeap: 64 * mib, accounts: count }));
-  // Or the page asks for memory that nobody needs.
+  // If the threads needed less, the page would ask for too much memory.
   expect(grown).toBeGreaterThan(64 * mib);
 });

@@ -18,7 +18,7 @@ import { ask, beginRequest, dashboard, startApi, token } from './api.ts';
 
 const revokeGlobex = 'POST /accounts/globex/keys/globex-0/revoke';
 
-/** A module for the process of a sidecar: makes accounts.yaml invalid as soon as the sidecar has replaced it. */
+/** A module that runs in a sidecar's process and makes accounts.yaml invalid as soon as the sidecar has replaced it. */
 const spoilReplaced = `
   import fs from 'node:fs';
   import { syncBuiltinESMExports } from 'node:module';
@@ -30,7 +30,7 @@ const spoilReplaced = `
   syncBuiltinESMExports();
 `;
 
-/** A `serve` with the account globex in its file, and its API's address. */
+/** Starts `serve` with the account globex in its file. Returns it with the URL of its API. */
 async function start(setup?: ProcessSetup): Promise<{ folder: Folder; sidecar: Serving; url: string }> {
   const { origin } = await startUpstream();
   const operators = { port: 0, token };
@@ -57,7 +57,7 @@ test('a change that is in progress at SIGTERM is in force when its response says
   const client = await beginRequest(url, 'POST /accounts/globex/keys', body);
   sidecar.signal('SIGTERM');
   await sidecar.untilEntries('draining');
-  // Until no request of merchants is left, and the listener of operators closes.
+  // Wait until no merchants' request is left and the operators' listener closes.
   await eventually('the listener is closed', async () => !(await listens(Number(new URL(url).port))));
   client.send(body.slice(-1));
   expect(await client.untilEnded()).toMatch(/^HTTP\/1\.1 201 [^]*"in_force":true/);
@@ -90,7 +90,7 @@ test('a change is not in force if another store came into force while it waited'
   const { app } = await startSidecar(configure('accounts.yaml'));
   const release = await lockFile(folder.file('accounts.yaml'), 0);
   const revoked = ask(`http://127.0.0.1:${String(app.addresses.operators?.port)}/api/v1`, revokeGlobex);
-  // Until it waits for the lock.
+  // Wait until the change waits for the lock.
   await delay(500);
   app.apply(configure('other.yaml'));
   release();

@@ -37,7 +37,7 @@ test('an invalid input is validated once, and no schema is made for it', () => {
   expect([refine.mock.calls.length, parse.mock.calls.length]).toEqual([0, 1]);
 });
 
-test('only names that are reported are compared with the known ones', () => {
+test('only the unknown names that are reported are compared with the known ones', () => {
   const lower = vi.spyOn(String.prototype, 'toLowerCase');
   refusalOf(unknown(1_500));
   const compared = lower.mock.calls.length;

@@ -66,7 +66,7 @@ describe('a request to the operators’ API with the Host', () => {
     expect(isKnownHost(host === undefined ? undefined : [host], ['sidecar.internal'])).toBe(false);
   });
 
-  test('of a stranger is refused before its token is checked, on every path', async () => {
+  test('of an unknown site is refused before its token is checked, on every path', async () => {
     const { sidecar } = await startApi();
     const port = sidecar.app.addresses.operators?.port ?? 0;
     for (const path of ['/api/v1/accounts', '/api/v1/openapi.json', '/', '/console/']) {
@@ -118,7 +118,7 @@ describe('a token', () => {
   });
 });
 
-/** A listener with these operations only. Closed after the test. */
+/** Starts a listener that has only these operations. It is closed after the test. */
 async function startListener(
   operations: Partial<Operations>,
   write: (line: string) => void = () => {},
@@ -174,7 +174,7 @@ test('a client that does not read its response for a minute is disconnected', as
   const account = { id: 'acme', name: 'x'.repeat(32 << 20), active: true, keys: [], encryption: {} };
   const { listener, port } = await startListener({ show: () => Promise.resolve(account) as never });
   expect(listener.timeout).toBe(60_000);
-  // The same deadline, but shorter.
+  // Shorten this deadline for the test.
   listener.setTimeout(1_000);
   const client = await openConnection(port);
   client.send(`GET /api/v1/accounts/acme HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
@@ -191,7 +191,7 @@ test('a client that does not read its response for a minute is disconnected', as
 });
 
 describe('a request', () => {
-  /** A listener that knows no account, and the ids of those it was asked for. */
+  /** Starts a listener that knows no account. `shown` lists the ids of the accounts that were requested. */
   const startShowing = async () => {
     const shown: string[] = [];
     const show = async (id: string): Promise<never> => {
@@ -229,7 +229,7 @@ describe('a request', () => {
     await client.untilText('no account second');
     report();
     await settle();
-    // Nor is one carried out that gets no response, because the one before was the last.
+    // A request that gets no response, because the previous response was the last one of the connection, is not carried out either.
     listener.prependListener('request', (_req, res: ServerResponse) => void (res.shouldKeepAlive = false));
     client.send(show('last'));
     await client.untilText('no account last');
@@ -241,19 +241,19 @@ describe('a request', () => {
     expect(shown).toEqual(['first', 'second', 'last']);
   });
 
-  test('that is pipelined behind one that waits ends the connection', async () => {
+  test('that is pipelined behind a waiting request ends the connection', async () => {
     const { port, shown } = await startShowing();
     holdReports(({ localPort }) => localPort === port);
     const client = await openConnection(port);
     client.send(show('first'));
     await client.untilText('no account first');
-    // Only one waits: of two, the connection ends.
+    // Only one request may wait. A second one ends the connection.
     client.send(show('third') + show('fourth'));
     await client.untilEnded();
     expect(shown).toEqual(['first']);
   });
 
-  test('on a connection that is closed already is not carried out', async () => {
+  test('on a connection that is already closed is not carried out', async () => {
     const { listener, port, shown } = await startShowing();
     listener.prependListener('request', (req: IncomingMessage) => req.socket.destroy());
     const client = await openConnection(port);
@@ -263,7 +263,7 @@ describe('a request', () => {
     expect(shown).toEqual([]);
   });
 
-  test('is completed when the listener closes, also if its response is made but not read yet', async () => {
+  test('is completed when the listener closes, even if its response is made but not read yet', async () => {
     const { listener, port, close } = await startShowing();
     const writes: (() => void)[] = [];
     listener.on('connection', (socket: Socket) => {
@@ -340,7 +340,7 @@ describe('what is not HTTP', () => {
     },
   );
 
-  test('behind a request that is being carried out gets no response of its own', async () => {
+  test('after a request that is being carried out gets no response of its own', async () => {
     const begun = Promise.withResolvers<void>();
     const { port } = await startListener({
       show: () => {
@@ -359,13 +359,13 @@ describe('what is not HTTP', () => {
   test('a body that does not arrive gets a problem document', async () => {
     const { listener, port } = await startListener({});
     expect(listener.requestTimeout).toBe(10_000);
-    // The same deadline, but shorter.
+    // Shorten this deadline for the test.
     listener.requestTimeout = 500;
     const response = await exchange(port, `${head}Content-Length: 12\r\n\r\n{`);
     expect(response).toMatch(/^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
   });
 
-  test('a request with two tokens has none', async () => {
+  test('a request with two tokens counts as one without a token', async () => {
     const { sidecar } = await startApi();
     const credentials = `Authorization: Bearer ${token}\r\n`;
     const request = `GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\n${credentials}${credentials}Connection: close\r\n\r\n`;
@@ -382,7 +382,7 @@ describe('what is not HTTP', () => {
 describe('when the sidecar is stopped', () => {
   const tokens = Array.from({ length: 4 }, (_, i) => `${token}-${i}`);
 
-  test('each change that is made is answered', async () => {
+  test('each change that is made gets its response', async () => {
     const operators = operatorsOf(tokens.map((each, i) => admin(`operator-${i}`, each)));
     const { ask: send, sidecar } = await startApi({ operators });
     await send('POST /accounts', { body: { id: 'acme', name: 'Acme' }, token: tokens[0] ?? null });
@@ -400,7 +400,7 @@ describe('when the sidecar is stopped', () => {
     expect(sidecar.log.filter(({ action }) => action === 'key_issued')).toHaveLength(answered);
   });
 
-  test('a connection closes with its next response, and a request that hangs is broken off after seconds', async () => {
+  test('a connection closes after its next response, and a request that hangs is aborted within seconds', async () => {
     const { sidecar, url } = await startApi();
     const head = `Host: localhost\r\nAuthorization: Bearer ${token}\r\n`;
     const port = Number(new URL(url).port);
@@ -422,7 +422,7 @@ describe('when the sidecar is stopped', () => {
 describe('a stalled connection', () => {
   const seconds = 8_000;
 
-  test('is closed in seconds during the TLS handshake', { timeout: 2 * seconds }, async () => {
+  test('is closed within seconds during the TLS handshake', { timeout: 2 * seconds }, async () => {
     const { cert, key } = createAuthority().issue('DNS:localhost');
     const { sidecar } = await startApi({
       operators: operatorsOf([dashboard], { tls: { cert, key, clientCa: undefined } }),
@@ -433,18 +433,18 @@ describe('a stalled connection', () => {
     await Promise.all([Buffer.alloc(0), half].map((bytes) => expectEnd(connect(port, '127.0.0.1'), bytes, seconds)));
   });
 
-  test('is closed at once if its client replaces the keys of TLS again and again', async () => {
+  test('is closed at once if its client replaces the TLS keys again and again', async () => {
     const { cert, key } = createAuthority().issue('DNS:localhost');
     const { sidecar } = await startApi({
       operators: operatorsOf([dashboard], { tls: { cert, key, clientCa: undefined } }),
     });
     const client = await openRaw13(sidecar.app.addresses.operators?.port ?? 0);
     client.replaceKeys(1_000);
-    // Not because its head is late, after five seconds.
+    // This is less than the five seconds after which the missing head would close the connection.
     await vi.waitFor(() => expect(client.socket.destroyed).toBe(true), { timeout: 3_000 });
   });
 
-  test('is closed in seconds if its head is incomplete', { timeout: 2 * seconds }, async () => {
+  test('is closed within seconds if its head is incomplete', { timeout: 2 * seconds }, async () => {
     const { sidecar } = await startApi();
     const port = sidecar.app.addresses.operators?.port ?? 0;
     const heads = ['', 'GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nX-More: '];
@@ -481,7 +481,7 @@ describe('a stalled connection', () => {
       return head.toString().slice(9, 12);
     }
 
-    test('makes room, beyond a hundred, for new ones, but not one that has shown a good token', async () => {
+    test('makes way for a new one beyond a hundred, unless it has presented a valid token', async () => {
       const { port, open } = await start();
       const [operators, guessing] = [open(), open()];
       expect(await askOn(operators, `Bearer ${token}`)).toBe('200');
@@ -498,7 +498,7 @@ describe('a stalled connection', () => {
       next.destroy();
     });
 
-    test('gives way to another token, however many connections have shown one token', async () => {
+    test('makes way for another token, however many connections have presented the same token', async () => {
       const { open } = await start();
       const all = Array.from({ length: 100 }, open);
       onTestFinished(() => all.forEach((socket) => socket.destroy()));
@@ -516,7 +516,7 @@ describe('a stalled connection', () => {
       expect(all.slice(10, 15).some(isOpen)).toBe(false);
     });
 
-    test('of a token is not closed for new ones of an account, however many tokens that has', async () => {
+    test('of a token does not make way for new connections of an account, however many tokens that account has', async () => {
       const { open } = await start();
       const openWith = async (bearer: string): Promise<Socket> => {
         const socket = open().on('error', () => {});
@@ -527,11 +527,11 @@ describe('a stalled connection', () => {
       const own = await Promise.all(Array.from({ length: 10 }, () => openWith(otherToken)));
       const all = await Promise.all(Array.from({ length: 90 }, (_, i) => openWith(`acme-${tenTokens[i % 10]}`)));
       for (let i = 0; i < 10; i += 1) await openWith(`acme-${tenTokens[i]}`);
-      await eventually('as many are closed', () => all.filter(isOpen).length === 80);
+      await eventually('as many connections are closed as were opened', () => all.filter(isOpen).length === 80);
       expect(own.every(isOpen)).toBe(true);
     });
 
-    test('gives way if ten tokens have as many connections as are kept for one', async () => {
+    test('makes way if each of ten tokens has as many connections as are kept for one token', async () => {
       const { open } = await start();
       const all = Array.from({ length: 100 }, open);
       onTestFinished(() => all.forEach((socket) => socket.destroy()));
@@ -542,12 +542,12 @@ describe('a stalled connection', () => {
       const other = open();
       onTestFinished(() => void other.destroy());
       expect(await askOn(other, `Bearer ${token}`)).toBe('200');
-      await eventually('one is closed', () => all.filter(isOpen).length === 99);
+      await eventually('one connection is closed', () => all.filter(isOpen).length === 99);
     });
   });
 });
 
-/** The response to a request in exactly these bytes. */
+/** Sends a request in exactly these bytes. Returns the response. */
 function exchange(port: number, request: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(request);

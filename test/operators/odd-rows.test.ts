@@ -10,7 +10,7 @@ const actor = 'user:test';
 describeWithPostgres('a row that cannot be read', () => {
   const postgres = usePostgres();
 
-  test('is named by the list, which has all other accounts, and breaks the pages of its own account alone', async () => {
+  test('is named by the list, which has all other accounts, and breaks only the pages of its own account', async () => {
     const database = await postgres.createDatabase();
     const operations = new Operations({ store: openStore(database), vault, clock: Date.now, audit: () => {} });
     const issue = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
@@ -33,7 +33,7 @@ describeWithPostgres('a row that cannot be read', () => {
         unreadable: [expect.stringMatching(/^account odd: the created_at of key /) as string],
       },
     });
-    // Nothing of the rows of others.
+    // A token of one account learns nothing about the rows of other accounts.
     expect(await ask(url, 'GET /accounts', { token: ownToken })).toMatchObject({
       status: 200,
       body: { accounts: [{ id: 'good' }], unreadable: [] },

@@ -130,7 +130,7 @@ describeWithPostgres('all operations', () => {
       const endpoint = endpoints.find((each) => each.operation === operation);
       const described = endpoint?.response;
       expect(response.status).toBe(described?.status);
-      // The schema omits members that it does not know.
+      // The parsed body lacks members that the schema does not know.
       const view: z.ZodType = views[described?.view ?? 'Account'];
       expect(view.parse(response.body)).toEqual(response.body);
       expect(response.body['in_force']).toBe(['viewer', 'core'].includes(endpoint?.role ?? '') ? undefined : true);
@@ -143,7 +143,7 @@ describeWithPostgres('all operations', () => {
   });
 
   test('work with a client that is generated from the description and compiles strictly', async () => {
-    // Imports of packages are resolved from this folder.
+    // The program is in node_modules, because its imports of packages are resolved from its own folder.
     const folder = mkdtempSync(join('node_modules', '.client-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const program = join(folder, 'program.mts');

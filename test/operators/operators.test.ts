@@ -54,7 +54,7 @@ describe('the operations', () => {
     });
     const { keys } = (await ask('GET /accounts/acme/keys')).body as { keys: { state: string }[] };
     expect(keys.map(({ state }) => state)).toEqual(['revoked', 'valid']);
-    // Hints have the last four characters only.
+    // Hints have only the last four characters.
     expect(JSON.stringify(keys)).not.toMatch(/sk_test_[^…]/);
   });
 
@@ -153,7 +153,7 @@ describe('an Idempotency-Key', () => {
     expectProblem(other, 422, 'idempotency_key_reused');
     const elsewhere = await ask('POST /accounts/acme/encryption/test/enable', { headers });
     expectProblem(elsewhere, 422, 'idempotency_key_reused');
-    // With the members in another order it is the same request.
+    // With its members in another order, it is the same request.
     const same = await ask('POST /accounts/acme/keys', { body: { kind: 'secret', environment: 'test' }, headers });
     expect(same.body).toMatchObject({ secret_shown: false });
   });
@@ -402,7 +402,7 @@ test('with TLS the listener refuses plain HTTP, and may require client certifica
 });
 
 test.each(['without TLS', 'with TLS', 'with client certificates'])(
-  'a client that waits for 100 Continue before it sends its body is told to, %s',
+  'a client that waits for 100 Continue before it sends its body gets it, %s',
   async (listener) => {
     const authority = createAuthority();
     const own = authority.issue('DNS:localhost');
@@ -426,7 +426,7 @@ test.each(['without TLS', 'with TLS', 'with client certificates'])(
   },
 );
 
-test('a response in progress says that the connection ends if the CA of clients is changed meanwhile', async () => {
+test('a response in progress says that the connection ends if the client CA is changed in the meantime', async () => {
   const [authority, another] = [createAuthority(), createAuthority()];
   const own = authority.issue('DNS:localhost');
   const withCa = (clientCa: string) => operatorsOf([dashboard], { tls: { ...own, clientCa } });
@@ -451,11 +451,11 @@ test('a response in progress says that the connection ends if the CA of clients 
     sidecar.app.apply({ ...config, operators: withCa(clientCa) });
   release();
   expect(await added).toEqual([201, 'close']);
-  // On another connection.
+  // The next request is sent on another connection.
   expect(await add('third')).toEqual([201, 'keep-alive']);
 });
 
-test('a connection ends with its last response if the CA of clients is changed before that is read, whatever comes behind it', async () => {
+test('a connection ends after its last response if the client CA is changed before that response is read, whatever the client sends next', async () => {
   const [authority, another] = [createAuthority(), createAuthority()];
   const own = authority.issue('DNS:localhost');
   const withCa = (clientCa: string) => operatorsOf([dashboard], { tls: { ...own, clientCa } });
@@ -480,7 +480,7 @@ test('a connection ends with its last response if the CA of clients is changed b
   expect(file()).not.toContain('second');
 });
 
-test('every request is logged and counted, and nothing in the series grows with what clients send', async () => {
+test('every request is logged and counted, and the series do not grow with what clients send', async () => {
   const { ask, url, sidecar } = await startApi();
   await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' }, headers: { 'x-request-id': 'mine.1' } });
   await ask('GET /accounts/other');
@@ -553,7 +553,7 @@ test('a new configuration with another store is used', async () => {
   expect(file()).toBe('accounts: []\n');
 });
 
-test('a change waits for one that is being made elsewhere', async () => {
+test('a change waits for another one that is being made elsewhere', async () => {
   const { ask, folder, file } = await startApi();
   const release = await lockFile(folder.file('accounts.yaml'), 0);
   const added = ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });

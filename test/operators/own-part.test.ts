@@ -18,7 +18,10 @@ const tokens = [...merchants, 'nobody'].map((account) => ({
   hash: sha256Hex(tokenOf(account)),
 }));
 
-/** Two merchants that look alike in every list: with a due key, a running grace and its use, a refusal and an event. */
+/**
+ * Starts a sidecar with two merchants that look alike in every list: each has a due key, a running grace period with a use, a refusal and
+ * an event.
+ */
 async function start(): Promise<TestApi> {
   const { origin } = await startUpstream((_seen, res) => void res.end('{}'));
   const api = await startApi({
@@ -42,12 +45,12 @@ async function start(): Promise<TestApi> {
     expect(await post('{"data":"zz"}')).toBe(400);
     expect((await api.ask(`POST /accounts/${id}/rename`, { body: { name: `The ${id} Ltd` } })).status).toBe(200);
   }
-  // A line that may be about anybody.
+  // Nobody can tell which account this line is about.
   appendFileSync(api.folder.file('accounts.audit.jsonl'), 'not an event\n');
   return api;
 }
 
-/** The operations that list things of several accounts; a new one gets a line here, or in `others`. */
+/** The operations that list items of several accounts, and the members with the items. A new operation needs a line here or in `others`. */
 const lists: Readonly<Record<string, readonly string[]>> = {
   list_accounts: ['accounts'],
   list_due: ['due'],
@@ -55,7 +58,7 @@ const lists: Readonly<Record<string, readonly string[]>> = {
   list_events: ['events'],
   show_activity: ['refusals', 'grace_uses'],
 };
-/** Operations that show one account, or that refuse tokens of one (permission.test.ts). */
+/** Operations that show one account, or that refuse tokens of one account (permission.test.ts). */
 const others = [
   'show_session',
   'show_account',
@@ -78,7 +81,7 @@ const reads = Object.entries(paths).flatMap(([path, { get }]) =>
   get === undefined ? [] : [[get.operationId, path.replace('/api/v1', '')] as const],
 );
 
-test('a token of one account sees its own part of every list and count, and nothing of the rest', async () => {
+test('a token of one account sees only its own part of every list and count', async () => {
   const { ask } = await start();
   expect(reads.map(([name]) => name).toSorted()).toEqual([...Object.keys(lists), ...others].toSorted());
   const about = (items: unknown, account: string): number =>
@@ -92,7 +95,7 @@ test('a token of one account sees its own part of every list and count, and noth
       const part = (await ask(`GET ${path}`, { token: tokenOf(account) })).body;
       for (const member of members) {
         const [all, own] = [whole[member], part[member]];
-        // What it must not see is there for a token of all accounts.
+        // A token of all accounts sees the items that the token of one account must not see.
         for (const merchant of merchants) expect([name, member, about(all, merchant)]).toEqual([name, member, 1]);
         const expected = merchants.map((merchant) => [merchant, merchant === account ? 1 : 0]);
         expect([name, member, merchants.map((merchant) => [merchant, about(own, merchant)])]).toEqual([

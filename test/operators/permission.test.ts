@@ -48,11 +48,10 @@ const including: Readonly<Record<OperatorRole, readonly OperatorRole[]>> = {
 interface Row {
   /** The lowest role that may use the operation. */
   readonly role: OperatorRole;
-  /** The lowest role in live, if it is another one. */
+  /** The lowest role in live, if it is a different one. */
   readonly live?: OperatorRole;
   /**
-   * What a token of one account gets: everything if the `path` names the account, the part of its `own` account, or
-   * nothing.
+   * What a token of one account gets: everything if the `path` names its account, only the part of its `own` account, or nothing (`none`).
    */
   readonly account: 'path' | 'own' | 'none';
   readonly query?: string;
@@ -61,10 +60,7 @@ interface Row {
 
 const sha256 = 'b'.repeat(64);
 
-/**
- * The permissions of each kind of token, as in docs/operators-api.md. An operation of docs/operators.openapi.json without a row
- * fails.
- */
+/** The permissions of each kind of token, as in docs/operators-api.md. Each operation of docs/operators.openapi.json must have a row. */
 const rows: Readonly<Record<string, Row>> = {
   show_session: { role: 'viewer', account: 'own' },
   list_accounts: { role: 'viewer', account: 'own' },
@@ -73,10 +69,10 @@ const rows: Readonly<Record<string, Row>> = {
   rename_account: { role: 'operator', account: 'none', body: { name: 'Other' } },
   activate_account: { role: 'admin', account: 'none' },
   deactivate_account: { role: 'admin', account: 'none' },
-  // Both are active.
+  // Nothing is removed, because both accounts are active.
   remove_account: { role: 'admin', account: 'none' },
   list_due: { role: 'viewer', account: 'own' },
-  // A key of globex, which does not exist for the tokens of another account.
+  // This is a key of globex. For tokens of another account, it does not exist.
   find_key: { role: 'viewer', account: 'own', query: `sha256=${sha256}` },
   show_traffic: { role: 'viewer', account: 'none' },
   show_key: { role: 'viewer', account: 'path' },
@@ -106,7 +102,7 @@ const rows: Readonly<Record<string, Row>> = {
 interface Operation {
   readonly name: string;
   readonly method: string;
-  /** With `{parameters}`. */
+  /** The path, with its `{parameters}`. */
   readonly path: string;
 }
 
@@ -130,7 +126,7 @@ function rowOf(name: string): Row {
   return row;
 }
 
-/** An operation on an account. */
+/** The target of an operation on an account. */
 function targetOf({ path, name }: Operation, account: string, more?: string, environment = 'test'): string {
   const query = [rowOf(name).query, more].filter((part) => part !== undefined).join('&');
   const filled = path
@@ -145,11 +141,11 @@ type Sent = Readonly<Record<string, string>>;
 interface Received {
   readonly status: number;
   readonly text: string;
-  /** `name=value` of a cookie that was set. */
+  /** The cookie that was set, as `name=value`. */
   readonly cookie: string;
 }
 
-/** Sends what `fetch` would change: the path unchanged, and the headers of a browser. */
+/** Sends a request that `fetch` would change: with exactly this path, and with the headers of a browser. */
 function send({ sidecar }: TestApi, method: string, target: string, headers: Sent, body?: unknown): Promise<Received> {
   const json: Sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const { port } = sidecar.app.addresses.operators ?? {};
@@ -168,7 +164,7 @@ function bearer(name: string): Sent {
   return { authorization: `Bearer ${tokenOf(name)}` };
 }
 
-/** Headers that identify each token in a session of the console. */
+/** Signs in to the console with each token. Returns the headers that identify a token's session. */
 async function signIn(api: TestApi): Promise<(name: string) => Sent> {
   const page = { 'sec-fetch-site': 'same-origin' };
   const halves = new Map<string, Sent>();
@@ -180,11 +176,11 @@ async function signIn(api: TestApi): Promise<(name: string) => Sent> {
     }
     halves.set(name, { cookie, 'session-key': (JSON.parse(text) as { session_key: string }).session_key });
   }
-  // The role core cannot sign in.
+  // The role core cannot sign in, so its token itself is sent.
   return (name) => ({ ...page, ...(halves.get(name) ?? bearer(name)) });
 }
 
-/** With the accounts acme and globex in a file, each with a key, credentials and a grace. */
+/** Starts a sidecar with the accounts acme and globex in a file, each with a key, credentials and a grace period. */
 async function inFile(): Promise<TestApi> {
   const api = await startApi({ operators: operatorsOf(tokens) });
   const account = (id: string, digit: string): object => ({
@@ -215,7 +211,7 @@ async function inDatabase(url: string): Promise<TestApi> {
 
 /** Everything that a request can change. */
 async function stateOf(api: TestApi): Promise<string> {
-  // Not the trail: the event of a sign-in is written off the request's path.
+  // The trail is left out, because the event of a sign-in is not written before the response.
   const paths = ['/accounts/acme', '/accounts/globex', '/accounts'];
   const parts = paths.map(async (path) => (await send(api, 'GET', `/api/v1${path}`, bearer('ada'))).text);
   return (await Promise.all(parts)).join('\n');
@@ -416,7 +412,7 @@ describe('in live, the role operator', () => {
   const ask = async (api: TestApi, name: string, path: string, body?: object) =>
     api.ask(`POST /accounts/acme/encryption/${path}`, { token: tokenOf(name), ...(body && { body }) });
 
-  test('can enable encryption and replace credentials, but not let plaintext in', async () => {
+  test('can enable encryption and replace credentials, but not allow plaintext', async () => {
     const api = await inFile();
     expectProblem(await ask(api, 'otto', 'live/enable', { grace: '1h' }), 403, 'forbidden');
     expectProblem(await ask(api, 'acme-shop', 'live/enable', { grace: '1h' }), 403, 'forbidden');
@@ -448,7 +444,7 @@ describe('in live, the role operator', () => {
   });
 });
 
-test('is refused an operation before anything else of its request is checked', async () => {
+test('a role is refused an operation before anything else in its request is checked', async () => {
   const { ask } = await inFile();
   const token = tokenOf('vera');
   expectProblem(await ask('POST /accounts', { token, body: '{' }), 403, 'forbidden');

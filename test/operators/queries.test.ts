@@ -5,7 +5,7 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { dashboard, expectProblem, startApi, storeAt, type TestApi } from './api.ts';
 import { sha256Hex } from '../../src/cryptography.ts';
 
-/** What has a use in the API. */
+/** An item of the API that has a `use`. */
 interface Used {
   readonly id: string;
   readonly use: { readonly days: readonly number[] | null };
@@ -13,7 +13,7 @@ interface Used {
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 
-/** With the accounts acme, due.co and globex. */
+/** Starts a sidecar with the accounts acme, due.co and globex. */
 async function withAccounts(): Promise<TestApi> {
   const own = 'own-token-of-a-test-0123456789-0123456789';
   const tokens = [dashboard, { ...dashboard, name: 'acme', account: 'acme', hash: sha256Hex(own) }];
@@ -60,7 +60,7 @@ test('accounts are searched and filtered, page by page', async () => {
   }
 });
 
-test('what is due is listed with the most urgent first, page by page and filtered, for the account of the token alone', async () => {
+test('what is due is listed with the most urgent first, page by page and filtered, only for the account of the token', async () => {
   const { ask } = await withAccounts();
   const due = async (query: string, asked = {}): Promise<readonly [readonly string[], string | null]> => {
     const body = (await ask(`GET /due?${query}`, asked)).body as { due: DueView[]; next: string | null };
@@ -121,7 +121,7 @@ test('a key is shown with its use at this sidecar, who revoked it, and how often
 describeWithPostgres('with accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('use has the requests of 30 days through all sidecars, and all else works if these cannot be read', async () => {
+  test('`use` has the requests of 30 days at all sidecars, and everything else works if they cannot be read', async () => {
     const url = await postgres.createDatabase();
     const api = await startApi({ store: storeAt(url) });
     const { ask } = api;
@@ -147,7 +147,7 @@ describeWithPostgres('with accounts in PostgreSQL', () => {
       [0, 7, 7],
     ]);
     await postgres.psql(url, 'DROP TABLE envelope_sidecar.key_hours');
-    // Another sidecar has not read them yet.
+    // Ask another sidecar, which has not read the counts yet.
     expect(await uses(await startApi({ store: storeAt(url) }))).toEqual([null, null, null]);
   });
 });
@@ -184,7 +184,7 @@ test('a running grace is listed, moved and ended', async () => {
   expectProblem(await ask(`POST ${path}/grace/end`), 409, 'grace_not_running');
 });
 
-test('recent refusals are listed, for the account of the token alone', async () => {
+test('recent refusals are listed, only for the account of the token', async () => {
   const other = { ...acme, id: 'globex', keys: acme.keys.slice(0, 0), encryption: {} };
   const tokens = [dashboard, { ...dashboard, name: 'globex', account: 'globex', hash: sha256Hex(own.token) }];
   const { ask, sidecar } = await startApi({
@@ -219,7 +219,7 @@ test('recent refusals are listed, for the account of the token alone', async () 
   expectProblem(await ask('GET /failures', own), 403, 'forbidden');
 });
 
-test('the audit trail is listed page by page, for the account of the token alone', async () => {
+test('the audit trail is listed page by page, only for the account of the token', async () => {
   const { ask } = await withAccounts();
   for (const name of ['1', '2', '3']) await ask('POST /accounts/acme/rename', { body: { name } });
   await ask('POST /accounts/globex/activate');
@@ -230,7 +230,7 @@ test('the audit trail is listed page by page, for the account of the token alone
     };
     return [events.map(({ account, details }) => details.name ?? account), next];
   };
-  // All have the same time.
+  // All events have the same time.
   const [first, next] = await page('limit=2');
   expect(first).toEqual(['globex', '3']);
   expect(await page(`limit=2&before=${next}`)).toEqual([['2', '1'], null]);

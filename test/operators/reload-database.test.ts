@@ -8,10 +8,10 @@ import { dashboard, startApi } from './api.ts';
 describeWithPostgres('a reload that changes the settings of PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('ends no read in progress', async () => {
+  test('does not end a read in progress', async () => {
     const direct = await postgres.createDatabase();
     const slow = await postgres.proxy(direct);
-    // More than one statement reads: the next one would find its pool closed.
+    // Add so many accounts that the read needs more than one statement. If the pool were closed, the next statement would fail.
     await postgres.psql(
       direct,
       "INSERT INTO envelope_sidecar.accounts SELECT 'a' || i, 'A', true FROM generate_series(1, 501) AS i",
@@ -21,13 +21,13 @@ describeWithPostgres('a reload that changes the settings of PostgreSQL', () => {
     const read = ask('GET /accounts?limit=1000');
     await expect.poll(() => slow.held.length).toBeGreaterThan(0);
     sidecar.app.apply({ ...config, store: settings(direct) });
-    // Until the store before would be closed: the last write of uses is waited for.
+    // Wait until the previous store would be closed, which happens only after its last write of uses.
     await delay(2_500);
     slow.release();
     expect((await read).status).toBe(200);
   });
 
-  test('ends no body to seal that waits for a connection', async () => {
+  test('does not end a request to seal a body that waits for a connection', async () => {
     const direct = await postgres.createDatabase();
     const slow = await postgres.proxy(direct);
     const core = { ...admin('core', 'core-token-0123456789-0123456789'), role: 'core' as const };
@@ -45,7 +45,7 @@ describeWithPostgres('a reload that changes the settings of PostgreSQL', () => {
     sidecar.app.apply({ ...config, store: settings(direct) });
     await delay(2_500);
     slow.release();
-    // It does not encrypt.
+    // The account does not encrypt, so each request gets 409.
     expect(await seals).toEqual(Array(6).fill(409));
   });
 });

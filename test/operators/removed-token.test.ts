@@ -18,7 +18,7 @@ async function startWithAcme(): Promise<TestApi> {
   return api;
 }
 
-/** Has the sidecar accept these tokens. */
+/** Makes the sidecar accept only these tokens. */
 function accept({ sidecar, config }: TestApi, ...tokens: readonly OperatorsToken[]): void {
   sidecar.app.apply({ ...config, operators: operatorsOf(tokens) });
 }
@@ -69,22 +69,25 @@ test('a token that is removed while its requests wait for each other and for the
 test.each([
   ['others', true],
   ['the file', false],
-])('a token whose role shrinks while its change waits for %s has no right of the role before', async (_, forOthers) => {
-  const api = await startWithAcme();
-  const release = await lockFile(api.folder.file('accounts.yaml'), 0);
-  const others = forOthers ? api.ask('POST /accounts/acme/rename', { body: { name: 'Acme Ltd' } }) : undefined;
-  await delay(500);
-  // Only the role admin may have plaintext accepted in live.
-  const enabled = ask(api.url, 'POST /accounts/acme/encryption/live/enable', { body: '{"grace":"1h"}', token: own });
-  await delay(200);
-  accept(api, dashboard, { ...leaving, role: 'operator' });
-  await delay(300);
-  release();
-  expect((await others)?.status ?? 200).toBe(200);
-  const forbidden = { code: 'forbidden', detail: 'The role of this token has changed.' };
-  expect(await enabled).toMatchObject({ status: 403, body: forbidden });
-  expect((await api.ask('GET /accounts/acme/encryption/live')).body).toMatchObject({ enabled: false });
-});
+])(
+  'a token that gets a lower role while its change waits for %s loses the rights of its previous role',
+  async (_, forOthers) => {
+    const api = await startWithAcme();
+    const release = await lockFile(api.folder.file('accounts.yaml'), 0);
+    const others = forOthers ? api.ask('POST /accounts/acme/rename', { body: { name: 'Acme Ltd' } }) : undefined;
+    await delay(500);
+    // Only the role admin may allow plaintext in live.
+    const enabled = ask(api.url, 'POST /accounts/acme/encryption/live/enable', { body: '{"grace":"1h"}', token: own });
+    await delay(200);
+    accept(api, dashboard, { ...leaving, role: 'operator' });
+    await delay(300);
+    release();
+    expect((await others)?.status ?? 200).toBe(200);
+    const forbidden = { code: 'forbidden', detail: 'The role of this token has changed.' };
+    expect(await enabled).toMatchObject({ status: 403, body: forbidden });
+    expect((await api.ask('GET /accounts/acme/encryption/live')).body).toMatchObject({ enabled: false });
+  },
+);
 
 describeWithPostgres('with accounts in PostgreSQL', () => {
   const postgres = usePostgres();

@@ -15,7 +15,7 @@ import { sha256Hex } from '../../src/cryptography.ts';
 
 const coreToken = 'core-token-of-a-test-0123456789-0123456789';
 const core = { name: 'core', role: 'core', account: undefined, hash: sha256Hex(coreToken) } as const;
-/** Two tokens of one account, which has the name of an environment. */
+/** Two tokens of one account, whose id is also the name of an environment. */
 const tokensOfOne = ['1', '2'].map((i) => `${coreToken}-of-one-${i}`);
 const coresOfOne = tokensOfOne.map((each, i) => ({
   name: `one-${i}`,
@@ -26,7 +26,7 @@ const coresOfOne = tokensOfOne.map((each, i) => ({
 const pair = (letter: string) => ({ key: letter.repeat(32), iv: letter.repeat(16) });
 const [current, previous] = [pair('c'), pair('p')];
 
-/** As merchants compute it. */
+/** The fingerprint of credentials, as merchants compute it. */
 function fingerprint({ key, iv }: typeof current): string {
   return createHash('sha256').update(key).update(iv).digest('hex').slice(0, 16);
 }
@@ -51,7 +51,7 @@ interface Received {
   readonly credentials: string | undefined;
 }
 
-/** Asks the sidecar to seal, as a core does. */
+/** Asks the sidecar to seal a body, as a core does. */
 function seal(
   { url }: TestApi,
   place: string,
@@ -75,7 +75,7 @@ function seal(
   });
 }
 
-/** Accounts in every state of encryption, in test; `acme` encrypts. */
+/** Starts a sidecar with accounts in every state of encryption in test. `acme` encrypts. */
 async function start(now: () => number = Date.now, limits: Partial<Config['limits']> = {}): Promise<TestApi> {
   const base = configOf('http://127.0.0.1:1').limits;
   const api = await startApi(
@@ -149,7 +149,7 @@ describe('a body is sealed for an account', () => {
     expect((await seal(api, 'ending test')).text).toContain('"code":"encryption_disabled"');
   });
 
-  test('but not if it gets plaintext: without encryption, or in a grace for plaintext', async () => {
+  test('but not if the account gets plaintext: without encryption, or in a grace for plaintext', async () => {
     let now = Date.now();
     const api = await start(() => now);
     for (const place of ['plain test', 'acme live', 'beginning test']) {
@@ -161,7 +161,7 @@ describe('a body is sealed for an account', () => {
     expect((await seal(api, 'beginning test')).status).toBe(200);
   });
 
-  test('only if there are both', async () => {
+  test('only if there is a body, and the account and the environment exist', async () => {
     const api = await start();
     expect((await seal(api, 'none test')).text).toContain('"code":"account_unknown"');
     expect((await seal(api, 'acme prod')).text).toContain('"code":"invalid_request"');
@@ -172,7 +172,7 @@ describe('a body is sealed for an account', () => {
   });
 });
 
-test('a body of `requestBody` is sealed, a longer one refused', async () => {
+test('a body of the length `requestBody` is sealed, and a longer one is refused', async () => {
   const api = await start(undefined, { requestBody: 1_000 });
   for (const chunked of [{}, { chunked: true } as const]) {
     expect((await seal(api, 'acme test', { body: Buffer.alloc(1_000), ...chunked })).status).toBe(200);
@@ -181,7 +181,7 @@ test('a body of `requestBody` is sealed, a longer one refused', async () => {
   }
 });
 
-test('after a body that is refused before its end, the next request of the connection is carried out', async () => {
+test('after a body that is refused before its end, the next request on the connection is carried out', async () => {
   const { url } = await start(undefined, { requestBody: 1_000 });
   const { hostname, port } = new URL(url);
   const client = new Connection(connect(Number(port), hostname));
@@ -194,7 +194,7 @@ test('after a body that is refused before its end, the next request of the conne
   await client.untilText('{"data":"');
 });
 
-describe('a body whose end does not come', () => {
+describe('a body whose end does not arrive', () => {
   /** Sends 800 of 900 bytes. */
   function begin({ url }: TestApi, environment: string, account = 'acme', token = coreToken): ClientRequest {
     const unfinished = request(`${url}/accounts/${account}/encryption/${environment}/seal`, {
@@ -207,15 +207,15 @@ describe('a body whose end does not come', () => {
     return unfinished;
   }
 
-  test('leaves the rest of half the bytes to others of its environment, and gives its own back', async () => {
+  test('leaves the rest of half the bytes to others of its environment, and its own bytes are released', async () => {
     const api = await start(undefined, { requestBody: 1_000, buffered: 16_000 });
     const unfinished = begin(api, 'test');
     const statusOf = async (length: number): Promise<number> =>
       (await seal(api, 'acme test', { body: Buffer.alloc(length) })).status;
-    await eventually('its bytes are held', async () => (await statusOf(201)) === 503);
+    await eventually('the bytes of the body are held', async () => (await statusOf(201)) === 503);
     expect(await statusOf(200)).toBe(200);
     unfinished.destroy();
-    await eventually('its bytes are given back', async () => (await statusOf(1_000)) === 200);
+    await eventually('the bytes are released', async () => (await statusOf(1_000)) === 200);
     for (let i = 0; i < 20; i += 1) expect(await statusOf(1_000)).toBe(200);
   });
 
@@ -224,16 +224,19 @@ describe('a body whose end does not come', () => {
     begin(api, 'test');
     const statusOf = async (environment: string, length: number): Promise<number> =>
       (await seal(api, `both ${environment}`, { body: Buffer.alloc(length) })).status;
-    await eventually('its bytes are held', async () => (await statusOf('test', 201)) === 503);
+    await eventually('the bytes of the body are held', async () => (await statusOf('test', 201)) === 503);
     expect(await statusOf('live', 1_000)).toBe(200);
   });
 
-  test('in live leaves half the bytes to others than its token’s account, however many tokens that has, and to test', async () => {
+  test('in live leaves half the bytes to test and to other accounts than its token’s, however many tokens that account has', async () => {
     const api = await start(undefined, { requestBody: 1_000, buffered: 16_000 });
     begin(api, 'live', 'test', tokensOfOne[0]);
     const statusOf = async (place: string, length: number, token?: string): Promise<number> =>
       (await seal(api, place, { body: Buffer.alloc(length), token })).status;
-    await eventually('its bytes are held', async () => (await statusOf('test live', 201, tokensOfOne[1])) === 503);
+    await eventually(
+      'the bytes of the body are held',
+      async () => (await statusOf('test live', 201, tokensOfOne[1])) === 503,
+    );
     expect(await statusOf('test live', 200, tokensOfOne[1])).toBe(200);
     expect(await statusOf('both live', 1_000)).toBe(200);
     expect(await statusOf('both test', 1_000)).toBe(200);
@@ -244,13 +247,13 @@ describe('a body whose end does not come', () => {
     const [response] = (await once(begin(api, 'test'), 'response')) as [IncomingMessage];
     expect([response.statusCode, await text(response)]).toEqual([
       408,
-      // Of 10 seconds for any request, the detail is another one.
+      // The limit of 10 seconds for any request has another detail.
       expect.stringMatching(/The body took too long to arrive.*"code":"request_timeout"/),
     ]);
   });
 });
 
-test('a client that leaves before its body is whole is no error', async () => {
+test('a client that disconnects before its body is complete causes no error', async () => {
   const api = await start();
   const leaving = request(`${api.url}/accounts/acme/encryption/test/seal`, {
     method: 'POST',
@@ -258,11 +261,11 @@ test('a client that leaves before its body is whole is no error', async () => {
   });
   leaving.on('error', () => {});
   leaving.write(Buffer.alloc(800));
-  await eventually('its connection is open', () => leaving.socket?.connecting === false);
+  await eventually('the connection of the client is open', () => leaving.socket?.connecting === false);
   await new Promise((resolve) => setTimeout(resolve, 100));
   leaving.destroy();
   const line = { msg: 'operator request', operation: 'seal_body', status: 499, level: 'info' };
-  await eventually('it is logged', () => api.sidecar.log.some(({ status }) => status === 499));
+  await eventually('the request is logged', () => api.sidecar.log.some(({ status }) => status === 499));
   expect(api.sidecar.log.find(({ status }) => status === 499)).toMatchObject(line);
   expect(api.sidecar.log.filter(({ level }) => level === 'error')).toEqual([]);
 });

@@ -4,14 +4,14 @@ import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../../src/u
 import { Upstream } from '../../src/upstream/upstream.ts';
 import { targetOf } from './sidecar.ts';
 
-/** An upstream client, closed after the test. @param connectTimeout milliseconds */
+/** Creates an upstream client that is closed after the test. @param connectTimeout in milliseconds */
 export function upstreamAt(origin: string, connectTimeout = 1_000): Upstream {
   const upstream = new Upstream(targetOf(origin), connectTimeout, () => {});
   onTestFinished(() => upstream.close());
   return upstream;
 }
 
-/** A handler that ignores the response; a test adds `onError` and the methods that it watches. */
+/** A handler that ignores the response. A test adds `onError` and the methods that it checks. */
 export const ignored: Omit<ResponseHandler, 'onError'> = {
   onInformation: () => {},
   onHead: () => {},
@@ -22,16 +22,16 @@ export const ignored: Omit<ResponseHandler, 'onError'> = {
 
 export interface Asked {
   readonly call: UpstreamCall;
-  /** The status, once the connection may be reused, or the cause of the failure. */
+  /** Resolves with the status once the connection can be reused, or with the cause of the failure. */
   readonly outcome: Promise<number | string>;
 }
 
-/** Resolves when connections that are idle now have rested. */
+/** Resolves when connections that have just become idle can be reused. */
 async function rested(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await turn();
 }
 
-/** Sends a request with the upstream client alone. @param heard called with the events of the response */
+/** Sends a request with the upstream client, without a sidecar. @param heard called at each event of the response */
 export function ask(
   upstream: Upstream,
   method = 'GET',

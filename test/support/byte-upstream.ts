@@ -7,7 +7,7 @@ export interface UpstreamConnection {
   readonly socket: Socket;
   /** All bytes received so far, one character each. */
   received: string;
-  /** Whether it is closed, by either side. */
+  /** Whether either side has closed the connection. */
   closed: boolean;
 }
 
@@ -15,7 +15,7 @@ export interface UpstreamConnection {
 export interface ByteUpstream {
   readonly origin: string;
   readonly port: number;
-  /** In the order in which they were opened. */
+  /** All connections, in the order in which they were opened. */
   readonly connections: readonly UpstreamConnection[];
 }
 
@@ -25,8 +25,8 @@ export function startSilentUpstream(): Promise<ByteUpstream> {
 }
 
 /**
- * Starts an upstream that can send any bytes. `onHead` is called for the first head of each connection, and with `every` for all later
- * heads too, whose requests must then have no body.
+ * Starts an upstream that can send any bytes. `onHead` is called for the first request head of each connection. With `every`, it is called
+ * for all later heads too, and the requests must then have no body.
  */
 export async function startByteUpstream(
   onHead: (connection: UpstreamConnection) => void,

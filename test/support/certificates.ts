@@ -9,9 +9,9 @@ export interface Certificate {
   readonly key: string;
 }
 
-/** A certification authority, made with the openssl command line. */
+/** A certificate authority, created with the openssl command line. */
 export interface Authority extends Certificate {
-  /** Issues a certificate for subject alternative names: `DNS:localhost`, `IP:127.0.0.1`. */
+  /** Issues a certificate for subject alternative names such as `DNS:localhost` and `IP:127.0.0.1`. */
   issue(...names: readonly string[]): Certificate;
 }
 
@@ -21,8 +21,8 @@ const newKeys = {
 };
 
 /**
- * @param days how long its own certificate is valid
- * @param type the type of all keys
+ * @param days how long the authority's own certificate is valid
+ * @param type the type of the authority's key and of the keys of issued certificates
  */
 export function createAuthority(days = 2, type: keyof typeof newKeys = 'ec'): Authority {
   const newKey = newKeys[type];
@@ -54,7 +54,7 @@ export function createAuthority(days = 2, type: keyof typeof newKeys = 'ec'): Au
   };
 }
 
-/** Has openssl write a certificate and its key into a folder of their own. */
+/** Runs `work` in a temporary folder. Returns the certificate and the key that openssl has written there. */
 function inDirectory(
   work: (openssl: (...args: readonly string[]) => void, write: (file: string, text: string) => void) => void,
 ): Certificate {

@@ -14,17 +14,17 @@ export interface Ended {
 
 export interface CommandSetup {
   readonly env?: Readonly<Record<string, string>>;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly clock?: () => number;
   readonly stdin?: string | Buffer;
-  /** Used instead of an output that is collected. */
+  /** The output to use instead of one that is collected. */
   readonly stdout?: Output;
   /** Whether stderr is a terminal. */
   readonly isTerminal?: true;
   readonly keyring?: CliIo['keyring'];
 }
 
-/** The same as in the program itself. */
+/** Selects the keyring as the program itself does. */
 export const keyringOf: CliIo['keyring'] = (kms) => (kms === undefined ? localKeyring : kmsKeyring(kms, Date.now));
 
 /** Runs a command in this process. */
@@ -48,7 +48,7 @@ export async function runCommand(
   return { code, stdout: stdout.bytes().toString(), stderr: stderr.bytes().toString() };
 }
 
-/** An output that keeps its text. */
+/** An output that collects what is written to it. */
 export function collect(isTTY = false): { readonly output: Output; readonly bytes: () => Buffer } {
   const chunks: Buffer[] = [];
   const stream = new Writable({

@@ -9,7 +9,7 @@ import { Closings } from '../../src/telemetry/closings.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { configOf } from './sidecar.ts';
 
-/** Clients' connections without a listener that accepts them, and their budgets. @param more limits that are not the defaults */
+/** Creates client connections without an open listener, and their budgets. @param more limits that differ from the defaults */
 export function createConnections(more: Partial<Parameters<Budgets['resize']>[0]> = {}) {
   const limits = { ...configOf('http://127.0.0.1:1').limits, ...more };
   const budgets = new Budgets(limits, true);

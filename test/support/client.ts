@@ -3,19 +3,19 @@ import { request, type IncomingHttpHeaders } from 'node:http';
 import { expect } from 'vitest';
 import { findRefusal, type RefusalCode } from '../../src/errors.ts';
 
-/** The address that a request is sent to; 127.0.0.1 by default. */
+/** The address to which a request is sent. The default host is 127.0.0.1. */
 interface Listener {
   readonly host?: string;
   readonly port: number;
 }
 
-/** The rest of a request, after its request line. */
+/** The parts of a request after its request line. */
 export interface Sent {
   /** Sent as `Authorization: Bearer …`. */
   readonly key?: string;
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
   readonly body?: string | Buffer;
-  /** The body, even an empty one, in chunks without a stated length. */
+  /** Whether the body, even an empty one, is sent in chunks without a stated length. */
   readonly chunked?: boolean;
 }
 
@@ -27,7 +27,7 @@ export interface Response {
   readonly body: string;
 }
 
-/** Sends `'METHOD /path'` on a connection of its own; rejects if the connection ends before the response is whole. */
+/** Sends a request on a new connection; `line` is `'METHOD /path'`. Rejects if the connection ends before the response is complete. */
 export function send(to: Listener, line: string, sent: Sent = {}): Promise<Response> {
   const [method = '', path = ''] = line.split(' ');
   const headers: Record<string, string | string[]> = {};
@@ -48,12 +48,13 @@ export function send(to: Listener, line: string, sent: Sent = {}): Promise<Respo
       });
     });
     req.on('error', reject);
-    // Node writes a head together with a string in the string's encoding, which for headers would be wrong.
+    // The body is a Buffer, because Node would write a string body together with the head, in the body's encoding, which is the wrong one
+    // for headers.
     req.end(Buffer.from(sent.body ?? ''));
   });
 }
 
-/** The keys and IVs of merchants, as handed out. */
+/** A key and an IV, as merchants receive them. */
 interface Credentials {
   readonly key: string;
   readonly iv: string;
@@ -67,17 +68,17 @@ function openssl({ key, iv }: Credentials, input: Buffer, ...args: readonly stri
   return stdout;
 }
 
-/** The ciphertext of `plaintext` by openssl's command line; with `-nopad`, `plaintext` must be whole blocks. */
+/** Encrypts `plaintext` with the openssl command line. With `-nopad`, its length must be a multiple of the block size. */
 export function encrypted(credentials: Credentials, plaintext: string | Buffer, ...args: '-nopad'[]): Buffer {
   return openssl(credentials, Buffer.from(plaintext), ...args);
 }
 
-/** The plaintext of `ciphertext` by openssl's command line; throws if key or padding is wrong. */
+/** Decrypts `ciphertext` with the openssl command line. Throws if the key or the padding is wrong. */
 export function decrypted(credentials: Credentials, ciphertext: Buffer): Buffer {
   return openssl(credentials, ciphertext, '-d');
 }
 
-/** The envelope of `plaintext`, its ciphertext in hex, made without the sidecar's code. */
+/** Makes the envelope of `plaintext`, with the ciphertext in hex, without the sidecar's code. */
 export function envelopeOf(credentials: Credentials, plaintext: string | Buffer): string {
   return JSON.stringify({ data: encrypted(credentials, plaintext).toString('hex') });
 }
@@ -91,7 +92,7 @@ export function opened(credentials: Credentials, response: Response, encoding: '
   return decrypted(credentials, ciphertext).toString();
 }
 
-/** Expects a plain refusal, exactly as in the table. */
+/** Expects a refusal that is not sealed, exactly as the table of refusals describes it. */
 export function expectPlainRefusal(response: Response, code: RefusalCode, hint?: string): void {
   expect(response.headers).not.toHaveProperty('envelope');
   expect(response.headers).not.toHaveProperty('envelope-content-type');
@@ -105,7 +106,7 @@ export function expectSealedRefusal(credentials: Credentials, response: Response
   expectProblem(response, opened(credentials, response), code);
 }
 
-/** A problem document. What the hint of an ambiguous request says depends on the request, and is tested by itself. */
+/** Parses a problem document. The hint of an ambiguous request is left out, because it depends on the request and has tests of its own. */
 export function explained(body: string, code: RefusalCode): object {
   const { hint, ...others } = JSON.parse(body) as { hint?: string };
   return hint === undefined || code === 'ambiguous_request' ? others : { ...others, hint };

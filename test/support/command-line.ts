@@ -2,18 +2,18 @@ import { readFileSync } from 'node:fs';
 import { runCommand, type CommandSetup, type Ended } from './cli.ts';
 import { Folder, sidecarFile } from './folder.ts';
 
-/** The commands on one configuration, run in this process. */
+/** Runs commands on one configuration in this process. */
 export interface CommandLine {
-  /** Runs a line, which is split at its spaces, and the arguments that have spaces in them. */
+  /** Runs a command line, which is split at its spaces. `more` are further arguments, which may contain spaces. */
   readonly run: (line: string, ...more: readonly string[]) => Promise<Ended>;
-  /** Runs a line with `--json` and returns what it prints. @throws Error with stderr if the command fails */
+  /** Runs a command line with `--json` and returns what it prints. @throws Error with stderr if the command fails */
   readonly json: <T>(line: string) => Promise<T>;
 }
 
-/** The time at which all commands of `commandLine` run. */
+/** The time at which all commands of `commandLine` run, unless `setup` has another clock. */
 const now = Date.parse('2026-11-21T10:00:59Z');
 
-/** The commands on this configuration file. */
+/** Returns the commands on this configuration file. */
 export function commandsOn(config: string, setup: CommandSetup = {}): CommandLine {
   const run: CommandLine['run'] = (line, ...more) =>
     runCommand([...line.split(' '), ...more, '--config', config], setup);
@@ -25,7 +25,7 @@ export function commandsOn(config: string, setup: CommandSetup = {}): CommandLin
   return { run, json };
 }
 
-/** A configuration without accounts, and the commands on it. */
+/** Creates a configuration, by default without accounts, and returns the commands on it. */
 export function commandLine(accounts: unknown = 'accounts: []\n', setup: CommandSetup = {}) {
   const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accounts });
   return {
@@ -35,7 +35,7 @@ export function commandLine(accounts: unknown = 'accounts: []\n', setup: Command
   };
 }
 
-/** With an account without keys and encryption. */
+/** The same with the account `acme`, which has no keys and no encryption. */
 export async function withAcme(setup?: CommandSetup): Promise<ReturnType<typeof commandLine>> {
   const acme = commandLine(undefined, setup);
   await acme.run('accounts add acme --name', 'Acme Stores');

@@ -4,8 +4,8 @@ import { onTestFinished } from 'vitest';
 import type { Defer } from './file-wide.ts';
 
 /**
- * The command line, built as for the image: it starts in less than half the time that its sources take. In a folder of its own, because
- * `npm run build` may replace the other files in dist/ while tests run.
+ * The command line, built as for the image, which starts in less than half the time that the sources take. The build has its own folder,
+ * because `npm run build` may replace the other files in dist/ while tests run.
  */
 export const builtProgram = fileURLToPath(new URL('../../dist/tests/main.js', import.meta.url));
 
@@ -17,7 +17,7 @@ export type LogEntry = Readonly<Record<string, unknown>>;
 
 /** How a process has ended. */
 export interface Ending {
-  /** Null if a signal that it did not handle has ended it. */
+  /** Null if a signal that the process did not handle has ended it. */
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
@@ -62,7 +62,7 @@ export class Command {
     return this.log.filter((entry) => entry['msg'] === msg);
   }
 
-  /** Resolves as soon as `test` holds for the output; rejects if the process ends before. */
+  /** Resolves as soon as `test` returns true after some output. Rejects if the process ends first. */
   until(test: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#changed = () => {
@@ -75,7 +75,7 @@ export class Command {
     });
   }
 
-  /** The entries with this message, as soon as there are `count`. */
+  /** Resolves with the entries with this message as soon as there are `count` of them. */
   async untilEntries(msg: string, count = 1): Promise<readonly LogEntry[]> {
     await this.until(() => this.entries(msg).length >= count);
     return this.entries(msg);
@@ -92,17 +92,17 @@ export class Command {
   }
 }
 
-/** How a process is started, besides its arguments. */
+/** Options for starting a process. */
 export interface ProcessSetup {
-  /** By default the program as it is built for the image. */
+  /** The program to run; by default, the one that is built for the image. */
   readonly program?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** For Node itself, before the program. */
+  /** Options for Node itself, which precede the program. */
   readonly nodeOptions?: readonly string[];
   readonly cwd?: string;
-  /** How many files it may have open; needs `prlimit`. */
+  /** How many files and sockets the process may open; needs `prlimit`. */
   readonly openFiles?: number;
-  /** When it is ended at the latest; by default with the test. */
+  /** Registers the cleanup that ends the process; by default, it runs after the test. */
   readonly defer?: Defer;
 }
 
@@ -127,13 +127,13 @@ export function startCommand(
   return command;
 }
 
-/** `serve`, with its listeners open. */
+/** A running `serve` whose listeners are open. */
 export interface Serving extends Command {
   readonly port: number;
   readonly adminUrl: string;
 }
 
-/** Starts `serve` on a configuration and waits for these listeners. */
+/** Starts `serve` on a configuration, and waits until the listeners for merchants and for administration are open. */
 export async function startServe(config: string, setup?: ProcessSetup): Promise<Serving> {
   const command = startCommand(['serve', '--config', config], setup);
   const portOf = (listener: string): unknown =>

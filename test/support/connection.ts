@@ -1,10 +1,10 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** How long a wait may take, in ms: less than a test, so that its message names what was awaited. */
+/** How long a wait may take, in ms. It is less than a test may take, so that the message of a failure names what was awaited. */
 const patience = 25_000;
 
-/** A client that sends raw bytes, and shows the bytes it received and how the connection ended. */
+/** A client that sends raw bytes, and records the bytes that it receives and how the connection ends. */
 export class Connection {
   readonly socket: Socket;
   /** All bytes received so far, one character each. */
@@ -27,13 +27,13 @@ export class Connection {
     onTestFinished(() => void socket.destroy());
   }
 
-  /** Sends bytes; a string's characters are bytes. */
+  /** Sends bytes. Each character of a string is one byte. */
   send(bytes: string | Buffer): this {
     this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
     return this;
   }
 
-  /** Resolves with all that was received as soon as it satisfies `test`; rejects if the connection ends before. */
+  /** Resolves with everything received so far as soon as it satisfies `test`. Rejects if the connection ends first. */
   until(test: (received: string) => boolean, awaited = 'the other side sends more'): Promise<string> {
     return this.#wait(awaited, () => {
       if (test(this.received)) return this.received;
@@ -41,7 +41,7 @@ export class Connection {
     });
   }
 
-  /** Resolves with all that was received as soon as it contains `text`, this many times. */
+  /** Resolves with everything received so far as soon as it contains `text` this many times. */
   untilText(text: string, times = 1): Promise<string> {
     return this.until(
       (received) => received.split(text).length > times,
@@ -49,12 +49,12 @@ export class Connection {
     );
   }
 
-  /** Resolves with all that was received when the other side has ended the connection. */
+  /** Resolves with everything received when the other side has ended the connection. */
   untilEnded(): Promise<string> {
     return this.#wait('the other side ends the connection', () => (this.ending === 'open' ? undefined : this.received));
   }
 
-  /** Resolves with the received bytes that `outcome` returns, or rejects with its error. A wait ends the one before. */
+  /** Resolves with the bytes, or rejects with the error, that `outcome` returns. A new wait replaces the previous one. */
   #wait(awaited: string, outcome: () => string | Error | undefined): Promise<string> {
     clearTimeout(this.#deadline);
     const timedOut = new Error(`timed out after ${patience} ms: ${awaited}`);
@@ -93,7 +93,7 @@ export class Connection {
 export function openConnection(to: number | NetConnectOpts): Promise<Connection> {
   return new Promise((resolve, reject) => {
     const address = typeof to === 'number' ? { host: '127.0.0.1', port: to } : to;
-    // Half open, so that each test decides when its side ends.
+    // Allow half-open connections, so that each test decides when its own side ends.
     const socket = connect({ ...address, allowHalfOpen: true }, () => {
       socket.off('error', reject);
       resolve(new Connection(socket));
@@ -102,7 +102,7 @@ export function openConnection(to: number | NetConnectOpts): Promise<Connection>
   });
 }
 
-/** Sends bytes on a connection of their own, and resolves with all that is received until the other side ends it. */
+/** Sends bytes on a new connection, and resolves with everything received until the other side ends it. */
 export async function exchangeRaw(to: number | NetConnectOpts, bytes: string): Promise<string> {
   const client = await openConnection(to);
   try {
@@ -112,15 +112,15 @@ export async function exchangeRaw(to: number | NetConnectOpts, bytes: string): P
   }
 }
 
-/** The parts of a raw response; throws unless it is one complete response with a stated length or in chunks. */
+/** The parts of a raw response. */
 export interface RawResponse {
   readonly status: number;
-  /** By lower-case name; several of one name are joined by `, `. */
+  /** Values by lower-case name. Several values of one name are joined by `, `. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Parses `raw`, which must consist of complete responses to requests other than HEAD. */
+/** Parses `raw`, which must consist of complete responses to requests other than HEAD, each with a stated length or in chunks. */
 export function parseResponses(raw: string): RawResponse[] {
   const responses: RawResponse[] = [];
   let rest = raw;
@@ -169,7 +169,7 @@ function takeChunks(raw: string): [body: string, rest: string] {
   }
 }
 
-/** The one response that `raw` consists of. */
+/** Parses `raw`, which must consist of exactly one response. */
 export function parseOnly(raw: string): RawResponse {
   const responses = parseResponses(raw);
   const [response] = responses;

@@ -1,7 +1,7 @@
 import { describe } from 'vitest';
 
 /**
- * Describes tests that need a tool or a right on the machine. If it is missing they are skipped, with the reason.
+ * Describes tests that need a tool or a right on the machine. If it is missing, the tests are skipped and the reason is shown.
  *
  * @param missing the reason to skip; undefined if nothing is missing
  */

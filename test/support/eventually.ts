@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 type Truthy<T> = T extends false | 0 | '' | null | undefined ? never : T;
 
 /**
- * Asks again and again until `condition` is truthy, and returns its value.
+ * Polls `condition` until it returns a truthy value, and returns that value.
  *
  * @param awaited what the test waits for, as a clause: `the upstream has the request`
  * @param timeout in ms
- * @param interval the pause between two questions, in ms
+ * @param interval the pause between two polls, in ms
  * @throws {Error} that names what was awaited, once `timeout` is over; whatever `condition` throws, at once
  */
 export async function eventually<T>(
@@ -15,7 +15,7 @@ export async function eventually<T>(
   condition: () => T | Promise<T>,
   { timeout = 10_000, interval = 10 }: { readonly timeout?: number; readonly interval?: number } = {},
 ): Promise<Truthy<T>> {
-  // Created here, not in the timer, so that its stack names the line of the test.
+  // The error is created here, not in the timer, so that its stack names the line of the test.
   const timedOut = new Error(`timed out after ${timeout} ms: ${awaited}`);
   Error.captureStackTrace(timedOut, eventually);
   let timer: NodeJS.Timeout | undefined;

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll } from 'vitest';
 
-/** Has something cleaned up later. */
+/** Registers a cleanup that runs later. */
 export type Defer = (cleanup: () => Promise<void> | void) => void;
 
 /**
- * Starts something once for all tests of a file or a `describe`, and cleans up after them. To be called where tests
- * are defined; what it returns is to be called within them.
+ * Starts something once for all tests of a file or a `describe`, and cleans up after them. Call it where tests are defined. The function
+ * that it returns has the value, and must be called within the tests.
  */
 export function fileWide<Value>(start: (defer: Defer) => Promise<Value>): () => Value {
   const cleanups: (() => Promise<void> | void)[] = [];

@@ -18,7 +18,7 @@ const program = `
 `;
 
 /**
- * Opens connections from another thread while this one does nothing, so that all wait in the kernel.
+ * Opens connections from another thread while this thread is blocked, so that they all wait in the kernel.
  *
  * @returns how many the kernel has taken
  */
@@ -26,7 +26,8 @@ export function floodWhileBlocked(port: number, connections: number): number {
   const opened = new Int32Array(new SharedArrayBuffer(4));
   const worker = new Worker(program, { eval: true, workerData: { port, connections, opened } });
   onTestFinished(async () => void (await worker.terminate()));
-  // A dropped handshake is tried again after a second at the earliest, and dropped again.
+  // Stop after three seconds without a new connection: a dropped handshake is retried after a second at the earliest, and is then dropped
+  // again.
   const end = performance.now() + 20_000;
   for (let now = 0; (now = opened[0] ?? 0) < connections && performance.now() < end;) {
     if (Atomics.wait(opened, 0, now, 3_000) === 'timed-out' && opened[0] === now) break;

@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import type { Defer } from './file-wide.ts';
 import { acmeTest, keys } from './sidecar.ts';
 
-/** Contents by file name; values other than strings are written as JSON, which is YAML. */
+/** Contents by file name. Values other than strings are written as JSON, which is valid YAML. */
 export type Contents = Readonly<Record<string, unknown>>;
 
 /** A folder of configuration files, removed after the test unless `defer` says otherwise. */
@@ -21,20 +21,20 @@ export class Folder {
     return join(this.path, name);
   }
 
-  /** Writes into the existing files. */
+  /** Writes to the files themselves, unlike `replace`. */
   write(contents: Contents): void {
     writeAll(this.path, contents);
   }
 
-  /** Writes bytes. */
+  /** Writes bytes to a file. */
   writeBytes(name: string, bytes: Buffer): void {
     writeFileSync(this.file(name), bytes);
   }
 
-  /** As editors save: writes the new content to another file, then renames it over the old one. */
+  /** Replaces files as editors do: writes the new content to another file, then renames that over the old one. */
   replace(contents: Contents): void {
     for (const [name, content] of Object.entries(contents)) {
-      // Not the sidecar's own name for a new file, which it removes.
+      // The name must differ from the sidecar's own name for a new file, because the sidecar removes such a file.
       const written = `.${name}.edited`;
       writeAll(this.path, { [written]: content });
       renameSync(this.file(written), this.file(name));
@@ -42,7 +42,7 @@ export class Folder {
   }
 }
 
-/** A folder as Kubernetes mounts one: the files are links that lead through `..data`, which is swapped. */
+/** A folder as Kubernetes mounts one: the files are links that lead through the link `..data`, which `swap` replaces. */
 export class MountedFolder extends Folder {
   #versions = 0;
 
@@ -52,7 +52,7 @@ export class MountedFolder extends Folder {
     for (const name of Object.keys(contents)) symlinkSync(join('..data', name), this.file(name));
   }
 
-  /** Puts new contents in place, all files at once; the old ones are removed. */
+  /** Replaces the contents of all files at once, and removes the old versions. */
   swap(contents: Contents): void {
     const version = `..2026_11_20_12_00_00.${this.#versions}`;
     mkdirSync(this.file(version));
@@ -72,7 +72,7 @@ function writeAll(folder: string, contents: Contents): void {
   }
 }
 
-/** A sidecar's file for free ports on loopback; members can be added or replaced. */
+/** A sidecar.yaml with free ports on loopback. `more` adds or replaces members. */
 export function sidecarFile(upstream: string, more: Contents = {}): Contents {
   return {
     listen: { host: '127.0.0.1', port: 0 },
@@ -80,7 +80,7 @@ export function sidecarFile(upstream: string, more: Contents = {}): Contents {
     environments: { test: { upstream } },
     accounts: { file: 'accounts.yaml' },
     routes: [{ path: '/api/s2s/*', envelope: true }],
-    // Tests repeat a key until it works, which must not be limited as guessing.
+    // Tests retry a key until it works. The sidecar must not limit this as guessing.
     limits: { failedKeys: '100000/1m' },
     ...more,
   };
@@ -95,7 +95,7 @@ export function globexEntry(...apiKeys: readonly string[]): Contents {
   };
 }
 
-/** `acme`, which encrypts in test. */
+/** The entry of `acme`, which encrypts in test. */
 export const acmeEntry: Contents = {
   id: 'acme',
   name: 'Acme Stores',
@@ -103,7 +103,7 @@ export const acmeEntry: Contents = {
   encryption: { test: { enabled: true, ...acmeTest } },
 };
 
-/** An accounts file. */
+/** The content of an accounts file. */
 export function accountsFile(...accounts: readonly Contents[]): Contents {
   return { accounts };
 }

@@ -2,19 +2,19 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Nothing listens on this port, and no listener on port 0 can get it: connections are refused. */
+/** Connections to this port are refused, because nothing listens on it and no listener on port 0 can get it. */
 export const refusingPort = 1;
 
 /**
- * A port for a program that must know it before it listens. It is below the ports that the system gives to listeners on
- * port 0 (`net.ipv4.ip_local_port_range`), so that no other test's listener gets it in the meantime.
+ * Finds a port for a program that must know its port before it listens. The port is below those that the system gives to listeners on port
+ * 0 (`net.ipv4.ip_local_port_range`), so no other test's listener can get it in the meantime.
  */
 export async function freePort(): Promise<number> {
   const [port = 0] = await freePorts(1);
   return port;
 }
 
-/** Several different ports. */
+/** Finds several different ports. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   while (ports.size < count) {

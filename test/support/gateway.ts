@@ -3,16 +3,16 @@ import type { Environment } from '../../src/config/config.ts';
 import { acme, configOf, startSidecar, type TestSidecar } from './sidecar.ts';
 import { startUpstream, type Respond, type SeenRequest, type TestUpstream } from './upstream.ts';
 
-/** Members of the configuration, as `configOf` takes them, and the setup around the sidecar. */
+/** Members of the configuration, as `configOf` takes them, and settings of the upstream and the clock. */
 type Setting = Parameters<typeof configOf>[1] & {
   /** `test` or `live` alone serves every host; with both, `sandbox.pay.example` is test and `api.pay.example` live. */
   readonly serves?: 'test' | 'live' | 'both';
   readonly respond?: Respond;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly clock?: () => number;
 };
 
-/** A sidecar and an upstream that responds to complete requests; both are closed after the test. */
+/** Starts a sidecar and an upstream that responds to complete requests. Both are closed after the test. */
 export async function startGateway({ respond, clock, serves = 'test', ...config }: Setting = {}): Promise<{
   readonly sidecar: TestSidecar;
   readonly upstream: TestUpstream;
@@ -38,7 +38,7 @@ export function firstSeen({ seen }: TestUpstream): SeenRequest {
   return first;
 }
 
-/** The account `acme` with its encryption in test as stated; in live it has none. */
+/** The account `acme` with this encryption in test and none in live. */
 export function acmeWith(encryption: Encryption): Account {
   return { ...acme, encryption: { test: encryption } };
 }

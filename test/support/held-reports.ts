@@ -4,10 +4,10 @@ import { onTestFinished, vi } from 'vitest';
 type Report = (error?: Error | null) => void;
 
 /**
- * Until the test is over, keeps chosen sockets of this process from being told that their bytes were sent: as with TLS, which reports it in
- * a later turn of the event loop.
+ * Until the test is over, delays the callbacks that tell chosen sockets of this process that their bytes were sent. With TLS, too, these
+ * callbacks come in a later turn of the event loop.
  *
- * @returns a function that tells them
+ * @returns a function that calls the delayed callbacks
  */
 export function holdReports(isHeld: (socket: Socket) => boolean): () => void {
   const reports: (() => void)[] = [];

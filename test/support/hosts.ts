@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Spellings of a host name, and strings that look like it. */
+/** Spellings of a host name, and strings that look like one. */
 const spellings: readonly ((host: string) => string)[] = [
   (host) => host,
   (host) => host,
@@ -40,7 +40,7 @@ const spellings: readonly ((host: string) => string)[] = [
   (host) => host.replace('.', '_'),
 ];
 
-/** Puts two hosts into one value. */
+/** Ways to put two hosts into one value. */
 const pairs: readonly ((one: string, other: string) => string)[] = [
   (one, other) => `${one}@${other}`,
   (one, other) => `${one}:80@${other}`,
@@ -58,7 +58,10 @@ const pairs: readonly ((one: string, other: string) => string)[] = [
   (one, other) => `${one}.${other}`,
 ];
 
-/** Names the host in `Host`, and perhaps another host in another way. */
+/**
+ * Builders of heads that name the host `one`, mostly in `Host`. Some also name `other`, for example in the target, in a second `Host` or in
+ * `X-Forwarded-Host`.
+ */
 const heads: readonly ((one: string, other: string) => { line: string; headers: readonly string[] })[] = [
   ...['GET / HTTP/1.1', 'GET / HTTP/1.1', 'GET / HTTP/1.1', 'GET / HTTP/1.0'].map((line) => (one: string) => ({
     line,
@@ -91,7 +94,7 @@ const heads: readonly ((one: string, other: string) => { line: string; headers: 
   }),
 ];
 
-/** Heads of requests that name these hosts, in all ways that servers are known to read differently. */
+/** Request heads that name these hosts, in all ways that different servers are known to read differently. */
 export function headsNaming(hosts: readonly string[]): fc.Arbitrary<string> {
   const spelt = fc.tuple(fc.constantFrom(...hosts), fc.constantFrom(...spellings)).map(([host, spell]) => spell(host));
   const value = fc.oneof(

@@ -11,20 +11,20 @@ export type Serve = (exchange: ServerExchange, server: TestServer) => void;
 interface Options extends Partial<ConnectionLimits> {
   readonly serve?: Serve;
   readonly tls?: TlsOptions;
-  /** Bytes that may be held. */
+  /** The maximum number of bytes that the server may hold. */
   readonly maxHeld?: number;
   readonly accepts?: boolean;
 }
 
-/** A listener, and all that it reports, in order. */
+/** A listener that records everything it reports, in order. */
 export class TestServer {
   readonly listener: Listener;
   readonly connections: ServerConnection[] = [];
   readonly events: string[] = [];
   readonly errors: unknown[] = [];
-  /** Connections whose clients have sent too much to the TLS below. */
+  /** The number of connections that were closed because their clients have caused too much work within TLS. */
   exceeded = 0;
-  /** Connections that have closed. */
+  /** The number of closed connections. */
   closed = 0;
   held = 0;
   mostHeld = 0;
@@ -106,7 +106,7 @@ export const echo: Serve = (exchange, server) => {
   });
 };
 
-/** Keeps exchanges open, for the test to respond. */
+/** Keeps exchanges open, so that the test can respond to them. */
 export function keepIn(open: ServerExchange[]): Serve {
   return (exchange, server) => {
     exchange.handler = server.outcomes();

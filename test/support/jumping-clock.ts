@@ -1,7 +1,7 @@
 const day = 86_400_000;
 
 /**
- * Node options of a process whose wall clock jumps with each SIGUSR2: by the first of these numbers of days, then by the
+ * Node options that make the wall clock of a process jump with each SIGUSR2: first by the first of these numbers of days, then by the
  * second, and so on.
  */
 export function jumpingClock(...days: readonly number[]): readonly string[] {

@@ -4,26 +4,31 @@ import { duplexPair } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import { onTestFinished } from 'vitest';
 
-/** A TLS 1.3 connection on which a client sends records that Node's own cannot send. */
+/** A TLS 1.3 connection on which a client sends records that Node's own TLS cannot send. */
 interface RawClient {
-  /** Below TLS. */
+  /** The TCP socket below TLS. */
   readonly socket: Socket;
   /** Sends this many KeyUpdates (RFC 8446 §4.6.3) at once. */
   replaceKeys(count: number): void;
   /** Sends each piece, of at most 200 bytes, as a record of its own, all at once. */
   send(pieces: readonly string[]): void;
-  /** What has arrived since the last call; null: nothing. */
+  /** What has arrived since the last call; null if nothing has. */
   received(): string | null;
 }
 
-/** HKDF-Expand-Label (RFC 8446 §7.1) of up to one hash, without a context. */
+/** HKDF-Expand-Label (RFC 8446 §7.1) without a context, for at most the length of one hash. */
 function expand(secret: Buffer, label: string, length: number): Buffer {
   const name = `tls13 ${label}`;
   const info = Buffer.from(`\0${String.fromCharCode(length, name.length)}${name}\0\x01`, 'latin1');
   return createHmac('sha256', secret).update(info).digest().subarray(0, length);
 }
 
-/** A record (RFC 8446 §5.2). @param number the record's number under these keys @param content followed by the record's type */
+/**
+ * Seals a record (RFC 8446 §5.2).
+ *
+ * @param number the record's number under these keys
+ * @param content the content, followed by the record's type
+ */
 function sealRecord(secret: Buffer, number: number, content: readonly number[]): Buffer {
   const head = Buffer.from([0x17, 3, 3, 0, content.length + 16]);
   const nonce = Buffer.from(expand(secret, 'iv', 12));
@@ -34,7 +39,7 @@ function sealRecord(secret: Buffer, number: number, content: readonly number[]):
   return Buffer.concat([head, sealed, cipher.getAuthTag()]);
 }
 
-/** Completes a handshake, and sends nothing more. */
+/** Opens a connection and completes the handshake, but sends nothing more. */
 export async function openRaw13(port: number): Promise<RawClient> {
   const socket = connect(port, '127.0.0.1').on('error', () => {});
   onTestFinished(() => void socket.destroy());
@@ -53,14 +58,14 @@ export async function openRaw13(port: number): Promise<RawClient> {
     const [label, , hex = ''] = line.toString().trim().split(' ');
     if (label === 'CLIENT_TRAFFIC_SECRET_0') secret = Buffer.from(hex, 'hex');
   });
-  // The tickets come when the server has read the end of the handshake.
+  // The server sends session tickets once it has read the end of the handshake.
   await new Promise((resolve) => void tls.once('session', resolve));
   return {
     socket,
     replaceKeys: (count) => {
       const records: Buffer[] = [];
       for (let i = 0; i < count; i += 1) {
-        // update_not_requested
+        // A KeyUpdate whose request is update_not_requested.
         records.push(sealRecord(secret, 0, [24, 0, 0, 1, 0, 0x16]));
         secret = Buffer.from(expand(secret, 'traffic upd', 32));
       }

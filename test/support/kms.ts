@@ -27,23 +27,23 @@ interface DecryptRequest {
 
 type Handler<Request> = (request: Request) => object;
 
-/** A KMS v2 plug-in, made with gRPC's own library, whose keys are in this process. */
+/** A KMS v2 plug-in that uses gRPC's own library and keeps its keys in this process. */
 export class TestKms {
   readonly socket: string;
   /** The calls so far: `Status`, `Encrypt`, `Decrypt`. */
   readonly calls: string[] = [];
-  /** Sent with each wrapped key, and expected back. */
+  /** The annotations that are sent with each wrapped key and expected back. */
   annotations: Readonly<Record<string, Buffer>> = { 'kms.example/label': Buffer.from([0, 255, 10]) };
   healthz = 'ok';
-  /** What it wrapped last. */
+  /** The plaintext that was wrapped last. */
   plaintext: Buffer = Buffer.alloc(0);
-  /** What is sent in place of the plaintext that was opened. */
+  /** Returns what is sent in place of the unwrapped plaintext. */
   spoil: (plaintext: Buffer) => Buffer = (plaintext) => plaintext;
-  /** What is sent in place of parts of the response to `Encrypt`. */
+  /** Returns members that replace those of the response to `Encrypt`. */
   misWrap: (plaintext: Buffer) => Partial<DecryptRequest> = () => ({});
-  /** The gRPC status that every call fails with; undefined: none. */
+  /** The gRPC status with which every call fails; undefined if calls succeed. */
   failure: number | undefined;
-  /** Whether it never answers. */
+  /** Whether calls never get a response. */
   hangs = false;
   readonly #keys = [randomBytes(32)];
   #server: Server | undefined;
@@ -56,7 +56,7 @@ export class TestKms {
     return `key-${this.#keys.length}`;
   }
 
-  /** From now on a new key wraps; the old ones still unwrap. */
+  /** Wraps with a new key from now on. The old keys still unwrap. */
   rotate(): void {
     this.#keys.push(randomBytes(32));
   }
@@ -114,7 +114,7 @@ export class TestKms {
   }
 }
 
-/** A KMS that is running, until the test is over. */
+/** Starts a KMS that runs until the test is over. */
 export async function startKms(): Promise<TestKms> {
   const kms = new TestKms(join(new Folder({}).path, 'kms.sock'));
   await kms.start();

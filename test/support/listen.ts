@@ -5,7 +5,7 @@ import { openConnection } from './connection.ts';
 import type { Defer } from './file-wide.ts';
 
 /**
- * Has a server listen on 127.0.0.1 until the test is over. The connections of an HTTP server are then closed too.
+ * Makes a server listen on 127.0.0.1 until the test is over. The connections of an HTTP server are then closed, too.
  *
  * @param at a port, by default a free one, or the path of a socket
  * @returns the port; 0 for a socket
@@ -25,7 +25,7 @@ export async function listen(
   return typeof at === 'string' ? 0 : (server.address() as AddressInfo).port;
 }
 
-/** Whether a server listens there. */
+/** Whether a server listens on this port. */
 export async function listens(port: number): Promise<boolean> {
   return openConnection(port).then(
     () => true,

@@ -1,6 +1,6 @@
 import type { Queue } from '../../src/http1/incoming.ts';
 
-/** A queue in which everything waits until the test calls it. */
+/** A queue in which work waits until the test calls the functions in `waiting`. */
 export function manualQueue(): { readonly queue: Queue; readonly waiting: (() => void)[] } {
   const waiting: (() => void)[] = [];
   const add = (start: () => void): (() => void) => {

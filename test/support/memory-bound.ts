@@ -1,11 +1,11 @@
 const kib = 1_024;
 const mib = 1_024 * kib;
 
-/** The factors of the sidecar's memory: its limits, and the numbers of clients and accounts. Sizes in bytes. */
+/** What the sidecar's memory depends on: its limits, and the numbers of clients and accounts. Sizes are in bytes. */
 interface MemoryTerms {
-  /** Of Node's flag `--max-semi-space-size`. */
+  /** The size that Node's flag `--max-semi-space-size` sets. */
   readonly semiSpace: number;
-  /** Of Node's flag `--initial-heap-size`; 0 if it is not set. */
+  /** The size that Node's flag `--initial-heap-size` sets; 0 without the flag. */
   readonly initialHeap: number;
   readonly requestBody: number;
   readonly buffered: number;
@@ -13,21 +13,21 @@ interface MemoryTerms {
   readonly inFlight: number;
   readonly connections: number;
   readonly accounts: number;
-  /** Of accounts in PostgreSQL; 0 with a file. */
+  /** The setting `cache` for accounts in PostgreSQL; 0 for accounts in a file. */
   readonly cache?: number;
-  /** Whether merchants' connections come over TLS. */
+  /** Whether merchants' connections use TLS. */
   readonly tls?: boolean;
-  /** Whether the operators' API is on. */
+  /** Whether the operators' API is enabled. */
   readonly operators?: boolean;
 }
 
-/** What a command in the container adds, in MiB. */
+/** The memory that a command in the container needs in addition, in MiB. */
 export const commandMemory = 40;
 
-/** What `tracing` adds, in bytes. */
+/** The memory that `tracing` adds, in bytes. */
 export const tracingBound = 32 * mib;
 
-/** Maximum memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
+/** The maximum memory that the sidecar needs, in bytes, by the formula in docs/operators/capacity.md. */
 export function memoryBound({
   semiSpace,
   initialHeap,
@@ -56,7 +56,7 @@ export function memoryBound({
   );
 }
 
-/** Maximum memory of the threads that read and change an accounts file for operators, in bytes, by the same sum. */
+/** The maximum memory of the threads that read and change an accounts file for operators, in bytes, by the same formula. */
 export function fileThreadsBound({
   accounts,
   ...flags
@@ -69,7 +69,7 @@ function heapTerms({ semiSpace, initialHeap }: Pick<MemoryTerms, 'semiSpace' | '
   return Math.max(0, initialHeap - 20 * mib) + 3 * (semiSpace - 8 * mib);
 }
 
-/** The worked examples of docs/operators/capacity.md, and the MiB it gives for each. */
+/** The worked examples of docs/operators/capacity.md, with the MiB that the page states for each. */
 export function workedExamples(guide: string): (MemoryTerms & { readonly mebibytes: number })[] {
   const row =
     /^\| +(\d+) +\| +(\d+) +\| +(\d+)MiB +\| +(\d+)MiB +\| +(\d+)KiB +\| +([\d,]+) +\| +([\d,]+) +\| +([\d,]+) +\| +(\d+) +\|$/gm;

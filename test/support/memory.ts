@@ -24,7 +24,7 @@ export function occurrences(pid: number, needles: Readonly<Record<string, Buffer
   return counts;
 }
 
-/** Pages that cannot be read, as those of a thread that has just ended, are empty. */
+/** Reads a region of memory. Pages that cannot be read, such as those of a thread that has just ended, stay filled with zeros. */
 function readRegion(memory: number, from: number, to: number): Buffer {
   const region = Buffer.alloc(to - from);
   try {
@@ -45,9 +45,9 @@ export function collectGarbage(): void {
   (runInNewContext('gc') as () => void)();
 }
 
-/** Waits until these objects are collected. The latest may stay in a register or on the stack. */
+/** Waits until at most one of these objects has not been collected. The latest may still be in a register or on the stack. */
 export async function untilCollected(objects: readonly WeakRef<object>[]): Promise<void> {
-  await eventually('they are gone', () => {
+  await eventually('the objects have been collected', () => {
     collectGarbage();
     return objects.filter((each) => each.deref() !== undefined).length <= 1;
   });

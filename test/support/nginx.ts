@@ -6,14 +6,14 @@ import { delimiter, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { eventually } from './eventually.ts';
 
-/** An nginx of the test's own, on a socket in a folder of its own, so that no port can be in use. */
+/** An nginx for one test. It listens on a socket in its own folder, so no port can be in use already. */
 export interface Nginx {
   readonly socketPath: string;
   /** The lines of the access log so far, one for each response of nginx. */
   readonly accessLines: () => string[];
 }
 
-// Debian has nginx in a folder that is not in every user's PATH.
+// Debian installs nginx in a folder that is not in every user's PATH.
 const program = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin']
   .map((folder) => join(folder, 'nginx'))
   .find((file) => existsSync(file));
@@ -22,7 +22,7 @@ const program = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin']
 export const nginxMissing = program === undefined ? 'nginx not found' : undefined;
 
 /**
- * Starts nginx; ended when the test is over.
+ * Starts nginx, which is stopped when the test is over.
  *
  * @param http directives of the `http` block; `@listen@` stands for the address of its `server` blocks
  * @param accessLine the format of a line of the access log

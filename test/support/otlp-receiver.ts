@@ -13,7 +13,7 @@ export interface ReceivedSpan {
   readonly end: bigint;
   readonly attributes: Readonly<Record<string, unknown>>;
   readonly isError: boolean;
-  /** Of the service that sent it. */
+  /** Attributes of the service that sent the span. */
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
@@ -47,10 +47,10 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   return { origin: `http://127.0.0.1:${port}`, spans, text: () => Buffer.concat(bodies).toString('latin1') };
 }
 
-/** The fields of a protobuf message by their numbers: bytes, or a number. */
+/** The fields of a protobuf message by their numbers. Each value is bytes or a number. */
 type Fields = ReadonlyMap<number, readonly (Buffer | bigint)[]>;
 
-/** Reads one message of the wire format: varint, 64-bit, length-delimited, 32-bit. */
+/** Reads one message in the wire format of protobuf, whose types are varint, 64-bit, length-delimited and 32-bit. */
 function fieldsOf(message: Buffer): Fields {
   const fields = new Map<number, (Buffer | bigint)[]>();
   let at = 0;

@@ -4,8 +4,8 @@ import { Connection } from '../../src/upstream/connection.ts';
 type Receive = (this: unknown, bytes: Buffer) => void;
 
 /**
- * Overwrites what was read from a socket as soon as it was received, in all tests of a project: whatever outlives the call must have
- * been copied, or the tests see it damaged.
+ * In all tests of a project, overwrites the bytes read from a socket as soon as `receive` has returned. Bytes that outlive the call must
+ * have been copied; otherwise, the tests see them damaged.
  */
 function overwriteReads(prototype: object): void {
   const receive = Reflect.get(prototype, 'receive') as Receive;

@@ -10,10 +10,10 @@ import { describeUnless } from './describe-unless.ts';
 
 const run = promisify(execFile);
 
-/** Debian's folders of the server's programs, the newest version last. */
+/** Where Debian installs the server's programs, with a folder for each version. */
 const versions = '/usr/lib/postgresql';
 
-/** The folder of the server's programs; undefined if there is no PostgreSQL. */
+/** The folder of the server's programs, of the newest version; undefined if PostgreSQL is not installed. */
 export const postgresPrograms = [
   ...(process.env['PATH'] ?? '').split(delimiter),
   ...(existsSync(versions) ? readdirSync(versions).toSorted((a, b) => Number(a) - Number(b)) : []).map((version) =>
@@ -21,7 +21,7 @@ export const postgresPrograms = [
   ),
 ].findLast((folder) => existsSync(join(folder, 'initdb')));
 
-/** The server refuses to run as root: if the tests do, it runs as the user that its package has made. */
+/** The server refuses to run as root. If the tests run as root, the server runs as the user that its package has created. */
 const owner =
   process.getuid?.() === 0 && postgresPrograms !== undefined ? { uid: idOf('-u'), gid: idOf('-g') } : undefined;
 
@@ -29,25 +29,25 @@ function idOf(flag: '-u' | '-g'): number {
   return Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
 }
 
-/** `describe` for tests that need PostgreSQL. Without it they are skipped, with the reason. */
+/** `describe` for tests that need PostgreSQL. Without it, they are skipped and the reason is shown. */
 export function describeWithPostgres(name: string, tests: () => void): void {
   describeUnless(postgresPrograms === undefined ? 'PostgreSQL not found' : undefined, name, tests);
 }
 
 /** A server for one test file, reached through a socket in its own folder. */
 export interface TestPostgres {
-  /** Creates an empty database with the accounts' tables. Returns its URL. */
+  /** Creates a database with empty tables for accounts. Returns its URL. */
   createDatabase(): Promise<string>;
   /** Runs SQL as the owner with psql, and returns its output: unaligned rows. */
   psql(url: string, sql: string): Promise<string>;
-  /** Stops the server as a crash would: statements in progress are broken off. */
+  /** Stops the server as a crash would: statements in progress are aborted. */
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** Listens on a port and forwards all data. */
+  /** Starts a proxy that listens on a port and forwards all data. */
   proxy(url: string): Promise<TestProxy>;
 }
 
-/** A proxy to the server that can be cut. Closed when the test is over. */
+/** A proxy to the server that can interrupt the traffic. It is closed when the test is over. */
 export interface TestProxy {
   /** The URL of the same database through this proxy. */
   readonly url: string;
@@ -62,15 +62,15 @@ export interface TestProxy {
   release(): void;
   /** The bytes held back. */
   readonly held: string;
-  /** Ends each connection right after the server is ready for the first statement, in one piece with that. */
+  /** Ends each connection right after the server is ready for the first statement. The client gets both messages in one piece. */
   endOnceReady(): void;
   /** Forwards everything except notifications, like a pooler that has lent the connection to another client. */
   swallowNotifications(): void;
   /** Ends all connections, and forwards everything from now on. */
   mend(): void;
-  /** Connections accepted so far. */
+  /** The number of connections accepted so far. */
   readonly connections: number;
-  /** Connections open at the moment, and the most there have been at once. */
+  /** The number of connections that are open, and the highest it has been. */
   readonly open: number;
   readonly most: number;
   /** Called with the clients' bytes before they are forwarded. */
@@ -99,7 +99,7 @@ export function usePostgres(): TestPostgres {
   };
 }
 
-/** Starts a server in a folder of its own. @param defer takes what stops it and removes the folder */
+/** Starts a server in a folder of its own. @param defer registers the cleanup that stops the server and removes the folder */
 export async function startPostgres(defer: (release: () => Promise<void>) => void): Promise<TestPostgres> {
   const folder = mkdtempSync(join(tmpdir(), 'pg-'));
   const data = join(folder, 'data');
@@ -117,7 +117,7 @@ export async function startPostgres(defer: (release: () => Promise<void>) => voi
   }
 
   async function stop(): Promise<void> {
-    // It may be stopped already.
+    // The server may have been stopped already.
     await asPostgres('pg_ctl', '--pgdata', data, '--wait', '--mode=immediate', 'stop').catch(() => {});
   }
 
@@ -148,17 +148,17 @@ export async function startPostgres(defer: (release: () => Promise<void>) => voi
 }
 
 async function asPostgres(program: string, ...args: readonly string[]): Promise<void> {
-  // Not in the repository: the server's user may not be allowed to read it.
+  // Programs do not run in the repository, because the server's user may not be allowed to read it.
   await run(join(postgresPrograms ?? '', program), args, { cwd: tmpdir(), ...owner });
 }
 
-/** The type of the message, "A", in the server's protocol. */
+/** The type of a NotificationResponse, "A", in the server's protocol. */
 const notificationResponse = 0x41;
 
-/** ReadyForQuery, outside a transaction. */
+/** A ReadyForQuery message, outside a transaction. */
 const ready = Buffer.from('Z\0\0\0\x05I', 'latin1');
 
-/** ErrorResponse, as after `pg_terminate_backend`. */
+/** An ErrorResponse message, as after `pg_terminate_backend`. */
 const terminated = (() => {
   const fields = ['SFATAL', 'VFATAL', 'C57P01', 'Mterminating connection due to administrator command'].join('\0');
   const body = Buffer.from(`${fields}\0\0`, 'latin1');

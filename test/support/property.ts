@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 
-/** Whether few cases are enough: `npm run test:unit` says so, to take seconds. */
+/** Whether few cases are enough. `npm run test:unit` sets this, so that it takes only seconds. */
 export const few = process.env['FEW_CASES'] !== undefined;
 
 /** The number of cases of a property: all in `npm test`, a twentieth if few are enough. */
@@ -8,7 +8,7 @@ export function runs(all: number): number {
   return few ? Math.ceil(all / 20) : all;
 }
 
-/** Any code point but surrogates, like `unit: 'binary'` of fast-check, which takes seconds to set up. */
+/** Any code point except surrogates. fast-check has `unit: 'binary'` for this, but it takes seconds to set up. */
 export const anyCharacter = fc
   .integer({ min: 0, max: 0x10_ff_ff })
   .filter((code) => code < 0xd8_00 || code > 0xdf_ff)

@@ -5,12 +5,12 @@ import { openConnection, parseOnly, type Connection, type RawResponse } from './
 import { configOf, keys, startSidecar, type TestSidecar } from './sidecar.ts';
 import { startUpstream, type TestUpstream } from './upstream.ts';
 
-/** The header of an account that does not encrypt. */
+/** The header with the key of an account that does not encrypt. */
 export const authorization = `Authorization: Bearer ${keys.globex}`;
-/** A request that would be served on its own. */
+/** A request that would be served if it were sent alone. */
 export const valid = `GET /behind HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\n\r\n`;
 
-/** A sidecar with these limits and timeouts, and an upstream that responds to complete requests. */
+/** Starts a sidecar with these limits and timeouts, and an upstream that responds to complete requests. */
 export async function start(
   limits: { header?: number; headers?: number; inFlight?: number } = {},
   timeouts: { header?: number } = {},
@@ -30,7 +30,7 @@ export function post(...headers: readonly string[]): string {
   return request('POST / HTTP/1.1', 'Host: localhost', authorization, ...headers);
 }
 
-/** Expects a refusal of a request without an id: its body, a new id, and `Connection: close`. */
+/** Expects the refusal of a request without an id: the body, a new id, and `Connection: close`. */
 export function expectRefusal(response: RawResponse, code: RefusalCode): void {
   const { status, title, detail } = findRefusal(code);
   expect(response.status).toBe(status);
@@ -51,7 +51,7 @@ export function expectRefusal(response: RawResponse, code: RefusalCode): void {
   });
 }
 
-/** Sends bytes that must be refused, followed by a good request, and expects one refusal, then the connection's end. */
+/** Sends bytes that must be refused, followed by a valid request, and expects one refusal and then the end of the connection. */
 export async function expectOnlyRefused(
   sidecar: TestSidecar,
   upstream: TestUpstream,
@@ -67,7 +67,7 @@ export async function expectOnlyRefused(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: findRefusal(code).status, code, route: 'none' });
 }
 
-/** The same for a request without a known end: it is read and discarded until its client has the response. */
+/** The same for a request whose end is unknown. The sidecar reads and discards its bytes until the client has the response. */
 export async function expectRefusedOnceRead(
   sidecar: TestSidecar,
   upstream: TestUpstream,
@@ -86,7 +86,7 @@ export async function expectRefusedOnceRead(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: findRefusal(code).status, code });
 }
 
-/** Waits until the other end has closed the connection, which further bytes show by a reset. */
+/** Waits until the other end has closed the connection. Keeps sending bytes, because the reset that answers them shows that it has. */
 export async function untilGone(client: Connection): Promise<void> {
   const drip = setInterval(() => client.send('x'), 50);
   await new Promise((resolve) => void client.socket.once('close', resolve));

@@ -11,8 +11,8 @@ const response =
   };
 
 /**
- * Express with its default options, which are its most lenient: letter case and a trailing slash do not count. It has the three
- * ways to route: a path, a prefix and a router of its own below a prefix.
+ * Starts Express with its default options, which are its most lenient ones: letter case and a trailing slash are ignored. It routes in all
+ * three ways: by a path, by a prefix and by a separate router below a prefix.
  */
 export async function startRoutingExpress(): Promise<RoutingUpstream> {
   const seen: string[] = [];

@@ -11,7 +11,7 @@ import { missingTools } from './tools.ts';
 /** Why Go cannot build and run a program on this machine; undefined if it can. */
 export const goMissing = missingTools('go');
 
-/** The port in the first line of its output, then the id of each request. */
+/** A program that prints its port in the first line, and then the id of each request. */
 const program = `
 package main
 
@@ -82,8 +82,8 @@ func main() {
 `;
 
 /**
- * Go's net/http with its ServeMux, which redirects a path that it would have to clean. It routes on the decoded path, in lower case:
- * of ASCII only, like the sidecar.
+ * Starts Go's net/http with its ServeMux, which redirects a request if its path has to be cleaned. It routes on the decoded path, in which
+ * only ASCII letters are lower-cased, as in the sidecar.
  */
 export async function startRoutingGo(): Promise<RoutingUpstream> {
   const folder = mkdtempSync(join(tmpdir(), 'go-'));

@@ -16,7 +16,7 @@ const resources: readonly (readonly [pattern: string, kind: Kind])[] = [
 const otherwise: Kind = 'plain secret';
 
 /**
- * A real upstream whose responses show how it routed: `X-Resource` has the kind of the resource, `X-Target` the target as it
+ * A real upstream whose responses show how it routed the request: `X-Resource` has the kind of the resource, `X-Target` the target as it
  * was sent.
  */
 export interface RoutingUpstream {
@@ -26,8 +26,8 @@ export interface RoutingUpstream {
 }
 
 /**
- * nginx with a location for each resource, whatever the letter case. `X-Exact` is the kind by case-sensitive locations,
- * `X-Path` the path as nginx has normalised it, between angle brackets.
+ * Starts nginx with a location for each resource, whatever the letter case. `X-Exact` is the kind according to case-sensitive locations;
+ * `X-Path` is the path as nginx has normalised it, in angle brackets.
  */
 export async function startRoutingNginx(): Promise<RoutingUpstream> {
   const locations = [...resources.map(([pattern, kind]) => [`~* ${pattern}`, kind]), ['/', otherwise]].map(
@@ -49,7 +49,7 @@ export async function startRoutingNginx(): Promise<RoutingUpstream> {
   return { address: { path: nginx.socketPath }, seen: nginx.accessLines };
 }
 
-/** Fastify with its most lenient options. */
+/** Starts Fastify with its most lenient options. */
 export async function startRoutingFastify(): Promise<RoutingUpstream> {
   const seen: string[] = [];
   const core = fastify({
@@ -81,10 +81,10 @@ export function kindAt(path: string): Kind {
   return resources.find(([pattern]) => new RegExp(pattern, 'i').test(path))?.[1] ?? otherwise;
 }
 
-/** The path up to the first of these characters. */
+/** The target up to the first of these characters. */
 const before = (characters: RegExp, target: string): string => target.split(characters, 1)[0] ?? '';
 
-/** Ways in which programs get from a target to a path, each the most lenient one known of its kind. */
+/** Ways in which programs derive a path from a target. Each is the most lenient one known of its kind. */
 export const readings: Readonly<Record<string, (target: string) => string>> = {
   'the URL parser of browsers and Node': (target) => decodeURIComponent(new URL(target, 'http://core').pathname),
   'decoding, then resolving dots and slashes': (target) => posix.normalize(decodeURIComponent(before(/\?/, target))),

@@ -15,11 +15,11 @@ import { sha256Hex } from '../../src/cryptography.ts';
 
 /** The keys and credentials of tests. */
 export const keys = {
-  /** Of `acme`, which encrypts in test. */
+  /** Keys of `acme`, which encrypts in test. */
   acme: 'sk_test_acmeacmeacmeacmeacmeacme',
   acmePublic: 'pk_test_acmeacmeacmeacmeacmeacme',
   acmeLive: 'sk_live_acmeacmeacmeacmeacmeacme',
-  /** Of `globex`, which does not encrypt. */
+  /** Keys of `globex`, which does not encrypt. */
   globex: 'sk_test_globexglobexglobexglobex',
   globexPublic: 'pk_test_globexglobexglobexglobex',
 } as const;
@@ -57,10 +57,10 @@ export function encryptionOf(
   return { type: 'on', current: codecOf(credentials, encoding), createdAt: undefined, grace: undefined, ...more };
 }
 
-/** For formats that remember nothing. */
+/** A context for formats that remember nothing. */
 export const noMemory: OpenContext = { clock: () => 0, memory: () => new Map() };
 
-/** Encryption that is enabled. */
+/** Returns `encryption`, which must be enabled. */
 export function enabledOf(encryption: Encryption | undefined): EncryptionOn {
   if (encryption?.type !== 'on') throw new Error('encryption is not enabled');
   return encryption;
@@ -117,7 +117,7 @@ export function operatorsOf(
   return { host: '127.0.0.1', port: 0, tokens, hosts: [], console: true, tls: undefined, ...more };
 }
 
-/** A configuration in front of `upstream` (an origin), on free ports. Limits and timeouts are merged member by member. */
+/** A configuration with free ports and this upstream (an origin). Limits and timeouts are merged member by member. */
 export function configOf(
   upstream: string,
   more: Partial<Omit<Config, 'limits' | 'timeouts'>> & {
@@ -150,7 +150,7 @@ export function configOf(
       connections: 4_096,
       inFlight: 1_024,
       failedKeys: { attempts: 20, window: 60_000 },
-      // One account takes all that there is. Shares have tests of their own.
+      // One account may use each limit in full. Shares have tests of their own.
       account: 1,
       ...limits,
     },
@@ -160,7 +160,7 @@ export function configOf(
       request: 60_000,
       upstream: 30_000,
       idle: 75_000,
-      // A test is over when its sidecar is: requests that nobody answers must not hold it up.
+      // A test ends only when its sidecar has stopped, so requests that nobody answers must not hold it up.
       drain: 2_000,
       ...timeouts,
     },
@@ -179,7 +179,7 @@ export interface TestSidecar {
   readonly url: string;
   readonly port: number;
   readonly adminUrl: string;
-  /** All metrics as they are now: those of the admin listener may be a second old. */
+  /** All metrics as they are now. Those of the admin listener may be a second old. */
   readonly registry: Registry;
   /** The log's lines so far, parsed. */
   readonly log: readonly Record<string, unknown>[];
@@ -187,7 +187,7 @@ export interface TestSidecar {
   accessLines(): Record<string, unknown>[];
 }
 
-/** The token by which sidecars in this process accept a drain. */
+/** The token with which sidecars in this process accept `POST /drain`. */
 export const drainToken = 'drain-token-of-the-tests';
 
 export async function startSidecar(

@@ -4,12 +4,12 @@ import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'vitest';
 
-/** The blocks of a page with this info string; those with `run` in it are for the reader to run. */
+/** The code blocks of a page with this info string. If it contains `run`, the blocks are for the reader to run. */
 export function blocks(page: string, language: string): string[] {
   return blocksIn(readFileSync(page, 'utf8'), language);
 }
 
-/** The same for a string, without the indentation of a list around the blocks. */
+/** The same for a string. The indentation of blocks in a list is removed. */
 export function blocksIn(text: string, language: string): string[] {
   const fenced = new RegExp(`^( *)\`\`\`${language}\\n([\\s\\S]*?)^ *\`\`\`$`, 'gm');
   return [...text.matchAll(fenced)].map(([, indent = '', code = '']) =>

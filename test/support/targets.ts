@@ -18,14 +18,14 @@ const encodings: readonly ((char: string) => string)[] = [
   (char) => `%${(0xc0 | (char.charCodeAt(0) >> 6)).toString(16)}%${(0x80 | (char.charCodeAt(0) & 0x3f)).toString(16)}`,
   (char) =>
     `%e0%${(0x80 | (char.charCodeAt(0) >> 6)).toString(16)}%${(0x80 | (char.charCodeAt(0) & 0x3f)).toString(16)}`,
-  // Its full-width form, which some programs fold into ASCII.
+  // The full-width form, which some programs fold into ASCII.
   (char) => encodeURIComponent(String.fromCharCode(char.charCodeAt(0) + 0xfee0)),
 ];
 
-/** Letters that some programs take for `k`, `i` or `s` once they have ignored letter case. */
+/** Letters that some programs treat as `k`, `i` or `s` if they ignore letter case. */
 const foldedLetters: Readonly<Record<string, string>> = { k: '%E2%84%AA', i: '%C4%B0', s: '%C5%BF' };
 
-/** The segment with the `at`th of its letters `k`, `i` and `s` replaced by a letter that is folded into it. */
+/** The segment with the `at`th of its letters `k`, `i` and `s` replaced by a letter that folds to it. */
 function unfolded(segment: string, at: number): string {
   const places = [...segment.matchAll(/[kis]/gi)].map(({ index }) => index);
   const place = places[at % places.length];
@@ -53,7 +53,7 @@ function spelt(segment: string, letters: Letters): fc.Arbitrary<string> {
 }
 
 const dots = ['.', '..', '%2e', '%2E%2e', '.%2e', '%252e%252e', '%c0%ae%c0%ae', '...', '..;', '..%00', '%2e%2e%2f'];
-/** Segments besides those of routes: dots, empty ones, harmless and other characters. */
+/** Segments that routes do not have: dots, an empty one, and harmless and other characters. */
 const odd = [
   ...dots,
   ...dots,
@@ -113,10 +113,10 @@ const fronts = [
 const moreFronts = ['user@evil.example', '*', '?', '.', '/.', '/..;', '/%2e%2e', '/%2f'];
 
 /**
- * Request targets around the boundaries of these paths: as they are, and in the spellings that are known to be read
- * differently by different programs. A character is a byte.
+ * Request targets that equal or almost equal these paths, as they are and in spellings that different programs are known to read
+ * differently. Each character is a byte.
  *
- * @param letters with `beyond ASCII`, there are letters that Unicode folds into those of the paths
+ * @param letters with `beyond ASCII`, some targets have letters that Unicode folds into letters of the paths
  */
 export function targetsAround(paths: readonly string[], letters: Letters = 'of ASCII'): fc.Arbitrary<string> {
   const path = fc.constantFrom(...paths).map((text) => text.split('/').slice(1));

@@ -5,20 +5,20 @@ import { ServerExchange } from '../../src/http1/exchange.ts';
 import type { Waiter } from '../../src/wait-queue.ts';
 
 /**
- * Waits until a sidecar in this process has read what clients of this process have sent, and they have what it sent:
- * for tests that something does not happen.
+ * Waits until a sidecar and clients in this process have read what they have sent each other. It is for tests that something does not
+ * happen.
  */
 export async function settle(): Promise<void> {
   for (let i = 0; i < 50; i += 1) await turn();
 }
 
-/** A request that never ends, and waits. */
+/** A request that waits for its turn and never ends. */
 export const waiter: Waiter = { wait: (queue) => new Promise((resolve) => void queue.add(resolve)) };
 
 /**
- * The turn of the event loop in which each response of this process has ended, until the test is over.
+ * Records the turn of the event loop in which each response of this process ends, until the test is over.
  *
- * @param status of the responses that are counted; by default all are
+ * @param status counts only responses with this status; by default, all
  */
 export function turnsOfResponses(status?: number): readonly number[] {
   const { turns, count, stop } = countTurns();
@@ -29,7 +29,7 @@ export function turnsOfResponses(status?: number): readonly number[] {
   return turns;
 }
 
-/** The same for the responses of the other listeners, with their statuses. */
+/** The same for the responses of listeners that use Node's HTTP server, with their statuses. */
 export function turnsOfOtherResponses(): { readonly turns: readonly number[]; readonly statuses: readonly number[] } {
   const { turns, count, stop } = countTurns();
   const statuses: number[] = [];

@@ -24,7 +24,7 @@ export interface TestUpstream {
   readonly server: Server;
   /** Requests that arrived completely. */
   readonly seen: readonly SeenRequest[];
-  /** Requests of which at least the head arrived. */
+  /** The number of requests of which at least the head has arrived. */
   readonly heads: () => number;
 }
 
@@ -35,7 +35,7 @@ const ok: Respond = (_seen, res) => {
   res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': 11 }).end('{"ok":true}');
 };
 
-/** Starts an upstream that reads each request completely and then responds; closed when the test is over. */
+/** Starts an upstream that reads each request completely and then responds. It is closed when the test is over. */
 export async function startUpstream(respond: Respond = ok, defer?: Defer): Promise<TestUpstream> {
   const seen: SeenRequest[] = [];
   const upstream = await startRawUpstream((req, res) => {

@@ -3,16 +3,16 @@ import { onTestFinished } from 'vitest';
 import { WebSocketServer, type RawData, type WebSocket } from 'ws';
 import { listen } from './listen.ts';
 
-/** An upstream of WebSockets. */
+/** An upstream for WebSockets. */
 export interface WebSocketUpstream {
   readonly origin: string;
   readonly port: number;
   readonly handshakes: readonly IncomingMessage[];
-  /** Its sides of the WebSockets, in the same order. */
+  /** The upstream's sides of the WebSockets, in the order of `handshakes`. */
   readonly sockets: readonly WebSocket[];
 }
 
-/** Starts an upstream that accepts WebSockets and echoes; requests that are not a handshake get `respond`. */
+/** Starts an upstream that accepts WebSockets and echoes their messages. `respond` gets requests that are not handshakes. */
 export async function startWebSocketUpstream(
   server: Server = createServer(),
   respond: RequestListener = (_req, res) => void res.end('{}'),

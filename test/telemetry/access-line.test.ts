@@ -20,7 +20,7 @@ import { scrape } from '../support/metrics.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { eventually } from '../support/eventually.ts';
 
-/** The documented members that an access line may have besides those of each log line. */
+/** The documented members that an access line may have, in addition to those of every log line. */
 const allowed = [
   ...(/^## Logs$([\s\S]*?)^## /m
     .exec(readFileSync('docs/operators/monitor.md', 'utf8'))?.[1]
@@ -28,7 +28,7 @@ const allowed = [
 ].map(([, member = '']) => member);
 const ofEveryLine = ['level', 'time', 'msg'];
 
-/** The access lines, once there are this many: each is written a moment after its response. */
+/** Waits until there are this many access lines. Each is written a moment after its response. */
 async function accessLines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
   await eventually(`there are ${count} access lines`, () => sidecar.accessLines().length >= count);
   return sidecar.accessLines();
@@ -81,7 +81,7 @@ describe('an access line', () => {
     expect(envelope_ms).toBeGreaterThan(0);
   });
 
-  test('of plain traffic has no field envelope', async () => {
+  test('of plain traffic has no field `envelope`', async () => {
     const { sidecar } = await startGateway();
     expect(await lineOf(sidecar, 'POST /api/v1/refunds', { key: keys.globex, body: '{"amount":1}' })).toEqual({
       level: 'info',
@@ -106,7 +106,7 @@ describe('an access line', () => {
     ['none', undefined, undefined],
     ['truncated', '127.0.0.0/24', '203.0.113.0/24'],
     ['full', '127.0.0.1', '203.0.113.7'],
-  ] as const)('has the client as log.client: %s says', async (detail, peer, hop) => {
+  ] as const)('has the client as `log.client: %s` says', async (detail, peer, hop) => {
     const log = { level: 'info', client: detail } as const;
     const headers = { 'X-Forwarded-For': '198.51.100.1, 203.0.113.7' };
     const { sidecar: direct } = await startGateway({ log });
@@ -130,7 +130,7 @@ describe('an access line', () => {
     expect(clients).toEqual(sent);
   });
 
-  test('of a connection follows a reload of log.client', async () => {
+  test('of an open connection follows a reload of `log.client`', async () => {
     const { sidecar, upstream } = await startGateway({ log: { level: 'info', client: 'full' } });
     const connection = await openConnection(sidecar.port);
     const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
@@ -231,7 +231,7 @@ function wholeOrNot(response: Promise<unknown>): Promise<'whole' | 'broken off'>
   );
 }
 
-/** A sidecar in front of an upstream that is already running. */
+/** Starts a sidecar in front of an upstream that is already running. */
 async function startGatewayBefore(origin: string): ReturnType<typeof startGateway> {
   return startGateway({ environments: [{ name: 'test', hosts: [], upstream: targetOf(origin) }] });
 }
@@ -265,7 +265,7 @@ test('the log contains no path, query, header, body or key of clients and upstre
     Cookie: canary('Cookie'),
     'User-Agent': canary('Agent'),
     traceparent: canary('Trace'),
-    // Too long to be used as request id.
+    // This is too long to be used as the request id.
     'X-Request-Id': `${canary('RequestId')}${'x'.repeat(128)}`,
     'X-Forwarded-For': canary('Forwarded'),
     'X-Account-Id': canary('Account'),

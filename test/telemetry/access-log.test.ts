@@ -23,7 +23,7 @@ const route = fc.oneof(
   oneOf('unlisted', 'none', '/', '/*'),
   fc.stringMatching(/^(?:\/[A-Za-z0-9._~:-]+){1,4}(?:\/\*)?$/),
 );
-/** The messages of an error: any text, including half a surrogate pair and control characters. */
+/** Messages of errors: any text, including half a surrogate pair and control characters. */
 const text = fc.oneof(
   fc.string(),
   fc.string({ unit: anyCharacter, maxLength: 200 }),
@@ -78,7 +78,7 @@ describe('an access line', () => {
     );
   });
 
-  test('of a 5xx status is so, too', () => {
+  test('of a 5xx status is also what pino would have written', () => {
     fc.assert(
       fc.property(accessLines, fc.integer({ min: 500, max: 599 }), (line, status) => {
         const { own, pino } = written({ ...line, status }, 'error', 0);

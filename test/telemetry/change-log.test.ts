@@ -4,7 +4,7 @@ import { logChanges } from '../../src/telemetry/change-log.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { acme, acmeLive, acmeTest, apiKey, codecOf, encryptionOf, globex } from '../support/sidecar.ts';
 
-/** The lines, without their level and time. */
+/** Logs the changes and returns the lines, without their level and time. */
 async function linesOf(before: readonly Account[], after: readonly Account[], at: 'info' | 'error' = 'info') {
   const lines: string[] = [];
   await logChanges(createLogger(at, { write: (line) => void lines.push(line) }), before, after);

@@ -7,7 +7,11 @@ import { startGateway } from '../support/gateway.ts';
 import { scrape } from '../support/metrics.ts';
 import { acme, apiKey, keys } from '../support/sidecar.ts';
 
-/** A watch that looks after each step of the two clocks, in milliseconds. @returns the seconds of the jumps that it logged */
+/**
+ * Advances the two clocks by each step, in milliseconds, and lets a watch check them after each one.
+ *
+ * @returns the seconds of the jumps that it logged
+ */
 async function jumpsAfter(steps: readonly (readonly [wall: number, monotonic: number])[]) {
   const registry = new Registry();
   const lines: string[] = [];
@@ -60,7 +64,7 @@ test.each([
     ],
     [3_601],
   ],
-] as const)('a clock that jumps back %s is told', async (_name, steps, seconds) => {
+] as const)('a clock that jumps back %s is reported', async (_name, steps, seconds) => {
   expect(await jumpsAfter(steps)).toEqual(seconds);
 });
 
@@ -80,11 +84,11 @@ test.each([
       [1_000, 1_000],
     ],
   ],
-] as const)('a clock that jumps %s is not', async (_name, steps) => {
+] as const)('a clock that jumps %s is not reported', async (_name, steps) => {
   expect(await jumpsAfter(steps)).toEqual([]);
 });
 
-test('a running sidecar tells that its clock jumped back, after which an expired key works again', async () => {
+test('a running sidecar reports that its clock jumped back, after which an expired key works again', async () => {
   let now = Date.parse('2026-11-01T00:00:00Z');
   const key = apiKey(keys.acme, { expiresAt: now });
   const { sidecar } = await startGateway({ accounts: [{ ...acme, keys: [key] }], clock: () => now });

@@ -6,7 +6,7 @@ const minute = 60_000;
 /** Any full hour. */
 const begin = Date.UTC(2026, 10, 1, 12);
 
-test('the requests with keys are counted by hour over a day, in sum', () => {
+test('the requests with several keys are counted together, by hour over a day', () => {
   const uses = new KeyUses();
   uses.add('one', false, begin);
   uses.add('one', false, begin + hour);
@@ -19,7 +19,7 @@ test('the requests with keys are counted by hour over a day, in sum', () => {
   expect(uses.of(['one'], begin + 24 * hour).hours.slice(0, 2)).toEqual([1, 0]);
 });
 
-test('the last hour forgets what is older than an hour', () => {
+test('the count of the last hour forgets uses that are older than an hour', () => {
   const uses = new KeyUses();
   uses.add('one', false, begin);
   uses.add('one', false, begin + 30 * minute);
@@ -28,7 +28,7 @@ test('the last hour forgets what is older than an hour', () => {
   expect(uses.of(['one'], begin + 3 * hour)).toMatchObject({ lastHour: 0, lastAt: begin + 30 * minute });
 });
 
-test('attempts with a key that has ended are no use', () => {
+test('attempts with a key that has ended do not count as uses', () => {
   const uses = new KeyUses();
   uses.add('one', true, begin);
   uses.add('one', true, begin + 5);
@@ -41,7 +41,7 @@ test('attempts with a key that has ended are no use', () => {
   });
 });
 
-test('the key that was used least recently is dropped from 20,001 on', () => {
+test('with more than 20,000 keys, the one that was used least recently is dropped', () => {
   const uses = new KeyUses();
   for (let i = 0; i <= 20_000; i += 1) uses.add(`key-${i}`, false, begin);
   expect(uses.of(['key-0'], begin).lastAt).toBe(undefined);

@@ -6,7 +6,7 @@ import { watchKms } from '../../src/telemetry/kms-watch.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { masterKeysMetric } from '../../src/telemetry/sidecar-metrics.ts';
 
-test('the KMS is asked every minute, and each change is logged once, whatever the error', async () => {
+test('the KMS is checked every minute, and each change is logged once, whatever the error', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const registry = new Registry();
@@ -27,7 +27,7 @@ test('the KMS is asked every minute, and each change is logged once, whatever th
   const failing = (error: Error) => async (): Promise<KeyringStatus> => {
     throw error;
   };
-  /** What is logged, and the samples, after the next look finds this. */
+  /** Returns what is logged, and the samples, after the next check has had this outcome. */
   const next = async (answer: typeof status): Promise<unknown[]> => {
     status = answer;
     await vi.advanceTimersByTimeAsync(60_000);
@@ -40,7 +40,7 @@ test('the KMS is asked every minute, and each change is logged once, whatever th
   const broken = 'the KMS does not work: the configuration in force does not need it';
 
   expect(await next(well('1'))).toEqual([[], healthy(1), key('current')]);
-  // A mistake in the code may not end the process, nor may its message get into the log.
+  // A bug must not end the process, and its message must not get into the log.
   expect(await next(failing(new TypeError('secret')))).toEqual([[[broken, 'TypeError']], healthy(0), key('current')]);
   expect(await next(failing(new AccountsError('kms_unavailable', 'gone')))).toEqual([[], healthy(0), key('current')]);
   expect(await next(well('1'))).toEqual([[['the KMS works again', '1']], healthy(1), key('current')]);

@@ -18,8 +18,8 @@ async function serve(nodeOptions: readonly string[] = []): Promise<Serving> {
 }
 
 /**
- * A module that runs in the main thread of the sidecar only, although the thread that loads the configuration gets it,
- * too.
+ * Node options that load a module. Its code runs only in the sidecar's main thread, although the thread that loads the configuration gets
+ * the module, too.
  */
 function beside(code: string): string[] {
   const source = `import { isMainThread } from 'node:worker_threads'; if (isMainThread) { ${code} }`;
@@ -29,10 +29,7 @@ function beside(code: string): string[] {
 /** The number of requests that a client without a key may have in flight on one connection. */
 const atOnce = 10;
 
-/**
- * Sends this many requests, the last one with this id, some at a time on one connection; resolves when all have
- * responses.
- */
+/** Sends `count` requests on one connection, a few at a time; the last one has the id `lastId`. Resolves when all have responses. */
 async function sendMany({ port }: Serving, count: number, lastId: string): Promise<void> {
   const socket = createConnection(port, '127.0.0.1').setEncoding('latin1');
   await once(socket, 'connect');
@@ -56,7 +53,7 @@ async function sendMany({ port }: Serving, count: number, lastId: string): Promi
 /** Enough lines to fill every buffer between the sidecar and a reader that has stopped. */
 const many = 2_000;
 
-/** Sends more requests than the pipe has room for lines, without reading it. */
+/** Stops reading the log, and sends more requests than the pipe has room for lines. */
 async function withStalledReader(sidecar: Serving): Promise<void> {
   sidecar.process.stdout?.pause();
   await sendMany(sidecar, many, 'the-last');
@@ -109,7 +106,7 @@ describe('a reader of the log that reads nothing', () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  test('does not prevent it from exiting after a crash', async () => {
+  test('does not prevent the process from exiting after a crash', async () => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', () => { throw new Error('on demand'); });`));
     await withStalledReader(sidecar);
     const exited = once(sidecar.process, 'exit');
@@ -123,7 +120,7 @@ describe('a reader of the log that reads nothing', () => {
     expect((await send(sidecar, 'GET /x', { key: keys.globex })).status).toBe(200);
   });
 
-  test('and closes the pipe does not end the process', async () => {
+  test('and that closes the pipe does not end the process', async () => {
     const sidecar = await serve();
     sidecar.process.stdout?.destroy();
     for (let i = 0; i < 3; i += 1) {
@@ -144,7 +141,7 @@ describe('a crash logs its stack and exits with 1', () => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', function crashing() { ${code} });`));
     await sendMany(sidecar, 10, 'the-last');
     expect(await sidecar.signal('SIGUSR2').ended()).toEqual({ code: 1, signal: null });
-    // A write in progress may end up after it.
+    // This may not be the last line, because a write in progress may end up after it.
     expect(sidecar.log.find(({ level }) => level === 'fatal')).toEqual({
       level: 'fatal',
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string,

@@ -23,14 +23,14 @@ import {
 import type { Respond } from '../support/upstream.ts';
 import { changes, samplesOf, seriesOf, untilSample, type Samples } from './samples.ts';
 
-/** The changes of the series that count: without sums and buckets of measurements and the use of limits. */
+/** The changes of the series that count something: all except the sums and buckets of measurements and the use of limits. */
 function counted(before: Samples, after: Samples): Record<string, number> {
   return Object.fromEntries(
     Object.entries(changes(before, after)).filter(([series]) => !/_sum\b|_bucket\b|_limit_used\b/.test(series)),
   );
 }
 
-/** Sends one request and returns the changes it caused, once `counts` is satisfied. */
+/** Sends one request, waits until the series `counts` has counted it, and returns all changes that it caused. */
 async function changedBy(sidecar: TestSidecar, line: string, sent: Sent, counts: string): Promise<object> {
   const before = await samplesOf(sidecar);
   await send(sidecar, line, sent);
@@ -153,7 +153,7 @@ describe('one request is counted once', () => {
       { serves: 'both' },
     ],
     [
-      'its host has none',
+      'its host has no environment',
       'GET /x',
       {},
       ['none', 'none'],
@@ -289,7 +289,7 @@ describe('the overhead', () => {
 
   test.each([
     ['the upstream does not respond', 'GET /x', { respond: () => {}, timeouts: { upstream: wait } }],
-    ['the body does not come', 'POST /api/s2s/x', { timeouts: { request: wait } }],
+    ['the body does not arrive', 'POST /api/s2s/x', { timeouts: { request: wait } }],
   ])('excludes a wait that ends with a timeout: %s', async (_, line, setting) => {
     const { sidecar } = await startGateway(setting);
     const client = await openConnection(sidecar.port);
@@ -471,7 +471,7 @@ test('1,000 odd paths, methods, hosts and keys add no series', async () => {
       }
     }
   }
-  // Within 60 rounds, every kind of request among them occurs.
+  // Within 60 rounds, every kind of request occurs.
   await traffic(60);
   const before = await seriesOf(sidecar);
   await traffic(115);

@@ -87,7 +87,7 @@ describe('the recent activity', () => {
     expect(traffic.recent.refusals.latest()).toEqual([]);
   });
 
-  test('keeps the last 50 refusals of an account, which displace no others', () => {
+  test('keeps the last 50 refusals of an account, which displace none of other accounts', () => {
     const traffic = new Traffic();
     traffic.refuse('globex');
     for (let i = 1; i <= 51; i++) traffic.refuse('acme', 'decryption_failed', { request_id: String(i) });
@@ -108,7 +108,7 @@ describe('the recent activity', () => {
   });
 });
 
-test('a key in the wrong environment is neither in use nor did it end, but was refused', () => {
+test('a key in the wrong environment counts neither as used nor as ended, but as refused', () => {
   const traffic = new Traffic();
   traffic.refuse('acme', 'environment_mismatch');
   expect(traffic.recent.keyUses.of(['acme-sk-1'], begin)).toMatchObject({ lastAt: undefined, attempts: 0 });
@@ -173,7 +173,7 @@ describe('the accounts with failures', () => {
     expect(traffic.recent.failures()).toHaveLength(count);
   });
 
-  test('are counted for at most 10,000 at a time, and others replace idle ones', () => {
+  test('are counted for at most 10,000 accounts at a time, and other accounts replace idle ones', () => {
     const traffic = new Traffic();
     for (let i = 0; i < 10_000; i++) traffic.respond(`account-${i}`);
     traffic.refuse('late');
@@ -187,7 +187,7 @@ describe('the accounts with failures', () => {
 });
 
 describe('the share of accounts whose envelopes all fail', () => {
-  test('counts those that sent envelopes in that environment', () => {
+  test('counts only accounts that sent envelopes in that environment', () => {
     const traffic = new Traffic();
     expect(traffic.recent.failingRatio('live')).toBe(0);
     traffic.respond('globex');
@@ -291,7 +291,7 @@ describe('the uses of a grace', () => {
 });
 
 test.each(['test', 'live'] as const)(
-  'envelopes that do not open are the same number as in the metric: %s',
+  'the number of envelopes that do not open is the same as in the metric: %s',
   async (name) => {
     const { sidecar, upstream } = await startGateway({
       serves: name,

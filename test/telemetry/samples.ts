@@ -9,7 +9,7 @@ export interface Declared {
 
 /** A scrape of the project's own metrics. */
 export interface Samples {
-  /** By name. */
+  /** The declared metrics by name. */
   readonly declared: ReadonlyMap<string, Declared>;
   /** Values by series, written `name{label="value",…}` with the labels in alphabetical order. */
   readonly values: ReadonlyMap<string, number>;
@@ -17,7 +17,7 @@ export interface Samples {
 
 export type Target = Parameters<typeof scrape>[0];
 
-/** Parses the text format of Prometheus; omits series of others than this project. */
+/** Parses the text format of Prometheus. Omits metrics that are not the project's own. */
 function parseSamples(exposition: string): Samples {
   const types = new Map<string, string>();
   const declared = new Map<string, Declared>();
@@ -45,13 +45,13 @@ export async function samplesOf(sidecar: Target): Promise<Samples> {
   return parseSamples(await scrape(sidecar));
 }
 
-/** The series of a sidecar, which tell histograms from counters, without buckets. */
+/** The names of a sidecar's series, without the buckets of histograms. */
 export async function seriesOf(sidecar: Target): Promise<string[]> {
   const { values } = await samplesOf(sidecar);
   return [...values.keys()].filter((series) => !series.includes('le="')).toSorted();
 }
 
-/** Waits until `series` has `value`: a request is counted a moment after its response. */
+/** Waits until `series` has `value`, because a request is counted a moment after its response. */
 export async function untilSample(sidecar: Target, series: string, value: number): Promise<void> {
   await vi.waitFor(async () => {
     const { values } = await samplesOf(sidecar);

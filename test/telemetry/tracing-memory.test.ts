@@ -10,10 +10,10 @@ import { tracingBound } from '../support/memory-bound.ts';
 import { keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** More than wait for the collector. */
+/** More requests than the number of spans that may wait for the collector. */
 const requests = 3_000;
 
-/** The most memory of a sidecar with these settings, in bytes, after its requests. */
+/** Sends the requests to a sidecar with these settings. Returns its peak memory in bytes. */
 async function peakWith(settings: Readonly<Record<string, unknown>>): Promise<number> {
   const { origin } = await startUpstream();
   const folder = new Folder({
@@ -22,7 +22,7 @@ async function peakWith(settings: Readonly<Record<string, unknown>>): Promise<nu
   });
   const sidecar = await startServe(folder.file('sidecar.yaml'), {
     nodeOptions: ['--max-semi-space-size=16', '--initial-heap-size=64'],
-    // As in the image.
+    // The image sets this, too.
     env: { MALLOC_ARENA_MAX: '1' },
   });
   for (let sent = 0; sent < requests; sent += 20) {
@@ -32,13 +32,13 @@ async function peakWith(settings: Readonly<Record<string, unknown>>): Promise<nu
   return peakMemory(sidecar.process.pid ?? 0);
 }
 
-test('tracing takes no more memory than docs/operators/capacity.md says, also if the collector does not respond', async () => {
+test('tracing takes no more memory than docs/operators/capacity.md says, even if the collector does not respond', async () => {
   const collector = await listen(createServer(() => {}));
   const without = await peakWith({});
   const grown = (await peakWith({ tracing: { otlp: `http://127.0.0.1:${collector}`, sample: 1 } })) - without;
   expect(grown).toBeLessThan(tracingBound);
   const guide = readFileSync('docs/operators/capacity.md', 'utf8');
   expect(guide).toContain(`\n- ${tracingBound / 1_048_576} MiB, with \`tracing\`: `);
-  // Or the page asks for memory that nobody needs.
+  // If tracing needed less, the page would ask for too much memory.
   expect(grown).toBeGreaterThan(tracingBound / 8);
 });

@@ -12,7 +12,7 @@ const form = /^00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])$/;
 
 type Setting = Parameters<typeof startGateway>[0];
 
-/** A sidecar with tracing, in front of an upstream. */
+/** Starts a sidecar with tracing, in front of an upstream. */
 async function traced(
   sample: number,
   more: Setting = {},
@@ -21,7 +21,7 @@ async function traced(
   return { ...(await startGateway({ tracing: { otlp: receiver.origin, sample }, ...more })), receiver };
 }
 
-/** The spans of all requests, which are exported when the sidecar stops. */
+/** Stops the sidecar, which then exports all spans. Returns the server span and the client span. */
 async function spansOf({ sidecar, receiver }: Awaited<ReturnType<typeof traced>>): Promise<{
   server: ReceivedSpan | undefined;
   client: ReceivedSpan | undefined;
@@ -128,8 +128,8 @@ describe("a client's trace", () => {
   });
 
   test.each([
-    ['sampled by a stranger', 0, [], '01', false],
-    ['not sampled by a stranger', 1, [], '00', true],
+    ['sampled by an untrusted client', 0, [], '01', false],
+    ['not sampled by an untrusted client', 1, [], '00', true],
     ['sampled by a trusted proxy', 0, ['127.0.0.1'], '01', true],
     ['not sampled by a trusted proxy', 1, ['127.0.0.1'], '00', false],
   ] as const)(
@@ -146,7 +146,7 @@ describe("a client's trace", () => {
   );
 });
 
-test('without a sample the upstream gets a traceparent, and nothing is exported', async () => {
+test('if no requests are sampled, the upstream gets a traceparent, and nothing is exported', async () => {
   const setting = await traced(0);
   await send(setting.sidecar, 'GET /x', { key: keys.globex });
   await eventually('the access line is written', () => setting.sidecar.accessLines().length === 1);

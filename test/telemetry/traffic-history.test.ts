@@ -33,7 +33,7 @@ describe('the requests of the last hour', () => {
     ]);
   });
 
-  test('are those of one environment, or all, also of unknown hosts', () => {
+  test('are those of one environment, or of all, including unknown hosts', () => {
     const history = new TrafficHistory();
     history.add(fine, begin);
     history.add({ ...fine, environment: 'test' }, begin);
@@ -83,7 +83,7 @@ describe('a percentile of durations', () => {
     expect(found).toBeLessThanOrEqual(Math.max(0.25, duration * 1.2));
   });
 
-  test('is the one that its share does not exceed', () => {
+  test('is the duration that its share of the requests does not exceed', () => {
     const durations = new Durations();
     for (let i = 0; i < 99; i += 1) durations.add(1);
     durations.add(100);

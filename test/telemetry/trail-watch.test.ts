@@ -16,12 +16,12 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 
 const event: AuditEvent = { at: 1, actor: 'user:ana', action: 'accounts_exported', account: undefined, details: {} };
 
-/** Counts, so that no two events are equal. */
+/** Increases with each event, so that no two events are equal. */
 let time = 0;
 const add = (store: Store): Promise<ChangeResult<undefined>> =>
   store.change([], () => ({ accounts: [], events: [{ ...event, at: (time += 1) }], result: undefined }));
 
-/** A watch, and what it has told. */
+/** Starts a watch and captures its log lines and metrics. */
 function watching(look: (seen: number) => Promise<TrailState>) {
   const registry = new Registry();
   const log: Record<string, unknown>[] = [];
@@ -64,10 +64,10 @@ async function noticesWhatWasLost(
   expect(log).toMatchObject([{ level: 'error', position: 4, last: 2 }]);
   await add(store);
   await watch.look();
-  // Until a restart.
+  // The trail stays inconsistent until a restart.
   expect([await told(), log.length]).toEqual([sample(3, 0), 1]);
 
-  // Events of the sidecar's own that follow the one which was seen, then others in the place of one that is removed.
+  // The sidecar's own events follow the last one that it has seen. Then some of them are lost, and others take their place.
   const restarted = watching(look);
   await restarted.watch.look();
   for (let i = 0; i < 2; i += 1) (await appended()).forEach(restarted.audit);
@@ -78,7 +78,7 @@ async function noticesWhatWasLost(
   expect(await restarted.told()).toEqual(sample(7, 0));
   expect(restarted.log.filter(({ level }) => level === 'error')).toMatchObject([{ position: 5, last: 7 }]);
 
-  // Events of the sidecar's own behind one that it has not seen.
+  // The sidecar's own events follow one that it has not seen.
   const behind = watching(look);
   await behind.watch.look();
   await add(store);
@@ -96,7 +96,7 @@ async function noticesWhatWasLost(
   ]);
 }
 
-/** Where a trail of a hundred events ends, of which some have other hashes. */
+/** Returns the state of a trail of a hundred events, in which the events at the positions `changed` have other hashes. */
 function trailWithout(...changed: readonly number[]) {
   return async (seen: number): Promise<TrailState> => ({
     last: { position: 100, hash: 'hash 100' },
@@ -106,10 +106,10 @@ function trailWithout(...changed: readonly number[]) {
 }
 
 test.each([
-  ['the last of those that it has added behind another', [4, 5], 5],
-  ['one in whose place it has added another', [4, 4], 4],
-  ['the last of those that it has added behind several', [4, 7, 9], 9],
-])('a sidecar notices the loss of %s, before a look', async (_, positions, lost) => {
+  ['the last event that it has added after another one', [4, 5], 5],
+  ['an event in whose place it has added another one', [4, 4], 4],
+  ['the last event that it has added after several others', [4, 7, 9], 9],
+])('a sidecar notices the loss of %s, if it happened before a check', async (_, positions, lost) => {
   const { watch, audit, log } = watching(trailWithout(lost));
   const own = (position: number, hash: string): AppendedEvent => ({
     ...event,
@@ -138,7 +138,7 @@ test('a trail in a file that has lost events is noticed once, and stays inconsis
   );
 });
 
-test('the end of a long trail is found without reading all of it, and an earlier event with it', () => {
+test('the end of a long trail is found without reading all of it, and so is an earlier event', () => {
   const folder = new Folder({ 'accounts.yaml': '' });
   const trail = new Trail(folder.file('accounts.yaml'));
   const added = trail.append(Array.from({ length: 2_000 }, () => event));
@@ -149,7 +149,7 @@ test('the end of a long trail is found without reading all of it, and an earlier
   expect(trail.state(0).seenHash).toBeUndefined();
 });
 
-test('an event of its own is logged at once with its place in the trail; whether it is signed is told when the store was read', async () => {
+test('an event of the sidecar is logged at once with its position in the trail; whether the event is signed is reported after the store was read', async () => {
   const { watch, audit, log, told } = watching(async () => {
     throw new Error('not reachable');
   });
@@ -175,7 +175,7 @@ describe('after the accounts have moved to another store', () => {
     seenHash: undefined,
   });
 
-  test('an event that the former one still adds is logged, and not expected in the new one', async () => {
+  test('an event that the former store still adds is logged, and not expected in the new store', async () => {
     const { watch, audit, log, told } = watching(async () => state(3));
     watch.begin();
     audit({ ...event, position: 7, hash: 'a'.repeat(64), prev: '' });
@@ -183,7 +183,7 @@ describe('after the accounts have moved to another store', () => {
     expect([await told(), log.map(({ msg }) => msg)]).toEqual([sample(3, 1), ['audit']]);
   });
 
-  test('what is still found in the former one is not expected in the new one', async () => {
+  test('events that are still found in the former store are not expected in the new store', async () => {
     const answers = [Promise.withResolvers<TrailState>(), Promise.withResolvers<TrailState>()];
     const { watch, log, told } = watching(async () => answers.shift()?.promise ?? state(3));
     const [former, current] = [...answers];
@@ -197,7 +197,7 @@ describe('after the accounts have moved to another store', () => {
   });
 });
 
-test('an event that was added behind another one is not expected in a store to which the accounts move during the look', async () => {
+test('an event that was added after another one is not expected in a store to which the accounts move during the check', async () => {
   const answers = [Promise.withResolvers<TrailState>(), Promise.withResolvers<TrailState>()];
   const { watch, audit, log } = watching(async () => answers.shift()?.promise as Promise<TrailState>);
   const [first, second] = [...answers];
@@ -205,7 +205,7 @@ test('an event that was added behind another one is not expected in a store to w
     audit({ ...event, position, hash: `hash ${position}`, prev: `hash ${position - 1}`, origin: 'host' });
   const looking = watch.look();
   first?.resolve({ last: { position: 4, hash: 'hash 4' }, isSigned: false, seenHash: 'hash 2' });
-  await eventually('the second look', () => answers.length === 0);
+  await eventually('the second check begins', () => answers.length === 0);
   watch.begin();
   second?.resolve({ last: { position: 1, hash: 'of another store' }, isSigned: false, seenHash: undefined });
   await looking;

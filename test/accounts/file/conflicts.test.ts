@@ -14,7 +14,7 @@ function credentials(account: string, isSealed: boolean): StoredCredentials {
   return { key: wrap('key', key ?? ''), iv: wrap('iv', iv ?? ''), format: 'text', createdAt: 0 };
 }
 
-/** With credentials that are in use, or only opened in a grace after encryption was turned off. */
+/** An account whose credentials are in use or, with `isOff`, only opened in a grace period after encryption was disabled. */
 function account(id: string, isSealed: boolean, isOff = false): StoredAccount {
   const own = credentials(id, isSealed);
   const test = isOff
@@ -25,7 +25,7 @@ function account(id: string, isSealed: boolean, isOff = false): StoredAccount {
 
 const missing = expect.objectContaining({ code: 'master_key_missing' }) as Error;
 
-test('an account whose credentials are in the clear can be deactivated beside one whose are sealed', () => {
+test('an account whose credentials are in the clear can be deactivated next to one with sealed credentials', () => {
   const [sealed, clear] = [account('a', true), account('b', false)];
   expect(() => refuseInTheClear([sealed, clear], [{ ...clear, active: false }])).not.toThrow();
 });
@@ -33,7 +33,7 @@ test('an account whose credentials are in the clear can be deactivated beside on
 test.each([
   ['in use', false],
   ['accepted in a grace', true],
-])('no credentials are added in the clear to those that are sealed and %s', (_, isOff) => {
+])('no credentials in the clear are added next to sealed ones that are %s', (_, isOff) => {
   expect(() => refuseInTheClear([account('a', true, isOff)], [account('b', false)])).toThrow(missing);
   expect(() => refuseInTheClear([account('a', true)], [account('b', false, isOff)])).toThrow(missing);
   expect(() => refuseInTheClear([account('a', false, isOff)], [account('b', false)])).not.toThrow();

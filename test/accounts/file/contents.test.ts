@@ -10,17 +10,17 @@ import { Folder } from '../../support/folder.ts';
 import { runs } from '../../support/property.ts';
 import { fileOf } from './generated.ts';
 
-/** No file: references in it lead nowhere. */
+/** There is no file at this path, so references relative to it lead nowhere. */
 const nowhere = '/nowhere/accounts.yaml';
 
-/** What a text holds, read as a whole; undefined if it has a mistake. */
+/** The content of a text that is read as a whole; undefined if it is invalid. */
 function readWhole(text: string): Content | undefined {
   const file = new YamlFile(nowhere, new Files(), '/nowhere', text);
   const accounts = readAccounts(file, {}, undefined);
   return file.problems.length === 0 ? { text, accounts, starts: file.findItemLines('accounts') } : undefined;
 }
 
-/** What the file holds, or the message of the refusal. */
+/** The content of the file, or the message if it is refused. */
 function outcomeOf(contents: Contents, path: string): Content | string {
   try {
     return contents.read(path);
@@ -29,7 +29,7 @@ function outcomeOf(contents: Contents, path: string): Content | string {
   }
 }
 
-/** Lines that begin, end or continue something, alone or together with what is around them. */
+/** Lines that begin, end or continue a YAML construct, by themselves or together with the lines around them. */
 const oddLines = [
   '---',
   '...',
@@ -83,7 +83,7 @@ const oddLines = [
 
 type Edit = (lines: readonly string[]) => readonly string[];
 
-/** Edits by hand, of which most leave a valid file. */
+/** Edits as people make them by hand. Most leave a valid file. */
 const edits: fc.Arbitrary<Edit> = fc
   .record({
     what: fc.constantFrom('insert', 'remove', 'replace', 'repeat', 'move', 'indent', 'character'),
@@ -109,7 +109,7 @@ const edits: fc.Arbitrary<Edit> = fc
     );
   });
 
-test('a text that differs from the one before is read as it would be without that one, whatever was edited by hand', () => {
+test('a changed text is read as it would be if the previous text were unknown, whatever was edited by hand', () => {
   const folder = new Folder({});
   const path = folder.file('accounts.yaml');
   fc.assert(
@@ -135,7 +135,7 @@ test('a text that differs from the one before is read as it would be without tha
   );
 });
 
-test('a change of a generated file is the same text whether or not the file was read before, and is known afterwards', () => {
+test('a change to a generated file yields the same text whether or not the file was read before, and is known afterwards', () => {
   const folder = new Folder({});
   const path = folder.file('accounts.yaml');
   const rename = (account: StoredAccount): StoredAccount => ({ ...account, name: 'Another name' });
@@ -166,7 +166,7 @@ test.each([
   ['at the end', (text: string) => `${text}  - id: new\n    name: New\n`, 4],
   ['by a removal', (text: string) => text.replace('  - id: a500\n    name: Name 500\n', ''), 4],
   ['by a comment', (text: string) => text.replace('# Number 500', '# Other'), 4],
-])('of a thousand accounts, a text that differs %s has few read', (_, edit, most) => {
+])('if a text of a thousand accounts differs %s, only a few accounts are read', (_, edit, most) => {
   const known = readWhole(many(1_000));
   if (known === undefined) throw new Error('it is valid');
   const read = vi.fn<typeof readWhole>(readWhole);
@@ -193,10 +193,10 @@ test.each([
 test.each([
   ['without the end of the line before it', (text: string) => text.replace('Name 4\n  # Number 5\n', 'Name 4')],
   [
-    'with another indentation than others',
+    'with a different indentation than the others',
     (text: string) => text.replace('  - id: a0\n    name: Name 0', '- id: a0\n  name: Name 0'),
   ],
-])('an account %s is a mistake, as in a text that is read as a whole', (_, edit) => {
+])('an account %s is an error, as in a text that is read as a whole', (_, edit) => {
   const known = readWhole(many(9));
   if (known === undefined) throw new Error('it is valid');
   const text = edit(known.text);
@@ -205,7 +205,7 @@ test.each([
   expect(readDifference(known, text, readWhole)).toBeUndefined();
 });
 
-test('what depends on another file is read anew each time', () => {
+test('an account that depends on another file is read again each time', () => {
   const referring = new Folder({
     'accounts.yaml':
       'accounts:\n  - { id: a, name: A, keys: [{ id: k, key: { file: key }, createdAt: 2026-11-01 }] }\n  - { id: b, name: B }\n',
@@ -222,7 +222,7 @@ test('what depends on another file is read anew each time', () => {
   expect(hash()).not.toBe(after);
 });
 
-test('what begins to depend on another file is read anew each time', () => {
+test('an account that begins to depend on another file is read again each time', () => {
   const text =
     'accounts:\n  - { id: a, name: A, keys: [{ id: k, key: KEY, createdAt: 2026-11-01 }] }\n  - { id: b, name: B }\n';
   const begun = text.replace('KEY', `sk_test_${'1'.repeat(24)}`);

@@ -6,7 +6,7 @@ import { Trail } from '../../../src/accounts/file/trail.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
 
-/** The calls that decide what survives a power failure, in their order. */
+/** The calls that decide what survives a power failure, in order. */
 const calls = vi.hoisted(() => [] as string[]);
 
 vi.mock('node:fs', async (load) => {

@@ -16,7 +16,7 @@ import { fileOf } from './generated.ts';
 const now = Date.parse('2026-11-21T10:00:00Z');
 const clear = new Vault([]);
 
-/** The accounts of a text, which must be valid. */
+/** Reads the accounts of a text, which must be valid. */
 function read(text: string): StoredAccount[] {
   const file = new YamlFile(new Folder({ 'accounts.yaml': text }).file('accounts.yaml'), new Files());
   const accounts = readAccounts(file, { AES: 'k'.repeat(32) }, clear);
@@ -24,7 +24,7 @@ function read(text: string): StoredAccount[] {
   return accounts;
 }
 
-/** The text after a change of the account with this id; without a change for an unknown id. */
+/** Returns the text after the account with this id has been changed. With an unknown id, a new account is added. */
 function changed(text: string, id: string, change: (account: StoredAccount) => StoredAccount): string {
   const before = read(text);
   const account = before.find((each) => each.id === id);
@@ -38,7 +38,7 @@ function changed(text: string, id: string, change: (account: StoredAccount) => S
 const deactivated = (account: StoredAccount): StoredAccount => ({ ...account, active: false });
 const unchanged = (account: StoredAccount): StoredAccount => account;
 
-/** The changed lines, as `diff` prints them. */
+/** The lines that differ, as `diff` prints them. */
 function diff(before: string, after: string): string[] {
   const [old, fresh] = [before.split('\n'), after.split('\n')];
   return [
@@ -110,7 +110,7 @@ describe('a change rewrites only the members that differ', () => {
     );
   });
 
-  test('references and comments stay', () => {
+  test('references and comments are kept', () => {
     const text = changed(file, 'acme', (account) => revokeKey(account, 'a-1', now));
     expect(text).toContain('key: "${AES}", iv: 0123456789abcdef } # from the environment\n    # Nothing in live.\n');
     expect(text).not.toContain('kkkk');
@@ -156,7 +156,7 @@ describe('a change keeps the layout of the file', () => {
     expect(commentsOf(text.replaceAll('\r', ''))).toEqual(commentsOf(file));
   });
 
-  test('anchors and aliases stay', () => {
+  test('anchors and aliases are kept', () => {
     const text = `accounts:
   - { id: a, name: &name Same }
   - { id: b, name: *name }
@@ -183,7 +183,7 @@ describe('a change keeps the layout of the file', () => {
   });
 });
 
-test('a change of a generated file keeps its comments and all other accounts', () => {
+test('a change to a generated file keeps its comments and all other accounts', () => {
   fc.assert(
     fc.property(fileOf(), fc.nat(3), fc.constantFrom('off', 'key', 'revoke', 'encrypt'), (text, target, what) => {
       const accounts = read(text);

@@ -54,7 +54,7 @@ test('a grace and a key loaded by the other thread end in the running sidecar at
   expectPlainRefusal(await ask('inactive', '{}'), 'account_inactive');
   expect(seen).toHaveLength(4);
 
-  // From now on it is like an account without encryption.
+  // From now on, the account is treated like one without encryption.
   const response = await ask('disabled', byPrevious);
   expect([response.status, response.headers['envelope']]).toEqual([200, undefined]);
   expect(bodiesFrom(4)).toEqual([byPrevious]);

@@ -9,12 +9,12 @@ import { Folder } from '../../support/folder.ts';
 
 const program = fileURLToPath(new URL('change-writer.ts', import.meta.url));
 
-/** How often a writer is killed, and the number of changes that it makes before. */
+/** How often a writer is killed, and how many changes it makes each time before it is. */
 const kills = 8;
 const changes = 25;
 
 test(
-  'however often a writer is killed, the trail is whole, and every change has its event',
+  'however often a writer is killed, the trail is intact, and every change has its event',
   { timeout: 120_000 },
   async () => {
     const { privateKey, publicKey } = generateKeyPairSync('ed25519');

@@ -5,14 +5,14 @@ import { Folder } from '../../support/folder.ts';
 
 const { lost } = vi.hoisted(() => ({ lost: { times: 1 } }));
 
-// Another program may change the file in the moment before it is replaced, which no test can hit.
+// Another program may change the file just before it is replaced. No test can hit that moment, so `replaceFile` reports such a change once.
 vi.mock('../../../src/accounts/file/replace.ts', async (load) => {
   const original = await load<typeof import('../../../src/accounts/file/replace.ts')>();
   const replaceFile: typeof original.replaceFile = (...given) => lost.times-- <= 0 && original.replaceFile(...given);
   return { ...original, replaceFile };
 });
 
-test('a change that lost the race for the file is made once, and the trail tells its events apart', async () => {
+test('a change that lost the race for the file is made once, and the trail shows which of its events failed', async () => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const store = new FileStore({ file: folder.file('accounts.yaml'), env: {} });
   await store.change(['a'], (found) => ({

@@ -7,7 +7,7 @@ import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
 
-/** Other things in the place of a file. */
+/** Things that may be in the place of a file. */
 const kinds = {
   fifo: (path: string) => execFileSync('mkfifo', [path]),
   folder: (path: string) => mkdirSync(path),

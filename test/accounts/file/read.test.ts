@@ -16,7 +16,7 @@ const aes = '0123456789abcdefghijklmnopqrstuv';
 const otherAes = 'vutsrqponmlkjihgfedcba9876543210';
 const iv = 'ABCDEFGHIJKLMNOP';
 
-/** The accounts of a file, and the paths of the invalid members. */
+/** Reads the accounts of a file, and the paths of its invalid members. */
 function read(text: string, env: Env = {}): { accounts: Account[]; problems: string[] } {
   const file = new YamlFile(join(filesIn({ 'accounts.yaml': text }), 'accounts.yaml'), new Files());
   const vault = new Vault([]);

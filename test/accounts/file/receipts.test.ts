@@ -23,7 +23,7 @@ describe('receipts of idempotency keys on a file', () => {
       request: '',
     });
 
-  test('are kept in a file beside the accounts with the same mode, and nothing else changes', async () => {
+  test('are kept in a file next to the accounts file with the same mode, and nothing else changes', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
     chmodSync(folder.file('accounts.yaml'), 0o640);
     expect(await ask(folder, 0)).toMatchObject({ outcome: 'changed', result: 0 });

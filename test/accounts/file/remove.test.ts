@@ -7,7 +7,7 @@ import { Files } from '../../../src/yaml/files.ts';
 import { YamlFile } from '../../../src/yaml/yaml-file.ts';
 import { Folder } from '../../support/folder.ts';
 
-/** The accounts of a text, which must be valid. */
+/** Reads the accounts of a text, which must be valid. */
 function read(text: string): StoredAccount[] {
   const file = new YamlFile(new Folder({ 'accounts.yaml': text }).file('accounts.yaml'), new Files());
   const accounts = readAccounts(file, {}, new Vault([]));
@@ -15,7 +15,7 @@ function read(text: string): StoredAccount[] {
   return accounts;
 }
 
-/** The text without some accounts; the others must be as before. */
+/** Removes some accounts from the text, and checks that the others are as before. */
 function without(text: string, ...removed: readonly string[]): string {
   const accounts = read(text);
   const left = editedText(text, accounts, [], removed);
@@ -50,13 +50,13 @@ test.each([
   ],
   ['globex', ['  - id: globex', '    name: Globex # renamed']],
   ['last', ['  - { id: last, name: "The last - of all" }']],
-])('of %s only its own lines go: comments and all other bytes stay', (id, lines) => {
+])('if %s is removed, only its own lines disappear: comments and all other bytes stay', (id, lines) => {
   const left = without(file, id);
   expect(file.split('\n').filter((line) => !left.split('\n').includes(line))).toEqual(lines);
   expect(file.length - left.length).toBe(lines.join('\n').length + 1);
 });
 
-test('several are removed, and all of them leave an empty list', () => {
+test('several accounts can be removed, and without any account an empty list is left', () => {
   expect(without(file, 'acme', 'last')).toContain('id: globex');
   expect(without(file, 'acme', 'globex', 'last')).toMatch(/^accounts: *\n?[^]*\[\s*\]/m);
 });

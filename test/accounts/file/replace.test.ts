@@ -68,7 +68,7 @@ describe('replacing a file', () => {
 
   test('is detected by the version even if length and modification time are the same', () => {
     const path = new Folder({ file: 'old' }).file('file');
-    // A whole second, because other times cannot be set again to the nanosecond.
+    // Use a whole second, because other times cannot be restored to the nanosecond.
     utimesSync(path, 1_000_000_000, 1_000_000_000);
     const version = readVersion(path);
     writeFileSync(path, 'own');
@@ -126,7 +126,7 @@ describe('replacing a file', () => {
       const text = readFileSync(path, 'utf8');
       const [line = ''] = text.split('\n', 1);
       expect(text === `${line}\n`.repeat(20_000)).toBe(true);
-      // The lock ended with the process.
+      // The lock has ended with the process.
       (await lockFile(path, 0))();
     }
   });
@@ -191,8 +191,8 @@ describe('the lock of a file', () => {
     [0o644, 0o600],
     [0o664, 0o660],
     [0o640, 0o600],
-  ])('can be held by nobody who may only read the file: %o', async (mode, expected) => {
-    // A lock that an earlier version made has the mode of the file.
+  ])('cannot be held by users who may only read the file: %o', async (mode, expected) => {
+    // A lock file that an earlier version has created has the mode of the file.
     for (const old of [undefined, mode]) {
       const folder = new Folder(old === undefined ? { file: '' } : { file: '', '.file.lock': '' });
       chmodSync(folder.file('file'), mode);

@@ -79,8 +79,8 @@ describe('the file store', () => {
     expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toBe(added);
   });
 
-  test.each(['while it is decided', 'right after it is written'])(
-    'makes a change in the file to which a link leads, which is swapped %s',
+  test.each(['while the change is decided', 'right after the change is written'])(
+    'makes a change in the file to which a link leads, even if the link is swapped %s',
     async (when) => {
       const folder = new Folder({ 'before.yaml': one, 'after.yaml': one });
       symlinkSync('before.yaml', folder.file('accounts.yaml'));
@@ -93,16 +93,18 @@ describe('the file store', () => {
         fs.renameSync = renameSync;
         syncBuiltinESMExports();
       });
-      if (when !== 'while it is decided') {
+      if (when !== 'while the change is decided') {
         fs.renameSync = (from, to) => {
           renameSync(from, to);
           if (to === folder.file('before.yaml')) swap();
         };
         syncBuiltinESMExports();
       }
-      await add(storeOn(folder), 'b', when === 'while it is decided' ? swap : undefined);
+      await add(storeOn(folder), 'b', when === 'while the change is decided' ? swap : undefined);
       expect(readFileSync(folder.file('after.yaml'), 'utf8')).toBe(added);
-      expect(readFileSync(folder.file('before.yaml'), 'utf8')).toBe(when === 'while it is decided' ? one : added);
+      expect(readFileSync(folder.file('before.yaml'), 'utf8')).toBe(
+        when === 'while the change is decided' ? one : added,
+      );
     },
   );
 
@@ -187,7 +189,7 @@ describe('the file store', () => {
         for await (const _ of store.events({})) meanwhile();
       },
     ],
-  ])('another process changes an account in the middle of %s, without waiting', async (_, work) => {
+  ])('lets another process change an account in the middle of %s, without waiting', async (_, work) => {
     const folder = new Folder({ 'accounts.yaml': one, 'sidecar.yaml': sidecarFile('http://127.0.0.1:1') });
     const store = storeOn(folder);
     await add(store, 'c');
@@ -252,7 +254,7 @@ describe('the file store', () => {
     expect(await storeOn(folder).change(['a'], nothing, undefined, { urgent })).toMatchObject({ result: 'nothing' });
   });
 
-  test('makes an urgent change before others that wait for the lock, mostly', async () => {
+  test('usually makes an urgent change before others that wait for the lock', async () => {
     let times = 0;
     for (let round = 0; round < 10; round += 1) {
       const folder = new Folder({ 'accounts.yaml': one });
@@ -270,7 +272,7 @@ describe('the file store', () => {
       await Promise.allSettled(changes);
       if (made[0] === 'urgent') times += 1;
     }
-    // It asks last: in the order of asking, or by chance, others would be first.
+    // The urgent change is requested last, so it would rarely be first in the order of requests or by chance.
     expect(times).toBeGreaterThan(2);
   });
 
@@ -285,7 +287,7 @@ describe('the file store', () => {
   });
 
   test.each([
-    ['is no YAML', 'accounts: [', 'accounts.yaml:1:'],
+    ['is not YAML', 'accounts: [', 'accounts.yaml:1:'],
     ['has a mistake', 'accounts: [{ id: a, nam: A, active: 1 }]', '(and 2 more: run "check")'],
     [
       'enables encryption without credentials',
@@ -307,7 +309,7 @@ describe('the file store', () => {
     expect(text(folder)).toBe(content);
   });
 
-  test('adds no credentials in the clear to a file with sealed ones, and keeps those that are', async () => {
+  test('adds no credentials in the clear to a file with sealed ones, and keeps the sealed ones', async () => {
     const before = sealedFile();
     const folder = new Folder({ 'accounts.yaml': before });
     const store = storeOn(folder);

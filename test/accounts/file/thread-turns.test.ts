@@ -4,12 +4,12 @@ import { OperationsThreads } from '../../../src/accounts/file/thread.ts';
 import type { OperationCall, RemoteOperations } from '../../../src/accounts/operations-rpc.ts';
 import { eventually } from '../../support/eventually.ts';
 
-/** The operations that the threads carry out, each until it is ended. */
+/** The operations that the threads have begun. Each runs until the test ends it. */
 const { running } = vi.hoisted(() => ({
   running: [] as { readonly call: OperationCall; readonly end: () => void; readonly fail: () => void }[],
 }));
 
-// What is tested is the order, which real threads show only by chance.
+// The tests check the order of operations, which real threads show only by chance.
 vi.mock('../../../src/thread.ts', () => ({
   Thread: class {
     readonly hasEnded = false;
@@ -34,15 +34,15 @@ beforeEach(() => {
 
 function start() {
   const options = { file: 'accounts.yaml', env: {}, masterKeys: [], clock: () => 0, monotonic: () => now };
-  // Never closed: there are no real threads.
+  // The threads are never closed, because they are not real.
   const { operations } = new OperationsThreads({ ...options, audit: () => {} });
-  /** Begins an operation; its result is of no interest. */
+  /** Begins an operation whose result does not matter. */
   const begin = (work: Promise<unknown>): void => void work.catch(() => {});
   return {
     operations,
     begin,
     rename: (ofAccount = false) => begin(operations.rename('a', 'A', { actor: 'token:eve', ofAccount })),
-    /** @param account whose token asks for it; by default an operator's */
+    /** @param account the account whose token revokes the key; by default, an operator's token does */
     revoke: (key: string, account?: string) =>
       begin(operations.revokeKey(account ?? 'a', key, { actor: `token:${key}`, ofAccount: account !== undefined })),
     look: (account: string) => begin(operations.stored(account, { urgent: true })),
@@ -52,7 +52,7 @@ function start() {
 const names = (): string[] =>
   running.map(({ call }) => `${call.name} ${String(call.arguments.at(call.name === 'stored' ? 0 : 1))}`);
 
-/** Begins a change, and two revocations, and ends the first of these, which took some milliseconds. */
+/** Begins a change and two revocations, and ends the first revocation after this many milliseconds. */
 async function revokeBesideChange(took: number, ofAccount = false): Promise<void> {
   const { rename, revoke } = start();
   rename(ofAccount);
@@ -62,14 +62,14 @@ async function revokeBesideChange(took: number, ofAccount = false): Promise<void
   await endLatest(took);
 }
 
-/** Ends the latest operation, which took some milliseconds. */
+/** Ends the latest operation after this many milliseconds. */
 async function endLatest(took: number): Promise<void> {
   now += took;
   running.at(-1)?.end();
   await nextTurn();
 }
 
-test('the next revocation begins when the change of another operator that is in progress has ended', async () => {
+test('the next revocation begins when the change of another operator in progress has ended', async () => {
   await revokeBesideChange(60_000);
   expect(names()).toEqual(['rename A', 'revokeKey k1']);
   running[0]?.end();
@@ -77,18 +77,18 @@ test('the next revocation begins when the change of another operator that is in 
   expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
 });
 
-test('the next revocation begins after three times as long as the one before took, whatever is in progress', async () => {
+test('the next revocation begins after three times the duration of the previous one, whatever is in progress', async () => {
   await revokeBesideChange(20);
   expect(names()).toEqual(['rename A', 'revokeKey k1']);
-  await eventually('it begins', () => running.length === 3);
+  await eventually('the next revocation begins', () => running.length === 3);
 });
 
-test('the next revocation begins at once beside a change by the token of an account', async () => {
+test('the next revocation begins at once although a change by the token of an account is in progress', async () => {
   await revokeBesideChange(60_000, true);
   expect(names()).toEqual(['rename A', 'revokeKey k1', 'revokeKey k2']);
 });
 
-test('the next revocation by the token of an account leaves room for the change of such a token, for a tenth of a second at most', async () => {
+test('the next revocation by the token of an account waits for a change by such a token, for a tenth of a second at most', async () => {
   const { rename, revoke } = start();
   rename(true);
   revoke('k1', 'b');
@@ -96,7 +96,7 @@ test('the next revocation by the token of an account leaves room for the change 
   await nextTurn();
   await endLatest(60_000);
   expect(names()).toEqual(['rename A', 'revokeKey k1']);
-  await eventually('it begins', () => running.length === 3, { timeout: 5_000 });
+  await eventually('the next revocation begins', () => running.length === 3, { timeout: 5_000 });
   revoke('k3', 'd');
   await endLatest(60_000);
   running[0]?.end();
@@ -108,7 +108,7 @@ test.each([
   ['three times as long as it took', 50, 149, 150],
   ['a second at most', 60_000, 999, 1_000],
 ])(
-  'after a revocation that the token of an account asked for, the account rests %s; others go on',
+  'after a revocation by the token of an account, the account pauses for %s, and others continue',
   async (_, took, before, after) => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
@@ -126,14 +126,14 @@ test.each([
     expect(names()).toEqual(['revokeKey k1', 'revokeKey k4', 'revokeKey k5']);
     await vi.advanceTimersByTimeAsync(after - before);
     expect(names()).toEqual(['revokeKey k1', 'revokeKey k4', 'revokeKey k5', 'revokeKey k2']);
-    // Also beside each other, by any number of tokens.
+    // The account pauses again after this revocation, although another token asked for it.
     await endLatest(took);
     await vi.advanceTimersByTimeAsync(before);
     expect(names()).toHaveLength(4);
   },
 );
 
-test('after another change that the token of an account asked for, the account rests five seconds at most', async () => {
+test('after any other change by the token of an account, the account pauses for five seconds at most', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const { rename } = start();
@@ -146,7 +146,7 @@ test('after another change that the token of an account asked for, the account r
   expect(running).toHaveLength(2);
 });
 
-test('what tells whether a revocation is in force waits for no other revocation but the one in progress', async () => {
+test('the read that shows whether a revocation is in force waits only for the revocation in progress', async () => {
   const { revoke, look } = start();
   for (const key of ['k1', 'k2', 'k3']) revoke(key);
   for (const account of ['a', 'b']) look(account);
@@ -155,7 +155,7 @@ test('what tells whether a revocation is in force waits for no other revocation 
   expect(names()).toEqual(['revokeKey k1', 'stored a', 'stored b', 'revokeKey k2', 'revokeKey k3']);
 });
 
-test('the next revocation begins also if the change that is in progress fails', async () => {
+test('the next revocation begins even if the change in progress fails', async () => {
   await revokeBesideChange(60_000);
   running[0]?.fail();
   await nextTurn();
@@ -215,12 +215,12 @@ test.each<[string, boolean, (operations: RemoteOperations) => Promise<unknown>]>
   ['a longer grace', false, (operations) => operations.changeGrace('a', 'test', 1, by)],
   ['another key', false, (operations) => operations.rotateKey('a', 'k', 0, by)],
   [
-    'a look at what is stored, for a change that is urgent',
+    'a read of the stored account, for an urgent change',
     true,
     (operations) => operations.stored('a', { urgent: true }),
   ],
-  ['another look', false, (operations) => operations.stored('a')],
-])('of %s, that it waits for no change of others is %s', async (_, isUrgent, ask) => {
+  ['any other read of the stored account', false, (operations) => operations.stored('a')],
+])('%s waits for no change of others: %s', async (_, isUrgent, ask) => {
   const { operations, begin, rename } = start();
   rename();
   begin(ask(operations));
@@ -235,7 +235,7 @@ test.each<readonly [string, (operations: RemoteOperations, account?: string) => 
   ['graces', (operations, only) => operations.gracesPage(50, { only })],
   ['a key', (operations, only) => operations.findKey('0'.repeat(64), only)],
 ])(
-  'reads of %s for one account, by any number of tokens, wait for each other: others wait for one of them',
+  'reads of %s for one account, by any number of tokens, wait for each other, so that other reads wait for only one of them',
   async (_, read) => {
     const { operations, begin } = start();
     for (let i = 0; i < 4; i += 1) begin(read(operations, 'acme'));
@@ -248,7 +248,7 @@ test.each<readonly [string, (operations: RemoteOperations, account?: string) => 
   },
 );
 
-test('a change that waited is checked when it begins, and not made if its token was removed meanwhile', async () => {
+test('a change that had to wait is checked when it begins, and is not made if its token was removed in the meantime', async () => {
   const { operations, begin, rename } = start();
   let isAccepted = true;
   const check = (): void => {
@@ -263,6 +263,6 @@ test('a change that waited is checked when it begins, and not made if its token 
   await endLatest(1);
   await expect(refused).rejects.toThrow('removed');
   expect(names()).toEqual(['rename A', 'rename C']);
-  // A thread gets plain data.
+  // A thread gets only plain data, so `check` is left out.
   expect(running[1]?.call.arguments.at(-1)).toEqual({ actor: 'token:bob' });
 });

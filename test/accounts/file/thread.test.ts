@@ -11,10 +11,10 @@ const one = 'accounts:\n  - { id: a, name: A }\n';
 const now = Date.parse('2026-11-21T10:00:00Z');
 const request = { actor: 'token:dashboard' };
 
-/** Options of enabling that replace credentials. */
+/** Options of `enableEncryption` that replace credentials. */
 const replacing = { encoding: undefined, grace: undefined, replace: true };
 
-/** A key as in the file, which differs from others by its number. */
+/** A key as in the file. Its number makes it unique. */
 const keyOf = (number: number) => {
   return { id: `k${number}`, prefix: 'sk_test_', sha256: String(number).repeat(64), createdAt: '2026-11-01' };
 };
@@ -66,7 +66,7 @@ test('operations run one at a time, in the order of the calls', async () => {
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8').match(/(?<=id: )\w+/g)).toEqual(['a', ...ids]);
 });
 
-test('however many operations one operator has waiting, others wait for one of them', async () => {
+test('however many operations of one operator wait, other operators wait for only one of them', async () => {
   const order: string[] = [];
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }), ({ actor, account }) =>
     order.push(`${actor} ${account}`),
@@ -85,7 +85,7 @@ test('revocations, however many, and other urgent operations take turns', async 
   expect(order.indexOf('encryption_enabled')).toBeLessThanOrEqual(2);
 });
 
-test('changes by tokens of accounts, however many, and those of other operators take turns', async () => {
+test('changes by tokens of accounts, however many, and changes of other operators take turns', async () => {
   const keys = Array.from({ length: 8 }, (_, i) => keyOf(i));
   const order: string[] = [];
   const operations = operationsOn(withKeys(...keys), ({ actor }) => order.push(actor));
@@ -96,13 +96,13 @@ test('changes by tokens of accounts, however many, and those of other operators 
   expect(order.indexOf('token:otto')).toBeLessThanOrEqual(1);
 });
 
-test('a change that is not urgent ends although keys are revoked without an end', async () => {
+test('a change that is not urgent is completed although keys are revoked all the time', async () => {
   const keys = Array.from({ length: 30 }, (_, i) => ({
     ...keyOf(0),
     id: `k${i}`,
     sha256: String(i).padStart(64, '0'),
   }));
-  // Enough that changes meet.
+  // Add so many accounts that changes take long enough to overlap.
   const others = Array.from({ length: 800 }, (_, i) => `  - { id: b${i}, name: B }\n`).join('');
   const accounts = `accounts:\n  - { id: a, name: A, keys: ${JSON.stringify(keys)} }\n${others}`;
   const order: string[] = [];
@@ -110,7 +110,7 @@ test('a change that is not urgent ends although keys are revoked without an end'
   await operations.show('a');
   const revoked = keys.map(({ id }, i) => operations.revokeKey('a', id, { actor: `token:${i}` }));
   await Promise.all([operations.rename('a', 'B', request), ...revoked]);
-  // Its thread takes turns with the other one, and begins anew if that was first.
+  // The thread of the rename takes turns with the other one, and starts over if the other one was first.
   expect(order.indexOf('account_renamed')).toBeLessThan(12);
 });
 
@@ -123,7 +123,7 @@ test('a revocation goes before other urgent operations', async () => {
   expect(order).toEqual(['eve encryption_enabled', 'eve key_revoked', 'bob encryption_enabled']);
 });
 
-test('an operation that is asked for while the threads are being closed is carried out', async () => {
+test('an operation that is requested while the threads are being closed is carried out', async () => {
   const threads = threadsOn(new Folder({ 'accounts.yaml': one }));
   const { operations } = threads;
   const first = operations.add('b', 'B', request);
@@ -132,7 +132,7 @@ test('an operation that is asked for while the threads are being closed is carri
   expect((await operations.show('c')).id).toBe('c');
 });
 
-test('an account that rests after a change keeps no thread from being closed', async () => {
+test('the pause of an account after a change keeps no thread from being closed', async () => {
   const keys = [keyOf(0), keyOf(1)];
   const folder = withKeys(...keys);
   const threads = threadsOn(folder);
@@ -161,7 +161,7 @@ test('an operation that arrives while the idle thread is being ended starts a ne
   expect((await operations.show('a')).id).toBe('a');
 });
 
-test('the idle thread gains no listeners with each operation', async () => {
+test('operations add no listeners to the idle thread', async () => {
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
   const warned = vi.fn<(warning: Error) => void>();
   process.on('warning', warned);
@@ -174,7 +174,7 @@ test('the idle thread gains no listeners with each operation', async () => {
 test.each([
   ['the trail', (operations: RemoteOperations) => operations.eventsPage(1, { account: 'none' })],
   ['who has revoked a key', (operations: RemoteOperations) => operations.showKey('a', 'k')],
-])('a change does not wait for those who read %s', async (_, read) => {
+])('a change does not wait for operators who read %s', async (_, read) => {
   const line = JSON.stringify({ at: '2026-11-21T10:00:00Z', actor: 'user:ana', action: 'account_added', details: {} });
   const key = { id: 'k', prefix: 'sk_test_', sha256: '0'.repeat(64), createdAt: '2026-11-01', revokedAt: '2026-11-01' };
   const folder = new Folder({
@@ -226,10 +226,10 @@ test('a revocation, a deactivation and the end of encryption do not wait for the
   });
 });
 
-/** How many threads of this process have given way to others. */
+/** The number of threads of this process that have lowered their priority. */
 function lowThreads(): number {
   const stats = readdirSync('/proc/self/task').map((id) => readFileSync(`/proc/self/task/${id}/stat`, 'utf8'));
-  // The name in parentheses may have spaces; the priority is the 17th value behind it.
+  // The name in parentheses may contain spaces. The priority is the 17th value after the name.
   return stats.filter((stat) => Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[16]) > 0).length;
 }
 

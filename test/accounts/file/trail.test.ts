@@ -77,7 +77,7 @@ test('the newest event is read first, with the same positions as in the other or
   for (const length of [1, 65_000, 200, 65_536, 140_000, 900_000, 3]) {
     of.append([event(`${length}`), { ...event('long'), details: { name: 'x'.repeat(length) } }]);
     appendFileSync(path, `${'é'.repeat(length)}\n`);
-    // A crash leaves a line without an end, which is in neither order.
+    // A crash leaves an incomplete line, which is read in neither order.
     if (length === 200) appendFileSync(path, '{"at":"1970');
     expect(await inOrder({})).toEqual((await inOrder({ after: 0 })).toReversed());
   }
@@ -88,11 +88,11 @@ test('the newest event is read first, with the same positions as in the other or
   ]);
 });
 
-test.skipIf(!mayMount)('an event that a full disk takes only in part is removed, and the call fails', () => {
+test.skipIf(!mayMount)('an event of which only a part fits on a full disk is removed, and the call fails', () => {
   const folder = new Mount({ 'accounts.yaml': 'accounts: []\n' }, 'size=64k');
   const path = folder.file('accounts.audit.jsonl');
   const of = new Trail(folder.file('accounts.yaml'));
-  // Ten bytes before the end of a page, and no other page is free.
+  // Fill the file to ten bytes before the end of a page, and then the disk, so that only part of the event fits.
   const full = `${'x'.repeat(4_085)}\n`;
   folder.write({ 'accounts.audit.jsonl': full });
   folder.fill();

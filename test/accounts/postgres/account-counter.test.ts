@@ -19,7 +19,7 @@ describeWithPostgres('the tally in PostgreSQL', () => {
     return new AccountCounter(() => pool, clock, monotonic);
   }
 
-  test('equals that of a file with the same accounts', async () => {
+  test('equals the tally of a file with the same accounts', async () => {
     const encryption = (id: string, environment: 'test' | 'live', createdAt: number | undefined) => {
       const stored = storedEncryption(id, environment);
       return {
@@ -91,7 +91,7 @@ describeWithPostgres('the tally in PostgreSQL', () => {
     await vi.waitFor(() => expect(keeper.latest()?.accounts.get('none')).toBe(0));
     await put(openStore(url), storedAccount('acme'));
     time += 9_999;
-    // The wall clock may be set forward or back; the age of the tally does not depend on it.
+    // Set the wall clock forward, and later back. The age of the tally does not depend on it.
     wallClock += 3_600_000;
     keeper.latest();
     await put(openStore(url), storedAccount('globex'));

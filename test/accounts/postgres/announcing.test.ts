@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { Announcing } from '../../../src/accounts/postgres/transaction.ts';
 
-test('after a change that could not be announced, none is for ten seconds, and then they are again', () => {
+test('after a change that could not be announced, no change is announced for ten seconds, and then announcements resume', () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const announcing = new Announcing();

@@ -8,7 +8,7 @@ function pending(): { readonly change: () => Promise<void>; finish: () => void }
   return held;
 }
 
-test('changes that have met a lock are tried one at a time for each account', async () => {
+test('changes that ran into a lock are retried one at a time for each account', async () => {
   const blocked = new BlockedChanges();
   const order: string[] = [];
   const first = pending();
@@ -24,7 +24,7 @@ test('changes that have met a lock are tried one at a time for each account', as
   expect(order).toEqual(['globex', 'acme']);
 });
 
-test('a change that has met a lock begins although the one before it has failed', async () => {
+test('a change that ran into a lock begins although the previous one has failed', async () => {
   const blocked = new BlockedChanges();
   const failed = blocked.run('acme', () => Promise.reject(new Error('a fault of a test')));
   const next = blocked.run('acme', async () => 'made');

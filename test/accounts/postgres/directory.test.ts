@@ -206,13 +206,13 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await vi.waitFor(async () => expect(await directory.find(sha256Hex(keyNamed('acme')))).toBeUndefined(), oneSecond);
   });
 
-  test('notices tables that a restore in place has made, although changes in them have higher numbers', async () => {
+  test('notices tables that a restore in place has created, although the changes in them have higher numbers', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory } = await openDirectory(url);
     const hash = sha256Hex(keyNamed('acme'));
     expect(await directory.find(hash)).toMatchObject({ account: { active: true } });
-    // As `pg_restore --clean` does: the triggers are made behind the rows.
+    // Do as `pg_restore --clean` does, which creates the triggers after the rows.
     await postgres.psql(
       url,
       `BEGIN;
@@ -250,7 +250,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
 
   test.each([
     ['a key of another account', 'globex', true],
-    ['that a key is unknown, as it may be one of the changed account', 'nobody', false],
+    ['that a key is unknown (it may belong to the changed account)', 'nobody', false],
   ])('while an account changes, caches %s: %s', async (_, name, isCached) => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
@@ -279,7 +279,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.failures).toEqual([]);
   });
 
-  test('reads a key again for a caller that asks after its change was notified', async () => {
+  test('reads a key again for a caller that asks after the notification of its change', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -287,7 +287,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const { directory } = await openDirectory(proxy.url);
     const hash = sha256Hex(keyNamed('acme'));
     await directory.find(sha256Hex(keyNamed('nobody')));
-    // Called when the cache is cleared, while a response that was read before is still on its way.
+    // The key is looked up again as soon as the cache is cleared, while the response to the first look-up is still on its way.
     const { promise: after, resolve } = Promise.withResolvers<unknown>();
     const clear = vi.spyOn(LRUCache.prototype, 'clear');
     onTestFinished(() => clear.mockRestore());
@@ -332,7 +332,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await directory.find(sha256Hex(keyNamed('acme')));
     await postgres.psql(url, `INSERT INTO envelope_sidecar.key_uses VALUES ('id-acmexxxxxxxxxxxx', now())`);
     await postgres.psql(url, 'UPDATE envelope_sidecar.key_uses SET used_at = now()');
-    // A later notification on the same channel has arrived, so this one would have arrived, too.
+    // Once a later notification on the same channel has arrived, one of the recorded use would have arrived, too.
     await postgres.psql(url, `UPDATE envelope_sidecar.accounts SET active = false WHERE account_id = 'other'`);
     await vi.waitFor(async () => {
       expect(await directory.find(sha256Hex(keyNamed('other')))).toMatchObject({ account: { active: false } });

@@ -110,7 +110,7 @@ export function openStore(url: string): PostgresStore {
   return store;
 }
 
-/** The events of a directory, in order. */
+/** Records the events of a directory in order. */
 export interface TestMonitor extends Monitor {
   readonly lookups: LookupOutcome[];
   readonly events: ('connected' | 'disconnected')[];
@@ -119,7 +119,7 @@ export interface TestMonitor extends Monitor {
   readonly failures: string[];
   readonly changes: Difference[];
   queries: number;
-  /** Changes that the database has lost. */
+  /** The number of changes that the database has lost. */
   lostChanges: number;
 }
 
@@ -128,7 +128,7 @@ export interface TestDirectory {
   readonly monitor: TestMonitor;
 }
 
-/** An open directory. Closed after the test. */
+/** Opens a directory, which is closed after the test. */
 export async function openDirectory(url: string, more: Partial<PostgresDirectoryOptions> = {}): Promise<TestDirectory> {
   const monitor: TestMonitor = {
     lookups: [],
@@ -168,7 +168,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
   return { directory, monitor };
 }
 
-/** With this SQL, and the option in the URL of a store, `ILIKE` takes half a minute, or none after `end`. */
+/** With this SQL, and the option in a store's URL, `ILIKE` takes half a minute. After `end`, it takes no time. */
 export const slowSearches = {
   sql: `CREATE SCHEMA slow;
     CREATE FUNCTION slow.ilike(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT pg_sleep(30) IS NULL';
@@ -179,8 +179,8 @@ export const slowSearches = {
 } as const;
 
 /**
- * Has commits wait for a standby that there is not, until the test is over or the returned function is called. They wait when the
- * checkpointer has read the setting, which only a commit that waits can show.
+ * Makes commits wait for a standby that does not exist, until the test is over or the returned function is called. They wait as soon as the
+ * checkpointer has read the setting, which only a waiting commit can show.
  */
 export async function holdCommits({ psql }: Pick<TestPostgres, 'psql'>, url: string): Promise<() => Promise<void>> {
   const configure = async (change: string): Promise<void> => {

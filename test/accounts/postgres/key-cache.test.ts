@@ -7,7 +7,7 @@ import { storedAccount, vault } from './fixtures.ts';
 import { sha256Hex } from '../../../src/cryptography.ts';
 import { collectGarbage } from '../../support/memory.ts';
 
-/** A cache with a connection to the database, and a reading in it. */
+/** Creates a cache that is connected to the database, and a reading through that connection. */
 function start(cache: number) {
   const keys = new KeyCache({ cache, staleFor: 900_000, monotonic: () => performance.now() });
   keys.beginSpan();
@@ -23,7 +23,7 @@ function bytesInUse(): number {
   return heapUsed + external;
 }
 
-test('an account is not served while one of its keys is known as unknown', () => {
+test('an account is not served while one of its keys is cached as unknown', () => {
   const { keys, read } = start(10);
   const account = unwrapAccount(storedAccount('acme'), vault);
   expect(keys.serves(account)).toBe(true);
@@ -32,7 +32,7 @@ test('an account is not served while one of its keys is known as unknown', () =>
   expect(keys.serves({ ...account, keys: [] })).toBe(true);
 });
 
-test('a key in memory, of an account that encrypts in both environments, takes 2 KB, and an unknown one little', () => {
+test('a cached key of an account that encrypts in both environments takes 2 KB, and an unknown key takes little', () => {
   const count = 5_000;
   const { keys, read } = start(count);
   const encrypting = () => ({

@@ -13,7 +13,7 @@ import { sha256Hex } from '../../../src/cryptography.ts';
 const folder = 'src/accounts/postgres/migrations';
 const all = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''));
 
-/** The changes of tables that a later version may make, as docs/runbook.md promises: columns and tables are added. */
+/** Changes to the tables that a later version may make. As docs/runbook.md promises, it only adds columns and tables. */
 const nextVersion = `
   ALTER TABLE accounts ADD COLUMN region text NOT NULL DEFAULT 'eu';
   ALTER TABLE api_keys ADD COLUMN scopes jsonb NOT NULL DEFAULT '[]';
@@ -24,8 +24,8 @@ const nextVersion = `
 `;
 
 /**
- * The statements of docs/postgresql.md that create the index for searches, one by one, because the last may not run in
- * a transaction.
+ * The statements of docs/postgresql.md that create the index for searches. They are separate, because the last one may not run in a
+ * transaction.
  */
 const searchIndex = (
   /^## Search\n[^]*?^```sql\n([^]*?)^```$/m.exec(readFileSync('docs/postgresql.md', 'utf8'))?.[1] ?? ''
@@ -33,7 +33,7 @@ const searchIndex = (
   .split(/(?<=;\n)/)
   .filter((statement) => statement !== '');
 
-/** Planning reads a row or two of the primary key as well. */
+/** The numbers are approximate, because planning a query also reads a row or two along the primary key. */
 const everyRow = expect.closeTo(10_000, -2) as number;
 const fewRows = expect.closeTo(0, -2) as number;
 
@@ -89,7 +89,7 @@ describeWithPostgres('migrations', () => {
 
   test('that fail leave nothing behind', async () => {
     const url = await emptyDatabase();
-    // The object that is created last exists already.
+    // Create the object that the migration creates last, so that it fails at its end.
     await postgres.psql(
       url,
       `CREATE SCHEMA envelope_sidecar; CREATE FUNCTION envelope_sidecar.announce_change() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
@@ -123,7 +123,7 @@ describeWithPostgres('migrations', () => {
     expect(done.map(({ name }) => name)).toEqual(['9999_next']);
     await postgres.psql(url, "UPDATE envelope_sidecar.accounts SET region = 'us'");
 
-    // A running directory, a new one, and the store.
+    // Check a running directory, a new one, and the store.
     const store = openStore(url);
     await put(store, storedAccount('acme', { name: 'Acme Stores' }), storedAccount('globex'));
     for (const each of [directory, (await openDirectory(url)).directory]) {
@@ -138,7 +138,7 @@ describeWithPostgres('migrations', () => {
     expect(await migrate(url, () => {})).toEqual([]);
   });
 
-  test('of this version that are missing are counted, and the accounts of the version before stay', async () => {
+  test('of this version that are missing are counted, and the accounts of the previous version are kept', async () => {
     const url = await emptyDatabase();
     const [last] = all.slice(-1);
     const before = { dir: folder, schema: 'envelope_sidecar', createSchema: true, migrationsTable: 'migrations' };
@@ -171,12 +171,12 @@ describeWithPostgres('migrations', () => {
     expect(await search('CHANT-7777')).toEqual({ found: ['merchant-7777'], read: everyRow });
     for (const statement of searchIndex) await postgres.psql(url, statement);
     expect(await search('CHANT-7777')).toEqual({ found: ['merchant-7777'], read: fewRows });
-    // A name: the MD5 hash of its number.
+    // This is part of a name, which is the MD5 hash of the account's number.
     expect(await search('B52340B4DE4566B8')).toEqual({ found: ['merchant-4711'], read: fewRows });
     expect(await search('not there')).toEqual({ found: [], read: fewRows });
   });
 
-  /** Rows of the accounts that closed connections read in sequence or along the primary key. */
+  /** The number of rows of `accounts` that closed connections have read in sequence or along the primary key. */
   async function rowsRead(url: string): Promise<number> {
     const others =
       'SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';

@@ -8,7 +8,7 @@ import { sha256Hex } from '../../../src/cryptography.ts';
 
 const clock = (): number => Date.parse('2026-11-21T10:00:00Z');
 
-/** Drops every constraint that a row of this table must hold, as a careless migration would. */
+/** SQL that drops every check constraint of this table, as a careless migration would. */
 const withoutChecks = (table: string): string => `DO $$
   DECLARE name text;
   BEGIN
@@ -79,7 +79,7 @@ describeWithPostgres('an invalid row', () => {
   });
 
   test.each(['infinity', '-infinity', '294276-12-31'])(
-    'is not one of a use at %s: every serving role may write it',
+    'is no row with a use at %s, because every serving role may write such a use',
     async (time) => {
       const url = await databaseWith('UPDATE accounts SET active = true');
       await postgres.psql(
@@ -102,7 +102,7 @@ describeWithPostgres('an invalid row', () => {
     expect(outcomes).toMatchObject(['added', { code: 'store_invalid' }, 'added']);
   });
 
-  test('is not one whose key expires at infinity: that key does not expire', async () => {
+  test('is no row whose key expires at infinity: that key does not expire', async () => {
     const url = await databaseWith(`UPDATE api_keys SET expires_at = 'infinity'`);
     const store = openStore(url);
     expect((await store.read('odd'))?.keys[0]?.expiresAt).toBeUndefined();

@@ -13,10 +13,10 @@ import { masterKey } from '../../support/stores.ts';
 
 const execute = promisify(execFile);
 
-describeWithPostgres('an older dump that is restored under running sidecars', () => {
+describeWithPostgres('an older dump that is restored while sidecars run', () => {
   const postgres = usePostgres();
 
-  test('is noticed by each of them, and merchants are served all the time', { timeout: 120_000 }, async () => {
+  test('is noticed by each sidecar, and merchants are served all the time', { timeout: 120_000 }, async () => {
     const core = createServer((_request, response) => response.end('{}')).listen(0, '127.0.0.1');
     onTestFinished(() => void core.close());
     await once(core, 'listening');
@@ -44,7 +44,7 @@ describeWithPostgres('an older dump that is restored under running sidecars', ()
           return Number(new RegExp(`^envelope_sidecar_${metric}(?:{.*})? (\\d+)$`, 'm').exec(text)?.[1]);
         }),
       );
-    // A look is due every ten seconds.
+    // The sidecars check the trail every ten seconds.
     const soon = { timeout: 40_000, interval: 200 };
     const wrong: number[] = [];
     const over = new AbortController();
@@ -74,7 +74,7 @@ describeWithPostgres('an older dump that is restored under running sidecars', ()
       dump,
     );
     await expect.poll(() => samples('audit_consistent'), soon).toEqual([0, 0]);
-    // As the runbook says: what was revoked works again.
+    // As the runbook says, keys that were revoked after the dump work again.
     await expect.poll(() => statuses(leaked.key), soon).toEqual([200, 200]);
     over.abort();
     await serving;
@@ -82,7 +82,7 @@ describeWithPostgres('an older dump that is restored under running sidecars', ()
     for (const sidecar of sidecars) {
       const lost = () =>
         sidecar.log.filter(({ msg }) => String(msg).startsWith('the audit trail no longer has an event'));
-      // A line of the log may arrive after the metric.
+      // The log line may arrive after the metric has changed.
       await expect.poll(lost).toMatchObject([{ level: 'error', position: 5, last: 4 }]);
     }
   });

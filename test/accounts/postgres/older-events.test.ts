@@ -6,10 +6,10 @@ import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 
 const event: AuditEvent = { at: 1, actor: 'user:ana', action: 'trail_begun', account: undefined, details: {} };
 
-describeWithPostgres('while events of the version before are chained', () => {
+describeWithPostgres('while events of the previous version are chained', () => {
   const postgres = usePostgres();
 
-  test('a change waits for no lock of the process that chains them, even if that one no longer responds', async () => {
+  test('a change waits for no lock of the process that chains them, even if that process no longer responds', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(
       url,
@@ -18,7 +18,7 @@ describeWithPostgres('while events of the version before are chained', () => {
     );
     const store = new PostgresStore(url);
     const proxy = await postgres.proxy(url);
-    // The process that chains gets no response to what it has just inserted.
+    // The process that chains the events gets no response to its latest insertion.
     proxy.onSent = (data) => void (data.includes('INSERT INTO envelope_sidecar.trail') && proxy.hold());
     const other = new PostgresStore(proxy.url);
     const chaining = other.chainOlder(event);
@@ -30,7 +30,7 @@ describeWithPostgres('while events of the version before are chained', () => {
       expect(changed).toMatchObject({ appended: [{ position: page * 51 - (page === 3 ? 30 : 0) }] });
       proxy.release();
     }
-    // The event that says what was chained is inserted, too.
+    // The event that records the chaining is inserted, too.
     await expect.poll(() => proxy.held).not.toBe('');
     proxy.release();
     expect(await chaining).toMatchObject([{ position: 124, details: { events: 120 } }]);

@@ -55,7 +55,7 @@ describeWithPostgres('the directory during a database outage', () => {
     proxy.mend();
     await expect.poll(() => listens, patience).toBe(1);
     await delay(2_200);
-    // The first attempt was given up.
+    // The directory has given up the first attempt.
     proxy.release();
     await expect.poll(() => listens, patience).toBe(2);
     const began = performance.now();
@@ -125,7 +125,7 @@ describeWithPostgres('the directory during a database outage', () => {
     await postgres.psql(server, `ALTER DATABASE backup RENAME TO ${name}`);
     proxy.mend();
     await vi.waitFor(() => expect(monitor.lostChanges).toBe(1), patience);
-    // Once, not with each query.
+    // The loss is counted once, not with each query.
     await directory.find(globex);
     read = 0;
     await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = true');
@@ -133,7 +133,7 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(monitor.lostChanges).toBe(1);
   });
 
-  test('notices that changes were taken back although the connection lived, and reads all keys again', async () => {
+  test('notices that changes were undone although the connection stayed open, and reads all keys again', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory, monitor } = await openDirectory(url);
@@ -147,7 +147,7 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
   });
 
-  test('does not restore a key in the next outage that was deleted in the last one', async () => {
+  test('does not bring back, in the next outage, a key that was deleted in the last one', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -178,7 +178,7 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(acme)).toBe('unavailable');
   });
 
-  test('counts that time from the last response of the database, not from when the key was read', async () => {
+  test('counts the configured time from the last response from the database, not from when the key was read', async () => {
     const { proxy } = await startWithAcme();
     let now = 1_000_000;
     const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, monotonic: () => now });
@@ -191,7 +191,7 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
   });
 
-  test('notices a connection that delivers nothing any more', async () => {
+  test('notices a connection that no longer delivers anything', async () => {
     const { proxy } = await startWithAcme();
     const { directory } = await openDirectory(proxy.url);
     await directory.find(acme);
@@ -250,7 +250,7 @@ describeWithPostgres('the directory during a database outage', () => {
     }, patience);
   });
 
-  test('asks for known keys after a lost connection also if the numbers of changes cannot be read', async () => {
+  test('looks known keys up again after a lost connection even if the numbers of changes cannot be read', async () => {
     const { url, proxy } = await startWithAcme();
     await put(openStore(url), storedAccount('globex'));
     const { directory, monitor } = await openDirectory(proxy.url);
@@ -265,7 +265,7 @@ describeWithPostgres('the directory during a database outage', () => {
     expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
   });
 
-  test('keeps known keys waiting for no query while queries fail, as on a locked table, and for staleFor only', async () => {
+  test('finds known keys without waiting for a query while queries fail, as on a locked table, but only for staleFor', async () => {
     const { url, proxy } = await startWithAcme();
     let now = 1_000_000;
     const { directory, monitor } = await openDirectory(proxy.url, { staleFor: 120_000, monotonic: () => now });
@@ -279,7 +279,7 @@ describeWithPostgres('the directory during a database outage', () => {
     now += 1;
     expect(directory.holds(acme)).toBe(false);
     expect(await directory.find(acme)).toBe('unavailable');
-    // On another connection, which may not fail, each key is looked up before its next use.
+    // On another connection, whose queries may succeed, each key is looked up before its next use.
     now -= 60_000;
     proxy.cut();
     await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);

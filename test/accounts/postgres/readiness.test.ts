@@ -23,7 +23,7 @@ describeWithPostgres('a sidecar that starts is not ready', () => {
     return url;
   }
 
-  test('until its database has the tables, and says which command makes them', async () => {
+  test('until its database has the tables, and says which command creates them', async () => {
     const url = await emptyDatabase();
     const sidecar = await start(url);
     expect(await isReady(sidecar)).toBe(false);

@@ -31,7 +31,7 @@ describeWithPostgres('the database roles in the documentation', () => {
 
   async function databaseFor(role: string): Promise<{ readonly url: string; readonly owner: string }> {
     const owner = await postgres.createDatabase();
-    // Roles belong to the server, not to the database.
+    // The role may exist already, because roles belong to the server, not to the database.
     await postgres.psql(owner, `CREATE ROLE ${role} LOGIN`).catch(() => {});
     await postgres.psql(owner, grantsTo(role));
     return { owner, url: owner.replace('user=postgres', `user=${role}`) };
@@ -86,20 +86,20 @@ describeWithPostgres('the database roles in the documentation', () => {
     ['sidecar', 'INSERT', 'previous_uses'],
     ['sidecar', 'UPDATE (requests)', 'key_hours'],
     ['sidecar_operator', 'SELECT', 'key_hours'],
-  ])('are what %s needs: without %s on %s it is told so', async (role, right, table) => {
+  ])('are what %s needs: without %s on %s, the missing right is reported', async (role, right, table) => {
     const { url, owner } = await databaseFor(role);
     expect((await inspect(url, 1)).missingRights).toEqual([]);
     await postgres.psql(owner, `REVOKE ${right} ON envelope_sidecar.${table} FROM ${role}`);
     expect((await inspect(url, 1)).missingRights).toEqual([`${right.replace(/ \(.*\)/, '')} on ${table}`]);
   });
 
-  test('are what a sidecar needs: without EXECUTE on a function it is told so', async () => {
+  test('are what a sidecar needs: without EXECUTE on a function, the missing right is reported', async () => {
     const { url, owner } = await databaseFor('sidecar');
     await postgres.psql(owner, 'REVOKE EXECUTE ON FUNCTION envelope_sidecar.trail_state FROM PUBLIC');
     expect((await inspect(url, 1)).missingRights).toEqual(['EXECUTE on function trail_state(bigint)']);
   });
 
-  test("of a sidecar are too few for the operators' API, and it is told so", async () => {
+  test("of a sidecar are too few for the operators' API, and the missing rights are reported", async () => {
     const { url } = await databaseFor('sidecar');
     expect((await inspect(url, 1, true)).missingRights).toContain('INSERT on accounts');
   });
@@ -112,7 +112,8 @@ describeWithPostgres('the database roles in the documentation', () => {
         WHERE pronamespace = 'envelope_sidecar'::regnamespace AND prosecdef AND prorettype = 'trigger'::regtype`,
     );
     expect(functions).toBe('announce_change refuse_gap');
-    // What the functions could take for theirs: a relation by its name, and a column by the cast of its type.
+    // Objects of the caller that the functions could use by mistake: a view with the name of a relation that they read, and a column whose
+    // type has a cast that runs the caller's code.
     const own = `
       CREATE FUNCTION pg_temp.code() RETURNS text LANGUAGE sql AS $$ SELECT 'runs as ' || current_user $$;
       CREATE TEMP VIEW new_rows AS SELECT pg_temp.code() AS account_id;
@@ -158,7 +159,7 @@ describeWithPostgres('the database roles in the documentation', () => {
     );
     await accounts.open();
     expect(await accounts.directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
-    // Counts of long ago would be deleted.
+    // Use the current time, because old counts would be deleted.
     const usedAt = Date.now();
     accounts.directory.uses.key(storedKey(keyNamed('acme')).id, usedAt);
     accounts.directory.uses.previous('acme', 'live', 9_000, 7_000);

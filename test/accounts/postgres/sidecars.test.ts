@@ -23,7 +23,7 @@ function operationsOn(url: string): Operations {
   return new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
 }
 
-/** Several sidecars in front of one upstream, with their accounts in a database. */
+/** Starts several sidecars in front of one upstream, with their accounts in a database. */
 async function startSidecars(url: string, count: number): Promise<TestSidecar[]> {
   const upstream = await startUpstream();
   const config = configOf(upstream.origin, { accounts: [], store: settings(url) });
@@ -49,7 +49,7 @@ describeWithPostgres('two sidecars on one database', () => {
       vi.waitFor(async () => {
         for (const sidecar of sidecars) {
           await expectation(sidecar);
-          // Only then is its next change logged: a key that is read while a notification arrives is not cached.
+          // The next change is logged only if the key is cached. A key that is read while a notification arrives is not.
           expect(await scrape(sidecar)).toContain('accounts_cached{kind="known"} 1');
         }
       }, oneSecond);
@@ -79,7 +79,7 @@ describeWithPostgres('two sidecars on one database', () => {
       'key_revoked',
     ];
     await inBoth(async (sidecar) => {
-      // A key that is read while another change arrives is not cached: its changes are logged at its next use.
+      // A key that is read while another change arrives is not cached, so its changes are logged at its next use.
       await send(sidecar, 'GET /', { key });
       const { log } = sidecar;
       const logged = log.filter(({ msg, account }) => msg === 'account changed' && account === 'acme');
@@ -87,7 +87,7 @@ describeWithPostgres('two sidecars on one database', () => {
     });
   });
 
-  test('log each key that is revoked, by whomever, once, although no request uses it', async () => {
+  test('log the revocation of each key once, whoever revokes it, although no request uses the key', async () => {
     const url = await postgres.createDatabase();
     const sidecars = await startSidecars(url, 2);
     const operations = operationsOn(url);
@@ -108,7 +108,7 @@ describeWithPostgres('two sidecars on one database', () => {
     for (const sidecar of sidecars) expect(logged(sidecar)).toHaveLength(3);
   });
 
-  test('log all keys that one statement revokes, by pages, so that the log can hold them', async () => {
+  test('log all keys that one statement revokes, page by page, so that the log can hold them', async () => {
     const url = await postgres.createDatabase();
     const sidecars = await startSidecars(url, 1);
     await newMerchant(operationsOn(url));
@@ -198,7 +198,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     expect(await scrape(sidecar)).not.toMatch(/accounts_(?:lookups|cached|connected|age|query)/);
   });
 
-  test('records the last use of a key and of a grace when it stops, at the latest, so that the event of its revocation says it', async () => {
+  test('records the last use of a key and of a grace when it stops, at the latest, so that the event of a revocation includes the last use', async () => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
     const { key, id } = await newMerchant(operations);
@@ -272,7 +272,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     await vi.waitFor(() => expect(proxy.open).toBe(0), patience);
   });
 
-  test('fail no request of many merchants when a reload empties the cache', async () => {
+  test('fails no request of many merchants when a reload empties the cache', async () => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
     const options = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
@@ -303,7 +303,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     const config = (store: PostgresSettings) =>
       configOf(upstream.origin, { accounts: [], store: { type: 'postgres', ...store } });
     const sidecar = await startSidecar(config(settings(proxy.url)));
-    // Look-ups, counts for the metrics, and last uses.
+    // Cause look-ups, counts for the metrics, and last uses.
     await send(sidecar, 'GET /', { key });
     await vi.waitFor(async () => {
       expect(await scrape(sidecar)).toContain('envelope_sidecar_accounts{encryption="none"} 1');
@@ -326,13 +326,13 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
       operations.eventsPage(10, {}),
     ]);
     await Promise.all(work.flat());
-    // Two that stay, and a third for a moment.
+    // Two connections stay open, and a third one is open for a moment.
     expect(Math.max(started, reloaded)).toBeLessThanOrEqual(3);
-    // Three more are for changes that meet a lock.
+    // Three more connections are for changes that run into a lock.
     expect(proxy.open).toBe(15);
   });
 
-  test('serves cached keys and good keys during hanging look-ups, whatever guesses do', async () => {
+  test('serves cached keys and valid keys while look-ups hang, whatever guessing clients do', async () => {
     const url = await postgres.createDatabase();
     const [held, fresh] = [keyNamed('held'), keyNamed('fresh')];
     await put(openStore(url), storedAccount('acme', { keys: [storedKey(held), storedKey(fresh)] }));
@@ -367,10 +367,10 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     try {
       const refused: string[] = [];
       const flood = Array.from({ length: 24 }, async (_, i) => refused.push(await guess(`198.51.100.${i}`)));
-      // The others wait for the database.
+      // The other guesses wait for the database.
       await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(20), patience);
       for (let i = 0; i < 10; i += 1) expect(await statusOf(held)).toBe(200);
-      // Neither 401 nor 429, because the sidecar cannot know that the key is valid.
+      // The status is neither 401 nor 429, because the sidecar cannot know whether the key is valid.
       expect(await statusOf(fresh)).toBe(503);
       await Promise.all(flood);
       expect(new Set(refused)).toEqual(new Set(['accounts_unavailable']));
@@ -438,7 +438,7 @@ describeWithPostgres('a wrong master key', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 0\n`);
   });
 
-  test('for some of them is logged as an error and counted; the sidecar is ready', async () => {
+  test('for some wrapped credentials is logged as an error and counted; the sidecar is ready', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     await encryptingIn(url, 'globex', new Vault([otherKey]));
@@ -448,7 +448,7 @@ describeWithPostgres('a wrong master key', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 0.5\n`);
   });
 
-  test('is not assumed because of an unreadable row: that is logged and counted, and the sidecar is ready', async () => {
+  test('is not assumed because of an unreadable row: the row is logged and counted, and the sidecar is ready', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     const odd = `previous_key = key, previous_iv = iv, previous_format = format, previous_until = 'infinity'`;

@@ -20,7 +20,9 @@ import { openStore } from './fixtures.ts';
 
 const mark = 'sealed:v1:';
 
-/** Adds the prefix of wrapped texts to all credentials and removes it, because the database accepts no others. */
+/**
+ * Adds the prefix of wrapped texts to all written credentials, because the database accepts no others, and removes it from those it reads.
+ */
 class MarkingStore implements Store {
   readonly recordsUse = true;
   readonly changedAtOnce = 2;

@@ -38,7 +38,7 @@ const event: AuditEvent = {
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('searches of the trail leave a connection to lists, and those for one account take turns with others', async () => {
+  test('searches of the trail leave a connection for lists, and searches for one account take turns with others', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -75,7 +75,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     };
     const read = (owner: string, keys: number): Promise<void> =>
       end(`${owner} ${keys}`, store.dailyUses(owner, Array(keys).fill('k'), Date.now()));
-    // The first one has a second statement, which comes last.
+    // The first read needs a second statement, which comes last.
     const reads = [read('acme', 51), read('acme', 50), read('acme', 49), read('globex', 50)];
     await Promise.all([
       ...reads,
@@ -87,7 +87,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(ended.slice(0, -1)).toEqual(expect.arrayContaining(others));
   });
 
-  test('reads for seals, however many, wait for two queries at most, and an account that cannot be read fails no other', async () => {
+  test('reads for sealing, however many, wait for two queries at most, and an account that cannot be read fails no other read', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     for (const id of ['acme', 'globex', 'odd'])
@@ -104,11 +104,11 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await store.readWithoutKeys('globex')).toMatchObject({ id: 'globex', keys: [], encryption: { test: {} } });
     await expect(odd).rejects.toMatchObject({ code: 'store_invalid' });
     expect(new Set((await Promise.all(many)).map((account) => account?.id))).toEqual(new Set(['acme']));
-    // Of acme, and of the others.
+    // One query reads acme, and one reads the other accounts.
     expect(await postgres.psql(url, 'SELECT last_value FROM envelope_sidecar.reads')).toBe('2');
   });
 
-  test('uses of keys are read again after a minute or with another hour, whether there were any or not', async () => {
+  test('uses of keys are read again after a minute or in a new hour, whether there were any or not', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme', { keys: [storedKey(keyNamed('k'), { id: 'used' })] }));
     const insert = `INSERT INTO envelope_sidecar.key_hours VALUES ('used', '2026-11-28T12:00Z', 1)`;
@@ -137,7 +137,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await read('2026-11-29T13:00Z')).toEqual([[['used', 28]], ['used', 'unused']]);
   });
 
-  test('a search that finds nothing looks at a thousand events at once, so that others have their turns in between', async () => {
+  test('a search that finds nothing reads a thousand events at a time, so that others have their turns in between', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(
       url,
@@ -165,7 +165,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     }
   });
 
-  test('changes at the same time are made also if the database isolates transactions more by default', async () => {
+  test('changes at the same time are made even if the database isolates transactions more strictly by default', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(
       url,
@@ -181,7 +181,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await Array.fromAsync(stores[0]?.events({}) ?? [])).toHaveLength(88);
   });
 
-  test('a store that is closed makes the changes that wait for a locked account first', async () => {
+  test('a store makes the changes that wait for a locked account before it closes', async () => {
     const url = await postgres.createDatabase();
     const store = new PostgresStore(url);
     await put(store, storedAccount('acme'));
@@ -189,7 +189,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const change = put(store, { ...storedAccount('acme'), active: false });
     const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
     await expect.poll(() => postgres.psql(url, waiting)).toBe('1');
-    // Between two attempts it has no connection.
+    // Between two attempts, the change holds no connection.
     await expect.poll(() => postgres.psql(url, waiting)).toBe('0');
     const closed = store.close();
     await unlock();
@@ -201,19 +201,16 @@ describeWithPostgres('the store in PostgreSQL', () => {
   test.each([
     ['expired', { expiresAt: Date.now() - 1 }],
     ['revoked', { revokedAt: Date.now() - 1 }],
-  ])(
-    'of an account with more keys than are read, those that are valid come before newer ones that are %s',
-    async (_, more) => {
-      const url = await postgres.createDatabase();
-      const store = openStore(url);
-      const valid = storedKey(keyNamed('valid'), { id: 'valid' });
-      const over = Array.from({ length: maxKeysRead }, (_key, i) =>
-        storedKey(keyNamed(`over-${i}`), { id: `k${i}`, ...more }),
-      );
-      await put(store, storedAccount('many', { keys: [valid, ...over] }));
-      expect((await store.read('many'))?.keys).toContainEqual(valid);
-    },
-  );
+  ])('of an account with more keys than are read, valid keys come before newer ones that are %s', async (_, more) => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const valid = storedKey(keyNamed('valid'), { id: 'valid' });
+    const over = Array.from({ length: maxKeysRead }, (_key, i) =>
+      storedKey(keyNamed(`over-${i}`), { id: `k${i}`, ...more }),
+    );
+    await put(store, storedAccount('many', { keys: [valid, ...over] }));
+    expect((await store.read('many'))?.keys).toContainEqual(valid);
+  });
 
   test('an account with more keys than a change reads is the same when it is imported again', async () => {
     const url = await postgres.createDatabase();
@@ -227,7 +224,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await importer.add([another])).toMatchObject([{ code: 'account_differs' }]);
   });
 
-  test('a change that loses the race for the next position of the trail takes the one behind it', async () => {
+  test('a change that loses the race for the next position of the trail takes the position after it', async () => {
     const url = await postgres.createDatabase();
     const first = new Client({ connectionString: url });
     await first.connect();
@@ -304,7 +301,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
       const { outcome, account } = await during(`${disable}, key = NULL, iv = NULL, format = NULL`, (operations) =>
         operations.enableEncryption('acme', 'test', options, request),
       );
-      // It is enabled after it was disabled: the grace is for plaintext.
+      // Encryption is enabled after it was disabled, so the grace period is for plaintext.
       expect({ outcome, previous: account?.encryption.test?.previous?.credentials }).toEqual({ outcome: 'done' });
     });
 
@@ -382,7 +379,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'), storedAccount('other'));
-    // The one that `put` wrote is the oldest. Of the others, every second one is revoked.
+    // The key that `put` wrote is the oldest. Of the other keys, every second one is revoked.
     await postgres.psql(
       url,
       `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at, revoked_at)
@@ -400,7 +397,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(bounds((await Array.fromAsync(store.list('', undefined, { now: 0 })))[0])).toEqual(newestValid);
     expect(bounds(await store.findByKey(oldest.hash))).toEqual([2_000, oldest.id, 'k5999']);
     expect(bounds(await store.read('acme', { key: oldest.id }))).toEqual([2_000, oldest.id, 'k5999']);
-    // An export has all.
+    // An export has all keys.
     expect((await Array.fromAsync(store.list()))[0]?.keys).toHaveLength(6_001);
     expect((await Array.fromAsync(store.list())).map(({ id }) => id)).toEqual(['acme', 'globex', 'other']);
 
@@ -408,7 +405,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const request = { actor: 'user:test' };
     expect(await operations.revokeKey('acme', oldest.id, request)).toMatchObject({ state: 'revoked' });
     expect(await operations.showKey('acme', oldest.id)).toMatchObject({ state: 'revoked', revoked_by: 'user:test' });
-    // The pages have each key once, also one that is issued between two of them.
+    // The pages have each key once, even one that is issued between two pages.
     const listed: string[] = [];
     for (let after: string | null | undefined; after !== null;) {
       const page = await operations.keysPage('acme', 1_000, after);
@@ -426,7 +423,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await operations.keysPage('acme', 1_000, 'late')).toMatchObject({ items: [], next: null });
     await expect(operations.keysPage('acme', 10, 'none')).rejects.toMatchObject({ code: 'key_unknown' });
     await expect(operations.keysPage('none', 10, undefined)).rejects.toMatchObject({ code: 'account_unknown' });
-    // A key of another account is none of this one's.
+    // A key of another account is unknown in this one.
     await expect(operations.keysPage('globex', 10, 'late')).rejects.toMatchObject({ code: 'key_unknown' });
     await postgres.psql(url, `DELETE FROM envelope_sidecar.api_keys WHERE key_id = 'late'`);
     await expect(operations.rotateKey('acme', 'k1', 0, request)).rejects.toMatchObject({ code: 'too_many_keys' });
@@ -454,7 +451,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     ]);
   });
 
-  test('lists all of many accounts that a selection finds by their keys or by their encryption, also with a search', async () => {
+  test('lists all of many accounts that a selection finds by their keys or by their encryption, even with a search', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const old = Date.parse('2026-01-01T00:00:00Z');
@@ -463,7 +460,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     const encryption = { test: { ...enabled, credentials: { ...enabled.credentials, createdAt: old } } };
     const ids = Array.from({ length: 2_400 }, (_, i) => `n${String(i).padStart(4, '0')}`);
     await put(store, ...ids.map((id, i) => storedAccount(id, { keys: [], encryption: i % 3 === 0 ? encryption : {} })));
-    // Of each six accounts, one has a key and credentials that are due, one only credentials, and one only a key.
+    // Of every six accounts, one has a key and credentials that are due, one only credentials, and one only a key.
     await postgres.psql(
       url,
       `INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at)
@@ -629,7 +626,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(names.filter((name) => name === 'New')).toHaveLength(1_099);
     const counts = `SELECT count(*), sum((line::jsonb #>> '{details,accounts}')::int) FROM envelope_sidecar.trail`;
     expect(await postgres.psql(url, counts)).toBe('22|1099');
-    // Nothing is left to be done.
+    // No account is left to be renamed.
     expect(await changeAll(store, rename, { ...event, account: undefined })).toBe(0);
     expect(await postgres.psql(url, counts)).toBe('23|1099');
   });
@@ -657,7 +654,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(reported).toMatchObject([{ position: 1 }, { position: 2, details: { accounts: 10 } }]);
   });
 
-  test('keeps the changes of others while all accounts are rewritten', async () => {
+  test('keeps the changes that others make while all accounts are rewritten', async () => {
     const url = await postgres.createDatabase();
     const [one, other] = [openStore(url), openStore(url)];
     await put(one, ...Array.from({ length: 600 }, (_, i) => storedAccount(`a${i}`, { keys: [] })));
@@ -689,7 +686,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
   const postgres = usePostgres();
   const add = (store: PostgresStore) =>
     store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
-  /** How many commits wait. */
+  /** Counts the commits that wait. */
   const committing = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COMMIT' AND wait_event = 'SyncRep'`;
   /** Sets a parameter of the running server. */
   const configure = async (url: string, setting: string): Promise<void> => {
@@ -738,7 +735,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     const changes = ['a', 'b'].map((id) =>
       store.change([id], () => ({ accounts: [storedAccount(id)], events: [], result: 'done' })),
     );
-    // The second one is tried again without a notification, because the first holds the lock of those.
+    // The second change is retried without a notification, because the first one holds the lock for notifications.
     await expect.poll(() => postgres.psql(url, committing), { timeout: 10_000 }).toBe(`${changes.length}`);
     proxy.cut();
     await release();
@@ -746,7 +743,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     expect(await Promise.all(changes)).toMatchObject([{ outcome: 'changed' }, { outcome: 'changed' }]);
   });
 
-  test('changes that tokens of accounts ask for hold no connection that operators need for urgent ones', async () => {
+  test('changes by tokens of accounts hold no connection that operators need for urgent changes', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const release = await holdCommits(postgres, url);
@@ -808,7 +805,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
 
   const rename = (account: StoredAccount): StoredAccount => ({ ...account, name: 'New' });
 
-  test.each(['a rewritten account', 'the event of a rewriting'])(
+  test.each(['a rewritten account', 'the event of a rewrite'])(
     'recognises a commit of %s whose response was lost',
     async (what) => {
       const url = await postgres.createDatabase();
@@ -832,11 +829,11 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     ['a change', add],
     ['a rewritten account', (store: PostgresStore) => changeAll(store, rename, event)],
   ])(
-    'does not take the commit of another transaction for that of %s that it has lost in a crash',
+    'does not mistake the commit of another transaction for the commit of %s that was lost in a crash',
     async (_, change) => {
       const url = await postgres.createDatabase();
       await put(openStore(url), storedAccount('before'));
-      // Otherwise ids are on the disk after 200 ms, and the server does not give them again.
+      // By default, transaction ids are on the disk after 200 ms, and the server would not assign them again.
       await configure(url, `wal_writer_delay = '10s'`);
       const proxy = await postgres.proxy(url);
       const sent = Promise.withResolvers<void>();
@@ -872,7 +869,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       ),
     );
     await changes[0];
-    // At least one is in progress: it waits for a locked account.
+    // Make sure that at least one change is in progress: it waits for a locked account.
     const locked = `BEGIN; SELECT FROM envelope_sidecar.accounts WHERE account_id = 'before' FOR UPDATE; SELECT pg_sleep(60)`;
     postgres.psql(url, locked).catch(() => {});
     const sleeping = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' AND wait_event = 'PgSleep'`;

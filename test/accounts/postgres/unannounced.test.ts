@@ -18,13 +18,13 @@ import { sha256Hex } from '../../../src/cryptography.ts';
 const request = { actor: 'user:test' };
 const keyId = storedKey(keyNamed('acme')).id;
 
-/** How long a change without a notification may take to be seen: a heartbeat, and its query. */
+/** How long it may take until a change without a notification is seen: a heartbeat and its query. */
 const soon = { timeout: 2_500, interval: 5 };
 
 describeWithPostgres('a change that cannot be announced', () => {
   const postgres = usePostgres();
 
-  /** Has PostgreSQL report its queue of notifications as full to this degree. */
+  /** Makes PostgreSQL report that this fraction (0 to 1) of its notification queue is in use. */
   async function setUsage(url: string, usage: number): Promise<void> {
     await postgres.psql(
       url,
@@ -39,13 +39,13 @@ describeWithPostgres('a change that cannot be announced', () => {
     return url;
   }
 
-  /** A directory in which the key is cached. */
+  /** Opens a directory and waits until it has cached the key. */
   async function openCached(url: string) {
     await put(openStore(url), storedAccount('acme'));
     const { directory } = await openDirectory(url);
     const hash = sha256Hex(keyNamed('acme'));
     const find = async (): Promise<unknown> => directory.find(hash);
-    // A directory that begins takes the last change without a notification for a new one.
+    // The key may not be cached at once, because a directory that has just opened treats the last unannounced change as a new one.
     await vi.waitFor(async () => {
       await find();
       expect(directory.holds(hash)).toBe(true);
@@ -74,7 +74,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     expect(heard).toEqual([]);
   });
 
-  test('is seen also if it is committed after others that have begun later', async () => {
+  test('is seen even if it is committed after changes that have begun later', async () => {
     const url = await createBusyDatabase(0.9);
     await put(openStore(url), storedAccount('globex'));
     const { find } = await openCached(url);
@@ -92,7 +92,7 @@ describeWithPostgres('a change that cannot be announced', () => {
 
   test.each([
     [0.49, false],
-    // Sidecars of the version before do not look for marked ones.
+    // Such changes are also notified, because sidecars of the previous version do not look for marked changes.
     [0.5, true],
     [0.89, true],
   ])('is notified if %d of the queue is full', async (usage, isMarked) => {
@@ -103,7 +103,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     expect((await marked(url)) !== '0 0').toBe(isMarked);
   });
 
-  test('is found also after a thousand announced ones', async () => {
+  test('is found even after a thousand announced changes', async () => {
     const url = await createBusyDatabase(0.5);
     await put(openStore(url), storedAccount('acme'));
     await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = false');
@@ -122,7 +122,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     const url = await postgres.createDatabase();
     const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
     await operations.add('acme', 'Acme', request);
-    // As PostgreSQL does, whose queue takes 8 GB to fill.
+    // Fail as PostgreSQL does when its queue is full. Filling the real queue would take 8 GB.
     await postgres.psql(
       url,
       `CREATE FUNCTION full_queue() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -138,7 +138,7 @@ describeWithPostgres('a change that cannot be announced', () => {
     expect((await operations.show('acme')).active).toBe(false);
   });
 
-  test('is not what a locked account makes of others: they are announced', async () => {
+  test('does not result from another account that is locked: other changes are announced', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('globex'));
     const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
@@ -150,13 +150,13 @@ describeWithPostgres('a change that cannot be announced', () => {
     await vi.waitFor(() => expect(heard).toContain('acme'), soon);
   }, 20_000);
 
-  test('is made, and seen, while another transaction holds the lock of the queue, in which sidecars connect', async () => {
+  test('is made and seen while another transaction holds the lock of the queue, and sidecars can connect meanwhile', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('globex'));
     const { find } = await openCached(url);
     const operations = new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
     const database = new URL(url).pathname.slice(1);
-    // A commit that waits for a standby that there is not holds the locks of its transaction.
+    // A commit that waits for a standby that does not exist holds the locks of its transaction.
     await postgres.psql(url, `ALTER DATABASE ${database} SET synchronous_commit = local`);
     await holdCommits(postgres, url);
     const holder = new Client({ connectionString: url });

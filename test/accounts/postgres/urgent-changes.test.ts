@@ -26,7 +26,7 @@ function operationsOn(store: PostgresStore): Operations {
   return new Operations({ store, vault, clock: Date.now, audit: () => {} });
 }
 
-/** A transaction that stays open until the end of the test. @returns carries out a statement in it */
+/** Opens a transaction that stays open until the end of the test. @returns a function that runs a statement in it */
 async function openTransaction(
   url: string,
 ): Promise<(text: string, values?: readonly unknown[]) => Promise<unknown[]>> {
@@ -45,17 +45,17 @@ function rename(store: PostgresStore, id: string): Promise<unknown> {
 describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  /** Lets statements wait for a lock. */
+  /** Waits until this number of statements are waiting for a lock or sleeping. */
   const waiting = async (url: string, number: number): Promise<void> => {
     const count = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type IN ('Lock', 'Timeout')";
     await expect.poll(() => postgres.psql(url, count), { timeout: 5_000 }).toBe(String(number));
   };
 
-  /** What is under way, and stays so, while somebody revokes. `store` is the one that revokes. */
+  /** Begins something that goes on while an operator revokes a key. `store` is the store on which the operator works. */
   const others: Readonly<Record<string, (url: string, store: PostgresStore) => Promise<void>>> = {
-    'a sidecar that hangs in a commit, longer than a while': async (url) => {
+    'a sidecar that hangs in a commit for a long time': async (url) => {
       const run = await openTransaction(url);
-      // As every connection of a sidecar has, though longer.
+      // Every connection of a sidecar has such a timeout, though a longer one.
       await run("SET LOCAL idle_in_transaction_session_timeout = '500ms'");
       await record(run as Parameters<typeof record>[0], [event], {});
     },
@@ -82,7 +82,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
       for (let i = 0; i < 10; i += 1)
         void Array.fromAsync(store.list('', undefined, { search: 'slow', now: 0 })).catch(() => {});
       await waiting(url, 2);
-      // The rest need not sleep.
+      // Let the remaining searches end without sleeping.
       onTestFinished(async () => void (await postgres.psql(url, slowSearches.end)));
     },
     'readers of the trail': async (_url, store) => {
@@ -120,11 +120,11 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
       await run(`INSERT INTO envelope_sidecar.key_uses VALUES ($1, now())`, [keyId]);
       await run(`UPDATE envelope_sidecar.key_uses SET used_at = now()`);
     },
-    'a stranger with the locks that need no right': async (url) => {
+    'a session that holds the locks that need no rights': async (url) => {
       const run = await openTransaction(url);
       const keys = await run(`SELECT objid FROM pg_locks WHERE locktype = 'advisory'`);
       expect(keys).toEqual([]);
-      // The lock of the version before on the end of the trail.
+      // The previous version took this lock on the end of the trail.
       await run('SELECT pg_advisory_lock(7305412968)');
     },
   };
@@ -146,7 +146,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.trail')).toBe('5');
   });
 
-  test('do not wait for many revocations of accounts that a transaction holds, which try again and again', async () => {
+  test('do not wait for many revocations that retry again and again, because a transaction holds their accounts', async () => {
     const url = await postgres.createDatabase();
     const locked = Array.from({ length: 40 }, (_, i) => storedAccount(`locked-${i}`));
     const free = Array.from({ length: 20 }, (_, i) => storedAccount(`free-${i}`));
@@ -156,7 +156,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     const operations = operationsOn(openStore(url));
     let ended = 0;
     const blocked = locked.map(({ id }) => operations.setActive(id, false, request).finally(() => (ended += 1)));
-    // This waits for the first attempts of all others.
+    // This deactivation waits for the first attempts of all the others.
     await operations.setActive('free-0', false, request);
     for (const { id } of free) await operations.setActive(id, false, request);
     expect(ended).toBe(0);
@@ -177,7 +177,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     expect(sent.includes("; SET LOCAL lock_timeout = '10ms'")).toBe(isBrief);
   });
 
-  test('one locked account holds up neither changes of others, nor reading them, nor the rest of an import', async () => {
+  test('one locked account holds up neither changes to other accounts, nor reads of them, nor the rest of an import', async () => {
     const url = await postgres.createDatabase();
     const others = Array.from({ length: 60 }, (_, i) => storedAccount(`other-${i}`));
     await put(openStore(url), acme, ...others);
@@ -188,7 +188,7 @@ describeWithPostgres('revoking, disabling and deactivating in PostgreSQL', () =>
     const importer = new Importer({ store, vault, clock: Date.now }, vault, 'user:test');
     const imported = importer.check(others.slice(0, 50)).catch(() => {});
     await waiting(url, 3);
-    // Other processes, whose connections are not those that wait.
+    // Another process has its own connections, none of which waits.
     const other = operationsOn(openStore(url));
     for (const id of ['other-0', 'other-1']) await other.setActive(id, false, request);
     const operations = operationsOn(store);

@@ -45,7 +45,7 @@ describeWithPostgres('the recorder of uses', () => {
     expect(seen).toEqual([noon, noon, noon + minute, noon + minute]);
   });
 
-  test('writes no use of the future by the clock of the database, and corrects one', async () => {
+  test('writes no use that is in the future by the clock of the database, and corrects such a use', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const until = Date.now() + 48 * hour;
@@ -87,7 +87,7 @@ describeWithPostgres('the recorder of uses', () => {
         },
       });
     await put(store, graceUntil(noon));
-    // Whoever changes it by hand may write more digits than a Date has.
+    // A change by hand may give the time more digits than a Date has.
     const digits = `UPDATE envelope_sidecar.encryption SET previous_until = previous_until + interval '987 microseconds'`;
     await postgres.psql(url, digits);
     const recorder = recorderAt(url);
@@ -98,7 +98,7 @@ describeWithPostgres('the recorder of uses', () => {
     recorder.previous('acme', 'test', noon, noon - 4);
     await recorder.write();
     expect(await lastUsed()).toBe(noon - 4);
-    // With other credentials: each call seals them anew.
+    // The new grace period has other credentials, because each call of `graceUntil` seals them again.
     await put(store, graceUntil(noon + 9));
     expect(await lastUsed()).toBeUndefined();
     recorder.previous('acme', 'test', noon + 9, noon - 3);
@@ -115,7 +115,7 @@ describeWithPostgres('the recorder of uses', () => {
       return storedAccount('acme', { encryption: { test: { ...encryption, previous } } });
     };
     await put(store, graceUntil(noon));
-    // Whoever changes it by hand may write more digits than a Date has.
+    // A change by hand may give the time more digits than a Date has.
     const digits = `UPDATE envelope_sidecar.encryption SET previous_until = previous_until + interval '987 microseconds'`;
     await postgres.psql(url, digits);
     const recorder = recorderAt(url);
@@ -144,7 +144,7 @@ describeWithPostgres('the recorder of uses', () => {
     expect(await lastUsed()).toBe(noon - minute);
   });
 
-  test('keeps uses that it could not write, and of two the later one', async () => {
+  test('keeps uses that it could not write, and the later one of two', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'));
@@ -176,7 +176,7 @@ describeWithPostgres('the recorder of uses', () => {
     other.key(key, noon + 5);
     other.key('unknown-meanwhile', noon);
     await Promise.all([one.write(), other.write()]);
-    // All is written already.
+    // Everything has already been written, so this adds nothing.
     await one.write();
     one.key(key, noon + hour + 1);
     await one.write();
@@ -190,7 +190,7 @@ describeWithPostgres('the recorder of uses', () => {
     const proxy = await postgres.proxy(url);
     const recorder = recorderAt(proxy.url);
     for (const { id } of keys) recorder.key(id, noon);
-    // The first 1,000 are written, the others are not.
+    // The first 1,000 keys are written, the others are not.
     let written = 0;
     proxy.onSent = (data) => {
       if (!data.includes('key_hours')) return;
@@ -246,12 +246,12 @@ describeWithPostgres('the recorder of uses', () => {
     expect(await count()).toBe('1');
   });
 
-  test('tells the requests of 30 days by day, the last of which ends with the present hour', async () => {
+  test('returns the requests of 30 days by day; the last day ends with the current hour', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
     const recorder = recorderAt(url);
-    // This write deletes what is old, the next one does not.
+    // This write deletes old counts, the next one does not.
     await recorder.write();
     const now = noon + 30 * minute;
     for (const at of [now, noon - 23 * hour, noon - 24 * hour, noon - 719 * hour, noon - 720 * hour, noon + hour]) {
