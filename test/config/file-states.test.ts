@@ -84,7 +84,7 @@ test('what is read again is logged again only if it has changed', () => {
   const warned = { ...sidecar, warnings: [{ ...problem, message: 'odd' }] };
   const line = (message: string): string => `x.yaml:1:1    ${message}`;
   states.loaded({ sidecar: warned, accounts: bad, digests });
-  expect(states.messages().toSorted()).toEqual([line('odd'), line('wrong')]);
+  expect(new Set(states.messages())).toEqual(new Set([line('odd'), line('wrong')]));
   states.loaded({ sidecar: warned, accounts: bad, digests, isRepeated: true });
   expect(states.messages()).toHaveLength(2);
   states.loaded({ sidecar: warned, accounts: { ok: false, problems: [other] }, digests, isRepeated: true });

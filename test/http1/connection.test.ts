@@ -58,7 +58,7 @@ describe('a request', () => {
   test.each([
     ['empty', ''],
     ['whole', 'hi'],
-  ])('whose body is %s when its head arrives has it only then, and cannot read it again', async (_name, body) => {
+  ])('whose body is %s when its head arrives offers it only then, and never again', async (_name, body) => {
     const arrived: (string | undefined)[] = [];
     const later: ServerExchange[] = [];
     const server = await startServer({
@@ -107,7 +107,7 @@ describe('pipelined requests', () => {
     await eventually('nothing is held', () => server.held === 0);
   });
 
-  test('are parsed one at a time: none before the response to the one before', async () => {
+  test('are parsed one at a time, each after the response to the one before', async () => {
     const open: ServerExchange[] = [];
     const server = await startServer({ serve: (exchange) => open.push(exchange) });
     const client = await openConnection(server.port);
@@ -120,7 +120,7 @@ describe('pipelined requests', () => {
     expect(server.events).toEqual(['GET /', 'malformed', 'complete']);
   });
 
-  test('are served in a turn of the event loop each', async () => {
+  test('are served one per turn of the event loop', async () => {
     const turns = turnsOfResponses();
     const server = await startServer();
     const client = await openConnection(server.port);
@@ -142,7 +142,7 @@ describe('pipelined requests', () => {
     const client = await openConnection(server.port);
     client.send(get + 'x'.repeat(101));
     await client.untilEnded();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect([server.closed, server.held]).toEqual([1, 0]);
   });
 });
@@ -165,11 +165,11 @@ describe('bytes that are no request', () => {
     expect([status, headers['connection'], body]).toEqual([400, 'close', fault]);
     expect(server.events).toEqual([fault, 'complete']);
     client.socket.destroy();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.closed).toBe(1);
   });
 
-  test('in a body reach its sink behind what was right', async () => {
+  test('in a body are reported to its sink after the valid bytes', async () => {
     const server = await startServer();
     const client = await openConnection(server.port);
     client.send('PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\nx\r\n' + get);
@@ -197,7 +197,10 @@ describe('a response', () => {
     });
     const client = await openConnection(server.port);
     client.send(request);
-    await eventually('it is over', () => server.events.includes('complete') || server.events.includes('aborted'));
+    await eventually(
+      'the exchange is over',
+      () => server.events.includes('complete') || server.events.includes('aborted'),
+    );
     expect(server.errors).toEqual([]);
     client.socket.end();
     return (await client.untilEnded()).replace(/Date: .*\r\n/, '');
@@ -277,7 +280,7 @@ describe('a response', () => {
     expect(raw).toBe('');
   });
 
-  test('whose head has been made goes out before its body', async () => {
+  test('whose head is sent by itself goes out before its body', async () => {
     const open: ServerExchange[] = [];
     const server = await startServer({
       serve: (exchange) => {
@@ -335,7 +338,7 @@ describe('a response', () => {
     const exchange = await eventually('the request arrives', () => open[0]);
     const piece = Buffer.alloc(65_536, 'x');
     let sent = 0;
-    await eventually('no room is left', () => {
+    await eventually('there is no room left', () => {
       sent += piece.length;
       return !exchange.write(piece);
     });

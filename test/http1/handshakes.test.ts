@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts';
 import { untilCollected } from '../support/memory.ts';
 import { manualQueue } from '../support/manual-queue.ts';
 
-/** A listener with TLS, what waits for a turn there, and a way to connect. */
+/** Starts a TLS listener. Returns what waits for a turn there, and a function that connects. */
 async function start(hellos?: Queue) {
   const { cert, key } = createAuthority().issue('DNS:localhost');
   const limits = { maxHeadSize: 16_384, maxFields: 100 };
@@ -92,7 +92,7 @@ test('handshakes that are broken off leave nothing in memory', async () => {
   await untilCollected(connections);
 });
 
-/** The first record of a client. */
+/** Captures the first TLS record that a client sends. */
 async function recordHello(): Promise<Buffer> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -115,7 +115,7 @@ test('a handshake begins in its turn, whatever has arrived before', async () => 
   const client = open();
   let isSecure = false;
   client.once('secureConnect', () => (isSecure = true));
-  await eventually('it waits', () => handshakes.length === 1);
+  await eventually('the handshake waits', () => handshakes.length === 1);
   await turns();
   expect(isSecure).toBe(false);
   handshakes[0]?.();
@@ -135,36 +135,36 @@ test('a client that leaves in the middle of its handshake is closed at once', as
   expect(failures).toEqual(['client_left']);
 });
 
-test('the others wait if the rest of many handshakes arrives in one turn', async () => {
+test('other clients wait if the rest of many handshakes arrives in one turn', async () => {
   const { open, handshakes, crowds } = await start();
   const secured: TLSSocket[] = [];
   for (let i = 0; i < 8; i += 1)
     open().once('secureConnect', function (this: TLSSocket) {
       secured.push(this);
     });
-  await eventually('they wait', () => handshakes.length === 8);
+  await eventually('the handshakes wait', () => handshakes.length === 8);
   for (const begin of handshakes) begin();
-  await eventually('they are complete', () => secured.length === 8);
+  await eventually('the handshakes are complete', () => secured.length === 8);
   expect(crowds).toEqual([]);
   for (let i = 0; i < 9; i += 1) open();
-  await eventually('more wait', () => handshakes.length === 17);
+  await eventually('more handshakes wait', () => handshakes.length === 17);
   for (const begin of handshakes.slice(8)) begin();
-  await eventually('they are a crowd', () => crowds.length === 1);
+  await eventually('the handshakes count as a crowd', () => crowds.length === 1);
 });
 
-test('a client that leaves before its first byte, or its turn, begins none', async () => {
+test('a client that leaves before its first byte, or before its turn, begins no handshake', async () => {
   const { port, handshakes, failures, connections } = await start();
   const silent = connectPlain(port, '127.0.0.1');
   await once(silent, 'connect');
-  await eventually('it is accepted', () => connections.length === 1);
+  await eventually('the connection is accepted', () => connections.length === 1);
   silent.end();
-  await eventually('it is closed', () => connections[0]?.socket.destroyed === true);
+  await eventually('the connection is closed', () => connections[0]?.socket.destroyed === true);
   expect(handshakes).toEqual([]);
   const leaving = await connectRaw(port);
   leaving.write(await recordHello());
-  await eventually('it waits', () => handshakes.length === 1);
+  await eventually('the handshake waits', () => handshakes.length === 1);
   leaving.resetAndDestroy();
-  await eventually('it waits no more', () => handshakes.length === 0);
+  await eventually('the handshake no longer waits', () => handshakes.length === 0);
   expect(connections[1]?.socket.destroyed).toBe(true);
   expect(failures).toEqual(['client_left']);
 });
@@ -183,29 +183,29 @@ test('a handshake takes no turn before its first record is complete, however it 
   await turns();
   expect(handshakes).toHaveLength(0);
   client.write(hello.subarray(-1));
-  await eventually('it waits', () => handshakes.length === 1);
+  await eventually('the handshake waits', () => handshakes.length === 1);
   handshakes[0]?.();
-  // A record of a handshake: the server's hello.
-  await eventually('it is answered', () => Buffer.concat(received)[0] === 22);
+  // 22 is the type of handshake records. This one has the server's hello.
+  await eventually('the client gets an answer', () => Buffer.concat(received)[0] === 22);
 });
 
-test('a client that has sent a part of its first record is read on in its turn', async () => {
+test('the rest of a first record that has begun to arrive is read in the client’s turn', async () => {
   const { queue, waiting } = manualQueue();
   const { port, handshakes, connections } = await start(queue);
   const hello = await recordHello();
   const client = await connectRaw(port);
   client.write(hello.subarray(0, 10));
-  await eventually('it waits', () => waiting.length === 1);
+  await eventually('the first client waits', () => waiting.length === 1);
   client.write(hello.subarray(10));
   await turns();
   expect(connections[0]?.socket.bytesRead).toBe(10);
   waiting.shift()?.();
-  await eventually('its handshake waits', () => handshakes.length === 1);
+  await eventually('the handshake waits', () => handshakes.length === 1);
   const other = await connectRaw(port);
   other.write(hello.subarray(0, 10));
-  await eventually('it waits', () => waiting.length === 1);
+  await eventually('the other client waits', () => waiting.length === 1);
   connections[1]?.destroy();
-  await eventually('it waits no more', () => waiting.length === 0);
+  await eventually('the other client no longer waits', () => waiting.length === 0);
 });
 
 test.each([
@@ -213,7 +213,7 @@ test.each([
   ['another type of record', Buffer.of(23, 3, 1, 0, 5)],
   ['another major version', Buffer.of(22, 2, 1, 0, 5)],
   ['a record that is too long', Buffer.of(22, 3, 1, 0x40, 1)],
-])('%s is no TLS, and takes no turn', async (_, bytes) => {
+])('%s is not TLS, and takes no turn', async (_, bytes) => {
   const { port, handshakes, failures } = await start();
   const client = await connectRaw(port);
   const closed = once(client, 'close');
@@ -227,15 +227,15 @@ test('a client that leaves within the header of its first record is closed', asy
   const { port, handshakes, failures, connections } = await start();
   const client = await connectRaw(port);
   client.end(Buffer.of(22, 3, 1));
-  await eventually('it is closed', () => connections[0]?.socket.destroyed === true);
+  await eventually('the connection is closed', () => connections[0]?.socket.destroyed === true);
   expect(handshakes).toEqual([]);
   expect(failures).toEqual(['client_left']);
 });
 
-test('a client whose handshake has not begun does not rest', async () => {
+test('a client whose handshake has not begun is not suspended', async () => {
   const { open, handshakes, resting, connections } = await start();
   const client = open();
-  await eventually('it waits', () => handshakes.length === 1);
+  await eventually('the handshake waits', () => handshakes.length === 1);
   connections[0]?.suspend();
   expect(resting).toEqual([]);
   handshakes[0]?.();
@@ -243,10 +243,10 @@ test('a client whose handshake has not begun does not rest', async () => {
   expect(String((await once(client, 'data'))[0])).toContain('served');
 });
 
-test('a client that rests in its handshake is read when its turn has come', async () => {
+test('a client that is suspended during its handshake is read when its turn has come', async () => {
   const { open, handshakes, resting, connections } = await start();
   const client = open();
-  await eventually('it waits', () => handshakes.length === 1);
+  await eventually('the handshake waits', () => handshakes.length === 1);
   handshakes[0]?.();
   connections[0]?.suspend();
   connections[0]?.suspend();
@@ -257,5 +257,5 @@ test('a client that rests in its handshake is read when its turn has come', asyn
   await turns();
   expect(received).toBe('');
   resting[0]?.();
-  await eventually('it is served', () => received.includes('served'));
+  await eventually('the client is served', () => received.includes('served'));
 });

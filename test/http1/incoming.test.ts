@@ -6,7 +6,7 @@ import { settle } from '../support/turns.ts';
 
 const limits = { maxHeadSize: 16_384, maxFields: 100 };
 
-/** The bytes of a client, on a socket of their own, and what was read of them. */
+/** Creates an `Incoming` on a socket of its own. `events` lists what it reports. */
 function incoming(): { readonly from: Incoming; readonly socket: Socket; readonly events: string[] } {
   const events: string[] = [];
   const socket = new Socket();
@@ -29,7 +29,7 @@ function incoming(): { readonly from: Incoming; readonly socket: Socket; readonl
 
 const head = 'POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n';
 
-test('bytes that arrive for a paused body are held, without a turn of work, until it goes on', async () => {
+test('bytes that arrive for a paused body are held until it is resumed, and do not take a turn', async () => {
   const { from, events } = incoming();
   from.receive(Buffer.from(head));
   from.readBody();
@@ -75,12 +75,12 @@ test('a head for which a connection waits its turn is not read if its bytes are 
 
 const chunkedHead = 'POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n';
 
-// Tens of thousands of them fit into what one socket delivers at once, and every stranger may send them.
+// Tens of thousands of such chunks fit into what one socket delivers at once, and anyone may send them.
 test.each([
   ['of one byte', '1\r\nx\r\n'],
   ['with an extension', '1;a\r\nx\r\n'],
   ['with leading zeros', '001\r\nx\r\n'],
-])('chunks %s that arrive at once are read a few in each turn, and all of them', async (_what, chunk) => {
+])('chunks %s that arrive at once are all read, a few in each turn', async (_what, chunk) => {
   const { from, events } = incoming();
   from.receive(Buffer.from(`${chunkedHead}${chunk.repeat(9_000)}0\r\n\r\n`));
   from.readBody();
@@ -117,7 +117,7 @@ test('chunks of all sizes are read alike, at once and byte by byte', async () =>
 });
 
 test.each(['g\r\n', '1\n', '1\r', '1 \r\n', '-1\r\n', '+1\r\n', '0x1\r\n', '/\r\n', ':\r\n', '@\r\n', '`\r\n'])(
-  'a chunk that begins with %j is no chunk',
+  'a chunk that begins with %j is malformed',
   async (line) => {
     const { from, events } = incoming();
     from.receive(Buffer.from(`${chunkedHead}1\r\nx\r\n${line}${'x'.repeat(300)}`));
@@ -126,7 +126,7 @@ test.each(['g\r\n', '1\n', '1\r', '1 \r\n', '-1\r\n', '+1\r\n', '0x1\r\n', '/\r\
   },
 );
 
-test.each(['x\n', 'xy', 'x\r\r\n'])('a chunk of one byte that goes on with %j does not end', async (rest) => {
+test.each(['x\n', 'xy', 'x\r\r\n'])('a chunk of one byte that continues with %j is malformed', async (rest) => {
   const { from, events } = incoming();
   from.receive(Buffer.from(`${chunkedHead}1\r\n${rest}0\r\n\r\n`));
   from.readBody();

@@ -18,7 +18,7 @@ const long = 20_000;
 const short = 50;
 
 describe('a timeout', () => {
-  test('that is made shorter applies to clients that are awaited already, and to no request in progress', async () => {
+  test('that is shortened applies to clients that are already awaited, but to no request in progress', async () => {
     const open: ServerExchange[] = [];
     const server = await startServer({
       serve: (exchange, own) => (exchange.head?.target === '/' ? echo(exchange, own) : open.push(exchange)),
@@ -59,12 +59,12 @@ describe('a timeout', () => {
     expect(server.events.slice(2)).toEqual(['timeout', 'complete']);
   });
 
-  test('between two requests closes the connection in silence, even after an empty line', async () => {
+  test('between two requests closes the connection silently, even after an empty line', async () => {
     const server = await startServer({ headTimeout: long, idleTimeout: short });
     const client = await openConnection(server.port);
     client.send(`${get}\r\n`);
     expect(parseOnly(await client.untilEnded()).body).toBe('GET / ');
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect([server.events, server.closed]).toEqual([['GET /', 'complete'], 1]);
   });
 
@@ -112,7 +112,7 @@ describe('a timeout', () => {
     const client = await openConnection(server.port);
     client.send(bytes);
     if (bytes !== '') await client.untilText('GET / ');
-    await eventually('it is accepted', () => server.listener.size === 1);
+    await eventually('the connection is accepted', () => server.listener.size === 1);
     await settle();
     server.listener.configure({ ...server.listener.limits, [timeout]: short });
     await client.untilEnded();
@@ -123,7 +123,7 @@ describe('a timeout', () => {
     const client = await openConnection(server.port);
     client.send('garbage\r\n');
     await client.untilEnded();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.closed).toBe(1);
   });
 
@@ -139,7 +139,7 @@ describe('a timeout', () => {
     await settle();
     expect(server.closed).toBe(0);
     client.send(piece).send(piece);
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.closed).toBe(1);
   });
 
@@ -165,7 +165,7 @@ describe('a client that leaves', () => {
     client.send(get);
     await eventually('the request arrives', () => open[0]);
     leave(client.socket);
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect([server.events, server.closed, server.listener.size]).toEqual([['GET /', 'client_left'], 1, 0]);
     open[0]?.send(200, [], 'late');
     expect(open[0]?.write('late')).toBe(true);
@@ -178,7 +178,7 @@ describe('a client that leaves', () => {
     await client.send(get).untilText('GET / ');
     client.socket.end();
     await client.untilEnded();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.closed).toBe(1);
   });
 
@@ -209,7 +209,7 @@ describe('a client that leaves', () => {
     await settle();
     client.socket.resume();
     expect(parseOnly(await client.untilEnded()).body).toHaveLength(body.length);
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.events).toEqual(['GET /', 'complete']);
   });
 });
@@ -232,7 +232,7 @@ describe('an aborted response', () => {
     const client = await openConnection(server.port);
     client.send(`GET / HTTP/${version}\r\n\r\n`);
     await client.untilEnded();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect([client.ending, server.events]).toEqual([ending, ['GET /', 'aborted']]);
     expect(server.closed).toBe(1);
   });
@@ -250,7 +250,7 @@ describe('an aborted response', () => {
     const client = await openConnection(server.port);
     client.send(get + get);
     expect(await client.untilEnded()).not.toContain('\r\n0\r\n');
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect([server.events, server.closed]).toEqual([['GET /', 'aborted'], 1]);
   });
 
@@ -264,7 +264,7 @@ describe('an aborted response', () => {
     const client = await openConnection(server.port);
     client.send(get);
     await client.untilEnded();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.errors).toEqual([new Error('a fault of the owner')]);
     expect(server.events).toEqual(['GET /', 'aborted']);
   });
@@ -290,7 +290,7 @@ test.each([
   if (exchange.bodyComplete) exchange.send(200, [], 'ok');
   else exchange.readBody({ onData, onEnd: () => {}, onFault: () => {} });
   await client.untilEnded();
-  await eventually('it is closed', () => server.closed > 0);
+  await eventually('the connection is closed', () => server.closed > 0);
   expect(server.errors).toEqual([new Error('a fault of the owner')]);
   expect(server.closed).toBe(1);
 });
@@ -391,7 +391,7 @@ describe('the sink of a body', () => {
     expect(parseOnly(await client.untilText('abcdef')).body).toBe('abcdef');
   });
 
-  test('does not hear of the end of a body with whose last piece it has aborted the exchange', async () => {
+  test('is not told of the end of a body if it has aborted the exchange at the last piece', async () => {
     const heard: string[] = [];
     const server = await startServer({
       serve: (exchange) =>
@@ -424,7 +424,7 @@ test('a length of more than 4 GiB is read as it is stated', async () => {
 });
 
 describe('a connection that is handed over', () => {
-  test('is read by HTTP no more, and its exchange is over when it closes', async () => {
+  test('is no longer read as HTTP, and its exchange is over when it closes', async () => {
     const server = await startServer({
       serve: (exchange, server) => {
         exchange.handler = server.outcomes();
@@ -443,7 +443,7 @@ describe('a connection that is handed over', () => {
     expect(server.events).toEqual(['GET /']);
     expect(server.listener.size).toBe(1);
     client.socket.destroy();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.events).toEqual(['GET /', 'complete']);
   });
 
@@ -454,7 +454,7 @@ describe('a connection that is handed over', () => {
     await eventually('the request arrives', () => server.events.length > 0);
     server.listener.closeAll();
     await client.untilEnded();
-    await eventually('it is closed', () => server.listener.size === 0);
+    await eventually('the connection is closed', () => server.listener.size === 0);
   });
 });
 
@@ -502,7 +502,7 @@ describe('a listener', () => {
     onTestFinished(() => listener.closeAll());
     const open = await openConnection(port);
     open.send('GET / HTTP/1.1');
-    await eventually('it is accepted', () => listener.size === 1);
+    await eventually('the connection is accepted', () => listener.size === 1);
     listener.close();
     for (let i = 0; i < 50; i += 1) {
       await expect(once(connect(port, '127.0.0.1'), 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
@@ -520,7 +520,7 @@ describe('a listener', () => {
     const server = await startServer();
     const client = await openConnection(server.port);
     await client.send(get).untilText('GET / ');
-    // Node sets it on each socket, where it cannot be read.
+    // Node applies this setting to each socket, where it cannot be read back.
     expect(server.listener.server).toMatchObject({ noDelay: true });
   });
 });
@@ -545,7 +545,7 @@ describe('on TLS', () => {
     return Object.assign(new Connection(tls), { tls });
   };
 
-  test('of two clients with one address and port, which are connected to two addresses of this machine, are told apart', async () => {
+  test('two clients with the same address and port, which are connected to two addresses of this machine, are told apart', async () => {
     const server = await startServer({ tls: certificate }, '0.0.0.0');
     const localPort = await freePort();
     const sockets = ['127.0.0.1', '127.0.0.2'].map((host) =>
@@ -560,11 +560,11 @@ describe('on TLS', () => {
     }
   });
 
-  test('a client that renegotiates is cut off: its handshake could be 128 KiB long', async () => {
+  test('a client that renegotiates is cut off, because its handshake could be 128 KiB long', async () => {
     const server = await startServer({ tls: certificate });
     const { tls } = await openTls(server.port, { maxVersion: 'TLSv1.2' });
     tls.renegotiate({}, () => {});
-    await eventually('it is cut off', () => server.closed > 0);
+    await eventually('the client is cut off', () => server.closed > 0);
     expect([server.closed, server.exceeded]).toEqual([1, 0]);
   });
 
@@ -578,7 +578,7 @@ describe('on TLS', () => {
       await eventually('all is read', () => socket.bytesRead === client.socket.bytesWritten);
       await settle();
       expect(server.closed).toBe(0);
-      // The next second.
+      // Wait for the next second.
       await delay(1_100);
     }
   });
@@ -590,16 +590,16 @@ describe('on TLS', () => {
     const [socket] = await accepted;
     const before = client.socket.bytesWritten;
     client.replaceKeys(10_000);
-    await eventually('it is cut off', () => server.closed > 0);
+    await eventually('the client is cut off', () => server.closed > 0);
     expect([server.closed, server.exceeded]).toEqual([1, 1]);
-    // One read of 270,000 bytes.
+    // The listener has made only one read of the 270,000 bytes.
     expect(socket.bytesRead - before).toBeGreaterThan(0);
     expect(socket.bytesRead - before).toBeLessThanOrEqual(65_536);
   });
 
   test('a handshake of more than 32 KiB is cut off', async () => {
     const server = await startServer({ tls: certificate });
-    // Records of a ClientHello of 131,000 bytes.
+    // Build records of a ClientHello of 131,000 bytes.
     const record = (first: string): string => `\x16\x03\x01\x20\x00${first}`.padEnd(5 + 0x2000, '\0');
     const hello = '\x01\x01\xff\xb8\x03\x03';
     const client = await openConnection(server.port);
@@ -607,7 +607,7 @@ describe('on TLS', () => {
     await new Promise((resolve) => setTimeout(resolve, 600));
     expect(server.closed).toBe(0);
     client.send(record('') + record(''));
-    await eventually('it is cut off', () => server.closed > 0);
+    await eventually('the client is cut off', () => server.closed > 0);
     expect([server.closed, server.exceeded]).toEqual([1, 1]);
   });
 
@@ -617,11 +617,11 @@ describe('on TLS', () => {
     expect(client.tls.alpnProtocol).toBe('http/1.1');
     client.send(get + get);
     await client.untilText('GET / ', 2);
-    await eventually('the second is over', () => server.events.length === 4);
+    await eventually('the second request is over', () => server.events.length === 4);
     expect(server.events).toEqual(['GET /', 'complete', 'GET /', 'complete']);
     client.socket.end();
     await client.untilEnded();
-    await eventually('it is closed', () => server.listener.size === 0);
+    await eventually('the connection is closed', () => server.listener.size === 0);
     expect(server.closed).toBe(1);
   });
 
@@ -644,7 +644,7 @@ describe('on TLS', () => {
     const server = await startServer({ tls: certificate, headTimeout: short });
     const client = await openConnection(server.port);
     expect(await client.untilEnded()).toBe('');
-    await eventually('it is closed', () => server.listener.size === 0);
+    await eventually('the connection is closed', () => server.listener.size === 0);
     expect([server.events, server.closed]).toEqual([[], 1]);
   });
 
@@ -653,7 +653,7 @@ describe('on TLS', () => {
     const client = await openConnection(server.port);
     client.send(get);
     await client.untilEnded();
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.closed).toBe(1);
   });
 
@@ -661,10 +661,10 @@ describe('on TLS', () => {
     const server = await startServer({ tls: certificate });
     const socket = connect(server.port, '127.0.0.1');
     onTestFinished(() => void socket.destroy());
-    await eventually('it is accepted', () => server.listener.size === 1);
+    await eventually('the connection is accepted', () => server.listener.size === 1);
     server.listener.closeAll();
     await once(socket, 'close');
-    await eventually('it is closed', () => server.listener.size === 0);
+    await eventually('the connection is closed', () => server.listener.size === 0);
   });
 
   test('a new certificate is used in handshakes that begin later', async () => {
@@ -678,7 +678,7 @@ describe('on TLS', () => {
     await after.send(get).untilText('GET / ');
   });
 
-  test('clients without a certificate are refused if one is demanded', async () => {
+  test('clients without a certificate are refused if one is required', async () => {
     const demands = { requestCert: true, rejectUnauthorized: true, ca: authority.cert };
     const server = await startServer({ tls: { ...certificate, ...demands } });
     const admitted = await openTls(server.port, authority.issue('DNS:client'));
@@ -686,7 +686,7 @@ describe('on TLS', () => {
     const refused = await openTls(server.port);
     refused.send(get);
     expect(await refused.untilEnded()).toBe('');
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.events).toEqual(['GET /', 'complete']);
     expect(server.closed).toBe(1);
   });

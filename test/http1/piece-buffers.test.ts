@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { PieceBuffers } from '../../src/http1/piece-buffers.ts';
 
-/** Whether two copies begin at the same byte of memory; short ones share Node's pool. */
+/** Whether two copies begin at the same byte of memory. Comparing `buffer` is not enough, because short copies share Node's pool. */
 function samePlace(a: Buffer, b: Buffer): boolean {
   return a.buffer === b.buffer && a.byteOffset === b.byteOffset;
 }

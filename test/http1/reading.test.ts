@@ -7,7 +7,7 @@ import { openConnection, parseOnly } from '../support/connection.ts';
 import { startServer } from '../support/http1.ts';
 import { settle } from '../support/turns.ts';
 
-/** A client, and its socket at a server. */
+/** Connects a client. Returns its socket, and the socket of the server. */
 async function startPair(): Promise<{ readonly client: Socket; readonly socket: Socket }> {
   const server = createServer().listen(0, '127.0.0.1');
   const accepted = once(server, 'connection') as Promise<[Socket]>;
@@ -34,13 +34,13 @@ test('two sockets read into the same memory, one after the other', async () => {
   };
   for (const { socket } of [one, other]) expect(readInto(socket, memory, receive)).toBe(true);
   one.client.write('one');
-  await eventually('it is read', () => read.length === 1);
+  await eventually('the bytes are read', () => read.length === 1);
   other.client.write('other');
-  await eventually('it is read', () => read.length === 2);
+  await eventually('the bytes are read', () => read.length === 2);
   expect(read).toEqual(['one', 'other']);
 });
 
-test('a socket that is read as a stream again has all bytes in copies of their own, and holds its client up', async () => {
+test('a socket that is read as a stream again copies all bytes that it reads, and holds its client up', async () => {
   const { client, socket } = await startPair();
   const memory = Buffer.alloc(1_024);
   const first: string[] = [];
@@ -49,7 +49,7 @@ test('a socket that is read as a stream again has all bytes in copies of their o
     return true;
   });
   client.write('first');
-  await eventually('it is read', () => first.length === 1);
+  await eventually('the bytes are read', () => first.length === 1);
   socket.pause();
   readAsStream(socket);
   const sent = Buffer.alloc(8 * 1_048_576, '0123456789');
@@ -71,7 +71,7 @@ test('a socket that was never read into memory stays as it is', async () => {
   expect(String(await once(socket, 'data'))).toBe('x');
 });
 
-test('a Node that cannot read into given memory serves requests all the same', async () => {
+test('a Node version that cannot read into given memory serves requests nevertheless', async () => {
   const server = await startServer();
   const able: boolean[] = [];
   server.listener.server.prependListener('connection', (socket: Socket & { readonly _handle?: object }) => {

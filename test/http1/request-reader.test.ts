@@ -11,7 +11,7 @@ import { runs } from '../support/property.ts';
 
 const limits: HeadLimits = { maxHeadSize: 40_000, maxFields: 100 };
 
-/** Reads the first head in these pieces. */
+/** Reads the first head from these pieces. */
 function read(pieces: readonly string[], { maxHeadSize, maxFields } = limits): RequestHead | RequestFault | undefined {
   const reader = new RequestReader(new HeldText());
   for (const piece of pieces) {
@@ -46,7 +46,7 @@ describe('a head', () => {
     [['content-length:  007 '], { type: 'sized', length: 7 }],
     [['Content-Length: 999999999999999'], { type: 'sized', length: 999_999_999_999_999 }],
     [['Transfer-Encoding: Chunked'], chunked],
-    // Other names of the same lengths.
+    // Other names that are as long as those that state the framing.
     [['Accept-Charset: 7', 'If-Modified-Since: chunked'], none],
   ])('with %j has the framing %j', (fields, framing) => {
     expect(read([['PUT / HTTP/1.1', ...fields, '', ''].join('\r\n')])).toMatchObject({ framing });
@@ -80,7 +80,7 @@ describe('a head', () => {
   });
 
   test('is read in linear time, however often a part is repeated', () => {
-    // 30,000 of each: a quadratic expression or loop would take minutes.
+    // With 30,000 characters, a quadratic expression or loop would take minutes.
     for (let i = 0; i < runs(20); i += 1) {
       for (const many of [' ', 'a ', '\t ', ',', 'close', 'keep-alive ', ', keep-alive', 'chunked']) {
         const value = many.repeat(30_000 / many.length);

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { ResponseReader, type ResponseFault } from '../../src/http1/parse/response-reader.ts';
 import { runs } from '../support/property.ts';
 
-/** The events of some bytes, and the outcome. */
+/** What the reader reports for some bytes. */
 interface Understood {
   information: number[];
   status: number | undefined;
@@ -120,7 +120,7 @@ describe('a response is parsed', () => {
 
   test('in linear time, however often a part is repeated', () => {
     const times = runs(20);
-    // 30,000 of each: a quadratic expression or loop would take minutes.
+    // With 30,000 characters, a quadratic expression or loop would take minutes.
     for (const many of [' ', 'a ', '\t ', ',', 'close', 'timeout=', ';']) {
       const value = many.repeat(30_000 / many.length);
       for (const name of ['X', 'Connection', 'Keep-Alive']) {
@@ -221,7 +221,7 @@ describe('bytes that are not an unambiguous response are refused', () => {
     ['with endless trailers', `${chunked}0\r\n${`X: ${'a'.repeat(200)}\r\n`.repeat(200)}`, 'HEAD_TOO_LARGE'],
   ])('%s', (_name, text, fault) => {
     expect(parse([text]).fault).toBe(fault);
-    // However it is cut, the outcome is the same.
+    // The fault is the same if the bytes arrive one by one.
     expect(parse(text.split('')).fault).toBe(fault);
   });
 

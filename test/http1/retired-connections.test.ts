@@ -21,11 +21,11 @@ describe('a connection that is retired', () => {
     const client = await openConnection(server.port);
     client.send(bytes);
     if (responses > 0) await client.untilText('GET / ');
-    await eventually('it is accepted', () => server.listener.size === 1);
+    await eventually('the connection is accepted', () => server.listener.size === 1);
     await settle();
     server.listener.retireConnections();
     expect(parseResponses(await client.untilEnded())).toHaveLength(responses);
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.closed).toBe(1);
   });
 
@@ -75,7 +75,7 @@ describe('a connection that is retired', () => {
       await settle();
       expect([client.ending, server.closed, server.events]).toEqual(['end', 0, ['PUT /']]);
       client.socket.end();
-      await eventually('it is closed', () => server.closed > 0);
+      await eventually('the connection is closed', () => server.closed > 0);
       expect(server.closed).toBe(1);
     },
   );
@@ -92,7 +92,7 @@ describe('a connection that is retired', () => {
     await eventually('the request arrives', () => server.events.length > 0);
     server.listener.retireConnections();
     await client.untilEnded();
-    await eventually('it is closed', () => server.listener.size === 0);
+    await eventually('the connection is closed', () => server.listener.size === 0);
     expect(server.events).toEqual(['GET /', 'complete']);
   });
 
@@ -100,10 +100,10 @@ describe('a connection that is retired', () => {
     const server = await startServer({ tls: createAuthority().issue('DNS:localhost') });
     const socket = connect(server.port, '127.0.0.1');
     onTestFinished(() => void socket.destroy());
-    await eventually('it is accepted', () => server.listener.size === 1);
+    await eventually('the connection is accepted', () => server.listener.size === 1);
     server.listener.retireConnections();
     await once(socket.resume(), 'close');
-    await eventually('it is closed', () => server.closed > 0);
+    await eventually('the connection is closed', () => server.closed > 0);
     expect(server.closed).toBe(1);
   });
 

@@ -14,7 +14,7 @@ import { eventually } from '../support/eventually.ts';
 const limits = { maxHeadSize: 16_384, maxFields: 100 };
 const times = { headTimeout: 60_000, idleTimeout: 60_000, lingerTimeout: 60_000 };
 
-/** What is read of a client that sends these pieces on TLS, each in a record of its own, behind a request without a response. */
+/** Connects a TLS client that sends these pieces, each in its own record, after a request that gets no response. */
 async function readOf(pieces: readonly string[]): Promise<{ readonly held: number; readonly socket: Socket }> {
   const { cert, key } = createAuthority().issue('DNS:localhost');
   let held = 0;
@@ -48,7 +48,7 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
   client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   for (const piece of pieces) {
     if (client.writableLength > 100_000) break;
-    // Pieces that are written together share a record.
+    // Pieces that are written together would share a record, so wait for each one.
     await Promise.race([new Promise((resolve) => void client.write(piece, resolve)), turn()]);
   }
   const [connection] = connections;
@@ -56,15 +56,15 @@ async function readOf(pieces: readonly string[]): Promise<{ readonly held: numbe
   return { held, socket: connection.socket };
 }
 
-test('of a client that is not read, no record waits in the socket', async () => {
+test('if a client is not read, none of its records waits in the socket', async () => {
   const { held, socket } = await readOf(Array.from({ length: 40_000 }, () => 'G'));
   expect(socket.readableLength).toBe(0);
   expect(held).toBeGreaterThanOrEqual(16_384);
-  // And one read of the socket.
+  // At most 16 KiB and one read of the socket are held.
   expect(held).toBeLessThanOrEqual(16_384 + 65_536);
 });
 
-/** The bytes of a client over TCP, and what waits for its turn. */
+/** Connects a client over TCP to an `Incoming`. `waiting` has the suspended readers, which wait for their turn. */
 async function openIncoming(): Promise<{
   readonly client: Socket;
   readonly socket: Socket;
@@ -101,14 +101,14 @@ async function openIncoming(): Promise<{
   return { client, socket, incoming, waiting, pieces };
 }
 
-test('of a client that sends small pieces, no more are read until its turn comes', async () => {
+test('if a client sends many small pieces, no more are read until its turn comes', async () => {
   const { client, socket, incoming, waiting } = await openIncoming();
   const small = Buffer.alloc(1, 'x');
-  // This piece is small, too, and the next one that the client writes.
+  // This piece also counts as small, and so does the next one that the client writes.
   incoming.receive(Buffer.from('GET / HTTP/1.1\r\nX: '));
   for (let i = 0; i < 97; i += 1) incoming.receive(small);
   client.write('y'.repeat(100));
-  await eventually('it is read', () => socket.bytesRead === 100);
+  await eventually('the bytes are read', () => socket.bytesRead === 100);
   expect(waiting).toHaveLength(0);
   incoming.receive(small);
   expect(waiting).toHaveLength(1);
@@ -116,13 +116,13 @@ test('of a client that sends small pieces, no more are read until its turn comes
   for (let i = 0; i < 20; i += 1) await turn();
   expect(socket.bytesRead).toBe(100);
   waiting[0]?.();
-  await eventually('it is read again', () => socket.bytesRead === 200);
+  await eventually('the client is read again', () => socket.bytesRead === 200);
 });
 
 test.each([
   [1_023, 1],
   [1_024, 0],
-])('a body in pieces of %i bytes: what comes while its client rests becomes one piece', async (length, rests) => {
+])('a body in pieces of %i bytes: what arrives during a suspension becomes one piece', async (length, rests) => {
   const { incoming, waiting, pieces } = await openIncoming();
   incoming.receive(Buffer.from('POST / HTTP/1.1\r\nContent-Length: 999999\r\n\r\n'));
   incoming.readBody();
@@ -140,7 +140,7 @@ test.each([
 test.each([
   [8, 0],
   [9, 1],
-])('of a client whose requests come in %i small pieces each, %i hundreds wait for a turn', async (count, rests) => {
+])('a client whose hundred requests come in %i small pieces each is suspended %i times', async (count, rests) => {
   const { incoming, waiting } = await openIncoming();
   const head = Buffer.from('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   for (let requests = 0; requests < 100; requests += 1) {
@@ -166,6 +166,6 @@ test.each(['rests', 'leaves the rest of a turn to others'])(
     for (let i = 0; i < 20; i += 1) await turn();
     expect(socket.bytesRead).toBe(0);
     startReading(socket);
-    await eventually('it is read', () => socket.bytesRead === 6);
+    await eventually('the bytes are read', () => socket.bytesRead === 6);
   },
 );

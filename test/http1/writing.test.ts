@@ -5,7 +5,7 @@ import { openConnection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { keepIn, startServer } from '../support/http1.ts';
 
-/** Writes of which none is sent before `send`, and how often there was room again. */
+/** Counts writes, of which none is sent before `send`. `outcome.rooms` is how often there was room again. */
 function startWrites() {
   const room = new WriteRoom(() => (outcome.rooms += 1));
   const outcome = { rooms: 0 };
@@ -37,14 +37,14 @@ test('a socket that has no room for more bytes has room again when all are sent'
   expect(outcome.rooms).toBe(1);
 });
 
-test('nobody is asked to write to a socket that has failed', () => {
+test('a socket that has failed asks for no further writes', () => {
   const { outcome, write, send } = startWrites();
   write(200);
   send(200, new Error('it has closed'));
   expect(outcome.rooms).toBe(0);
 });
 
-test('a response in small pieces waits for a client that does not read, although their bytes have room', async () => {
+test('a response in small pieces waits for a client that does not read, although there is room for the bytes', async () => {
   const open: ServerExchange[] = [];
   const server = await startServer({ serve: keepIn(open) });
   const client = await openConnection(server.port);
@@ -55,7 +55,7 @@ test('a response in small pieces waits for a client that does not read, although
   const written = Array.from({ length: 200 }, () => exchange.write('x'));
   expect(written.indexOf(false)).toBe(199);
   exchange.connection.socket.uncork();
-  await eventually('it is asked for more', () => server.events.includes('drain'));
+  await eventually('the sender is asked for more', () => server.events.includes('drain'));
   exchange.end();
   expect(await client.untilText('0\r\n\r\n')).toContain('1\r\nx\r\n'.repeat(200));
 });

@@ -19,7 +19,7 @@ import { acmeTest, configOf, keys, startSidecar, targetOf, type TestSidecar } fr
 import { settle } from '../support/turns.ts';
 import { startRawUpstream } from '../support/upstream.ts';
 
-/** How a response reaches the client: globex's unchanged, acme's sealed. */
+/** How a response reaches the client: unchanged for globex, sealed for acme. */
 const ways = {
   plain: { path: '/notes', key: keys.globex, body: 'text' },
   sealed: { path: '/api/s2s/charge', key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1000}') },
@@ -38,7 +38,7 @@ function post(way: Way): string {
   return head(way, 'POST', `Content-Length: ${body.length}`) + body;
 }
 
-/** The access lines of the completed requests. */
+/** Waits until `count` requests are complete and none is in flight. Returns their access lines. */
 async function lines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
   await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(count));
   expect(await inFlight(sidecar)).toBe(0);
@@ -55,7 +55,7 @@ describe('a request whose client disconnects', () => {
     (Object.keys(ways) as Way[]).map((way) => [how, way] as const),
   );
 
-  /** A client of a sidecar, before an upstream that responds to `/next` only. */
+  /** Starts an upstream that responds only to `/next`, a sidecar before it, and a client. */
   async function startWaiting() {
     const upstream = await startByteUpstream(({ socket, received }) => {
       if (received.startsWith('GET /next ')) socket.write(`${ok}Content-Length: 2\r\n\r\n{}`);
@@ -64,7 +64,7 @@ describe('a request whose client disconnects', () => {
     return { upstream, sidecar, client: await openConnection(sidecar.port) };
   }
 
-  /** Expects that all connections to the upstream close, that they carried `sent`, and that only the next request follows. */
+  /** Expects that all upstream connections carried `sent` and are closed, and that nothing but the next request follows. */
   async function expectClosed(
     { port }: TestSidecar,
     { connections }: ByteUpstream,
@@ -77,7 +77,7 @@ describe('a request whose client disconnects', () => {
     expect(connections.map(({ received }) => received)).toEqual([...sent, expect.stringMatching(/^GET \/next /)]);
   }
 
-  // A streamed body is preceded by its head at the upstream, an envelope by nothing.
+  // The upstream gets the head of a streamed body at once, but nothing of an incomplete envelope.
   describe.each([
     ['before its body has arrived', ''],
     ['in the middle of its body', 'half of it'],
@@ -153,7 +153,7 @@ describe('a request whose client disconnects', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
     client.socket.destroy();
     expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
-    // Otherwise clients that disconnect could make the sidecar open more connections than there are slots.
+    // If this connection stayed open, clients that disconnect could make the sidecar open more connections than there are slots.
     await vi.waitFor(() => expect(gone).toHaveBeenCalledTimes(1), 10_000);
     open(undefined);
 
@@ -167,7 +167,7 @@ describe('a request whose client disconnects', () => {
 /** How an upstream fails. */
 interface Fault {
   readonly name: string;
-  /** Responds to a request, and breaks off when `begun` resolves. */
+  /** Sends the response. A fault in the middle of it follows when `begun` resolves. */
   readonly response: (connection: UpstreamConnection, begun: Promise<unknown>) => void;
   /** The status that the client gets, or `broken` if its response breaks off visibly. */
   readonly plain: number | 'broken';
@@ -244,7 +244,7 @@ const faults: readonly Fault[] = [
     ...both(502),
   },
   { name: 'states a negative length', response: says(`${ok}Content-Length: -2\r\n\r\nab`), ...both(502) },
-  // Short responses of stated length are sealed in one piece, so that the fault is known before anything is sent.
+  // A short response of stated length is sealed in one piece, so the sidecar knows of the fault before it sends anything.
   {
     name: 'closes before the stated length',
     response: closing(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
@@ -283,7 +283,7 @@ const faults: readonly Fault[] = [
     response: then(says(chunked, chunk), (socket) => void socket.write('zz\r\n')),
     ...both('broken'),
   },
-  // A response that ends with its connection looks like a truncated one.
+  // A response that ends when its connection closes cannot be told from a truncated one.
   {
     name: 'states neither a length nor chunks',
     response: closing(says(`${ok}Connection: close\r\n\r\nhalf`)),
@@ -325,7 +325,7 @@ const faults: readonly Fault[] = [
 describe('if the upstream', () => {
   const limits = { inFlight: 4 };
 
-  /** Sends as many good requests at once as may be in flight, which fails if a slot was lost. */
+  /** Fills all slots with good requests at the same time, which fails if a slot was lost. */
   async function expectAllSlots(sidecar: TestSidecar, way: Way): Promise<void> {
     const clients = await Promise.all(Array.from({ length: limits.inFlight }, () => openConnection(sidecar.port)));
     for (const client of clients) client.send(post(way));
@@ -352,7 +352,7 @@ describe('if the upstream', () => {
             return;
           }
           waiting.push(connection);
-          // Responds when all requests have arrived, so that each needs a slot.
+          // Respond only when all requests have arrived, so that each of them needs a slot.
           if (waiting.length === limits.inFlight) {
             for (const { socket } of waiting) socket.write(`${ok}Content-Length: 2\r\nConnection: close\r\n\r\n{}`);
           }
@@ -363,7 +363,7 @@ describe('if the upstream', () => {
       const sidecar = await startSidecar(configOf(upstream.origin, { timeouts, limits }));
       const clients = await Promise.all(Array.from({ length: limits.inFlight }, () => openConnection(sidecar.port)));
       for (const client of clients) client.send(post(way));
-      // A reset may overtake bytes, and the response that is to be broken must have begun.
+      // A reset may overtake bytes, so wait until the response that is to break has begun.
       if (expected === 'broken') await Promise.all(clients.map((client) => client.untilText('\r\n\r\n')));
       else await settle();
       begin(undefined);
@@ -414,7 +414,7 @@ describe('if the upstream', () => {
         for (const client of clients) expect(parseOnly(await client.untilText('}')).status).toBe(504);
       }
       expect(sidecar.accessLines()[0]).toMatchObject({ code: 'upstream_timeout' });
-      // A connection that timed out is not tried again, although nothing was sent on it.
+      // The sidecar does not retry after a connection attempt that timed out, although nothing was sent.
       expect(upstream.connections).toHaveLength(8);
     },
   );
@@ -457,7 +457,7 @@ describe('if the upstream', () => {
       for (const way of ['plain', 'sealed'] as const) {
         const client = await openConnection(sidecar.port);
         client.send(post(way).replace('HTTP/1.1', 'HTTP/1.0'));
-        // A short response of stated length is sealed in one piece: a refusal of it is whole.
+        // A short response of stated length is sealed in one piece, so the client gets a complete refusal instead of it.
         const refused = way === 'sealed' && name === 'a stated length';
         const { socket } = await eventually('the upstream has the request', () =>
           upstream.connections.find(({ received, closed }) => !closed && received.includes('\r\n\r\n')),
@@ -482,7 +482,7 @@ describe('if the upstream', () => {
       const client = await openConnection(sidecar.port);
       client.send(post('sealed').replace('\r\n', '\r\nConnection: close\r\n'));
       const raw = await client.untilEnded();
-      // One byte is missing: the client gets a refusal, or a response that is visibly broken.
+      // One byte of the response is missing, so the client gets a refusal or a visibly broken response.
       expect(raw).toMatch(/^HTTP\/1\.1 (?:502|200) /);
       if (raw.startsWith('HTTP/1.1 502 ')) expect(parseOnly(raw).status).toBe(502);
       else expect(() => parseOnly(raw)).toThrow(/not a whole/);
@@ -515,7 +515,7 @@ describe('a client that reads slowly', () => {
       client.send(post(way));
 
       await vi.waitFor(() => expect(closed).toBe(true), { timeout: 10_000 });
-      // The kernel's buffers hold some of it.
+      // Some of the response is sent nevertheless, because the kernel's buffers take it.
       expect(sent).toBeLessThan(64 << 20);
       client.socket.resume();
       const raw = await client.untilEnded();
@@ -532,7 +532,7 @@ describe('a client that reads slowly', () => {
     });
     const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle: 1_500, upstream: 300 } }));
     const client = await openConnection(sidecar.port);
-    // A pause after each read makes the download last longer than the timeouts.
+    // Pause after each read, so that the download lasts longer than the timeouts.
     client.socket.on('data', () => {
       client.socket.pause();
       setTimeout(() => client.socket.resume(), 10);

@@ -234,7 +234,7 @@ describe('the method', () => {
   ];
 
   test.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'])(
-    '%s is refused on a path that lists other methods, and Allow names those',
+    '%s is refused on a path that lists other methods, and Allow lists them',
     async (method) => {
       const { sidecar, upstream } = await startGateway({ routes });
       const response = await send(sidecar, `${method} /pay`, { key: keys.globex });

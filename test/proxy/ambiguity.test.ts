@@ -103,14 +103,14 @@ test.each([
   expect(await refusalOfBytes(request(line, ...headers))).toMatchObject({ code: 'ambiguous_request', hint });
 });
 
-test('what arrived of a head is enough to name what is ambiguous in its first line', async () => {
+test('the part of a head that has arrived is enough to name what is ambiguous in its first line', async () => {
   expect(await refusalOfBytes('GET /caf\u00e9 HTTP/1.1\r\nHost: loc')).toMatchObject({
     code: 'ambiguous_request',
     hint: 'the path has a character that must be percent-encoded at byte 4',
   });
 });
 
-describe('there is no such hint in live', () => {
+describe('there is no hint about an ambiguous request in live', () => {
   test.each([
     ['//api', [host, authorization]],
     ['/caf\u00e9', [host, authorization]],
@@ -125,7 +125,7 @@ describe('there is no such hint in live', () => {
     ['a path', 'GET //api HTTP/1.1'],
     ['bytes of a path', 'GET /caf\u00e9 HTTP/1.1'],
     ['a version', 'GET / HTTP/2.0'],
-  ])('where Host tells the environment: %s', async (_, line) => {
+  ])('if the environment has to be read from Host: %s', async (_, line) => {
     const under = (name: string): Promise<object> => refusalOfBytes(request(line, `hOST:\t ${name} `), 'both');
     expect(await under('sandbox.pay.example:8080')).toHaveProperty('hint');
     for (const name of ['api.pay.example', 'other.example', '']) expect(await under(name)).not.toHaveProperty('hint');

@@ -56,7 +56,7 @@ describe('a request head that can be read in two ways is refused', () => {
     ['Access-Control-Request-Method', get, 'Access-Control-Request-Method: GET', 'Access-Control-Request-Method: PUT'],
     ['Upgrade', get, 'Connection: Upgrade', 'Upgrade: h2c', 'Upgrade: websocket'],
   ];
-  test.each(twice)('because a header that decides stands twice: %s', (_name, line, ...headers) =>
+  test.each(twice)('because a decisive header occurs twice: %s', (_name, line, ...headers) =>
     expectAmbiguous(line, ['Host: localhost', ...headers]),
   );
 
@@ -85,7 +85,7 @@ describe('a request head that can be read in two ways is refused', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  // ambiguity.test.ts has HTTP/2.0 and its preface, no version, and CONNECT.
+  // ambiguity.test.ts covers HTTP/2.0 and its preface, a missing version, and CONNECT.
   test.each(['HTTP/0.9', 'HTTP/1.2', 'HTTP/3.0'])('because of its version: %s', (version) =>
     expectAmbiguous(`GET / ${version}`, ['Host: localhost']),
   );
@@ -94,7 +94,7 @@ describe('a request head that can be read in two ways is refused', () => {
     expectAmbiguous('CONNECT / HTTP/1.1', ['Host: localhost']));
 });
 
-describe('bytes that some readers repair are refused', () => {
+describe('malformed bytes that some parsers repair are refused', () => {
   const head = (line: string): string => request(line, 'Host: localhost', authorization);
   const repaired: readonly (readonly [name: string, bytes: string])[] = [
     ['two empty lines before a request', `\r\n\r\n${head(get)}`],
@@ -143,7 +143,7 @@ describe('an unambiguous request head', () => {
     ['the same twice', 'X-Request-Id: first', 'X-Request-Id: first'],
     ['one that is not acceptable and one that is', 'X-Request-Id: fir st', 'X-Request-Id: second'],
     ['three', 'X-Request-Id: first', 'X-Request-Id: second', 'X-Request-Id: third'],
-  ])('gets an id of its own if it has %s', async (_name, ...lines) => {
+  ])('gets a new request id if it has %s', async (_name, ...lines) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(request(get, 'Host: localhost', authorization, ...lines, 'Connection: close'));

@@ -9,7 +9,7 @@ async function expectAmbiguous(target: string, method = 'GET'): Promise<void> {
 }
 
 describe('a target that can be read in two ways is refused', () => {
-  // target.test.ts has all spellings of a path; these are one of each kind, and the forms without a path.
+  // target.test.ts covers all spellings of a path. These targets are one of each kind, and the forms without a path.
   test.each([
     '/api/v1/../s2s/charge',
     '/api/%2e%2E/s2s',

@@ -5,7 +5,7 @@ import { createConnections } from '../support/client-connections.ts';
 
 type What = 'head' | 'body' | 'unread';
 
-/** Strangers get 8,000 bytes, those of test half of it. All have held what they hold for a second. */
+/** Clients without a key get 8,000 bytes, those in test half of that. Connections made by `add` have held their bytes for a second. */
 function setUp() {
   const now = vi.spyOn(performance, 'now').mockReturnValue(0);
   onTestFinished(() => void vi.restoreAllMocks());
@@ -16,7 +16,7 @@ function setUp() {
     vi.spyOn(client.http, 'destroy').mockImplementation(() => void closed.push(name));
     return client;
   };
-  /** Whether a client may hold this, and gets room for it if it is needed. */
+  /** Makes the client hold `bytes`, for which others may have to give way. Returns whether there is room. */
   const take = (
     client: ClientConnection,
     what: What,
@@ -33,7 +33,7 @@ function setUp() {
     return isHeld;
   };
   now.mockReturnValue(1_000);
-  /** Opens a connection that holds this. */
+  /** Opens a connection that has held `bytes` for a second. */
   const add = (name: string, what: What, bytes: number, environment?: 'test' | 'live'): void => {
     now.mockReturnValue(0);
     expect(take(open(name), what, bytes, environment)).toBe(true);
@@ -42,7 +42,7 @@ function setUp() {
   return { add, budgets, closed, now, open, take };
 }
 
-test('a head gets the room of what has held most for longest, and of no more than it needs', () => {
+test('for a head, the connections that have held most for longest give way, and no more than it needs', () => {
   const { add, closed, open, take } = setUp();
   add('head', 'head', 3_000);
   add('body', 'body', 4_000);
@@ -53,7 +53,7 @@ test('a head gets the room of what has held most for longest, and of no more tha
   expect(closed).toEqual(['body', 'head']);
 });
 
-test('nothing is closed if there would be no room all the same', () => {
+test('nothing is closed if that would not make enough room', () => {
   const { add, budgets, closed, open, take } = setUp();
   for (let i = 0; i < 64; i += 1) add(`head ${i}`, 'head', 125);
   expect(take(open('stranger'), 'head', 4_001)).toBe(false);
@@ -63,7 +63,7 @@ test('nothing is closed if there would be no room all the same', () => {
   expect(closed).toHaveLength(32);
 });
 
-test('of many, those are closed that have held most', () => {
+test('of many connections, those that have held most are closed', () => {
   const { add, closed, open, take } = setUp();
   for (const bytes of [100, 300, 200, 50, 350, 250, 150, 400, 500]) add(`${bytes}`, 'head', bytes);
   for (let i = 0; i < 57; i += 1) add('100', 'head', 100);
@@ -71,7 +71,7 @@ test('of many, those are closed that have held most', () => {
   expect(closed).toEqual(['500', '400', '350', '300']);
 });
 
-test('a body for a test endpoint gets the room of unread responses alone', () => {
+test('for a body for a test endpoint, only unread responses give way', () => {
   const { add, closed, open, take } = setUp();
   add('head', 'head', 3_000);
   add('body', 'body', 3_000);
@@ -82,7 +82,7 @@ test('a body for a test endpoint gets the room of unread responses alone', () =>
   expect(closed).toEqual(['unread']);
 });
 
-test('an unread response gets the room of bodies and other responses, never of heads, which may be of merchants', () => {
+test('for an unread response, bodies and other responses give way, but never heads, which may be from merchants', () => {
   const { add, closed, open, take } = setUp();
   add('head', 'head', 4_000);
   add('body', 'body', 3_000);
@@ -92,7 +92,7 @@ test('an unread response gets the room of bodies and other responses, never of h
   expect(closed).toEqual(['body']);
 });
 
-test('what strangers hold in live, or before their environment is known, makes no room for those of test', () => {
+test('what clients without a key hold in live, or before their environment is known, does not give way to those in test', () => {
   const { add, closed, open, take } = setUp();
   add('head', 'head', 1_000);
   add('live', 'unread', 2_000);
@@ -104,7 +104,7 @@ test('what strangers hold in live, or before their environment is known, makes n
   expect(closed).toEqual(['test too']);
 });
 
-test('what a connection holds behind a request, and its account may not have, gives way although the refusal is not read', () => {
+test('if an account has no room for the bytes behind its request, they give way even if the refusal is not read', () => {
   const { budgets, now, open, take } = setUp();
   const claim = budgets.claim('live', 'shop', 'public');
   while (budgets.buffered.take(100, claim) === undefined);

@@ -24,7 +24,7 @@ import { onEachResponse, turnsOfResponses } from '../support/turns.ts';
 const encrypt = '/api/s2s/aes-encrypt';
 const decrypt = '/api/s2s/aes-decrypt';
 
-/** Routes that cover the test endpoints and require envelopes and secret keys, which those do not. */
+/** Routes that cover the test endpoints and require envelopes and secret keys, although the endpoints require neither. */
 const routes = [route('/api/s2s/*', { envelope: true }), route(encrypt, { methods: ['GET'], envelope: true })];
 
 async function responseTo(
@@ -229,7 +229,7 @@ describe('both endpoints', () => {
     expect((await of(32_768)).body).not.toContain('64 KiB');
   });
 
-  test('work on a long body in slices, and serve others in between', async () => {
+  test('process a long body in slices, and serve other requests in between', async () => {
     const read = [vi.spyOn(JsonReader.prototype, 'read'), vi.spyOn(MemberReader.prototype, 'read')];
     const update = vi.spyOn(Cipheriv.prototype, 'update');
     onTestFinished(() => [...read, update].forEach((spy) => spy.mockRestore()));
@@ -352,7 +352,7 @@ test.each([
   ['an account’s public key', [`Authorization: Bearer ${keys.globexPublic}`]],
   ['no key', ['X-Forwarded-For: 198.51.100.1']],
 ])(
-  'a request to a test endpoint with %s waits for one of another client at most, however many that one sends',
+  'a request to a test endpoint with %s waits for at most one of another client, however many that client sends',
   async (_, fields) => {
     const { sidecar } = await startGateway({ trustedProxies: ['127.0.0.0/8'] });
     const headers = ['Host: localhost', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`, 'Content-Length: 2'];

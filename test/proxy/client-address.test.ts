@@ -98,7 +98,7 @@ describe('behind trusted proxies', () => {
   );
 });
 
-test('of thousands of hops only those are read that trusted proxies vouch for', () => {
+test('of thousands of hops, only those that trusted proxies vouch for are read', () => {
   const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies: ['10.0.0.0/8'] });
   const snapshot = new GatewaySnapshot(config, new Map());
   const trusts = vi.spyOn(snapshot, 'trusts');
@@ -133,7 +133,7 @@ describe('the access line has', () => {
     ['::1', '0:0:0::/48'],
     ['fe80::1%eth0', 'fe80:0:0::/48'],
     ['', undefined],
-  ])('of the peer %j its network %j, if it is to be truncated', (peer, network) => {
+  ])('for the peer %j, its network %j if addresses are truncated', (peer, network) => {
     expect(logged('truncated', peer)).toBe(network);
   });
 
@@ -143,11 +143,11 @@ describe('the access line has', () => {
     ['2001:DB8:0::7', '2001:db8::7'],
     ['fe80::1%eth0', 'fe80::1'],
     ['', undefined],
-  ])('of the peer %j the address %j, if it is to be full', (peer, address) => {
+  ])('for the peer %j, the address %j if addresses are logged in full', (peer, address) => {
     expect(logged('full', peer)).toBe(address);
   });
 
-  test('nothing of the address, if it is to be left out', () => {
+  test('no address if addresses are left out', () => {
     expect(logged('none', '203.0.113.7')).toBeUndefined();
   });
 

@@ -8,7 +8,7 @@ import { authorization, post, request, valid } from '../support/refused.ts';
 import { configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** A sidecar whose upstream never responds on `/never`, and with the half of a body on `/half`. */
+/** A sidecar whose upstream never responds to `/never`, and sends only half of a body in response to `/half`. */
 async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSidecar> {
   const upstream = await startUpstream((seen, res) => {
     if (seen.url === '/never') return;
@@ -21,7 +21,7 @@ async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSid
 
 const get = (path: string): string => request(`GET ${path} HTTP/1.1`, 'Host: localhost', authorization);
 
-/** How many connections the metric says were closed, by reason. */
+/** The number of connections closed for each reason, according to the metric. */
 async function closed(sidecar: TestSidecar): Promise<Record<string, number>> {
   const samples = (await scrape(sidecar)).matchAll(
     /^envelope_sidecar_connections_closed_total\{reason="(\w+)"\} (\d+)$/gm,
@@ -41,18 +41,18 @@ async function expectClosed(sidecar: TestSidecar, reason: string): Promise<void>
   );
 }
 
-describe('a connection that the sidecar closes is counted and logged as what it is, and its request never as left by its client', () => {
+describe('a connection that the sidecar closes is counted and logged with its reason, and its request is never logged as one that its client left', () => {
   test('because its client replaces the keys of TLS again and again', async () => {
     const { cert, key } = createAuthority().issue('DNS:localhost');
     const tls = { cert, key, clientCa: undefined };
     const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls } });
     const client = await openRaw13(sidecar.port);
     client.replaceKeys(1_000);
-    await eventually('it is closed', () => client.socket.destroyed);
+    await eventually('the connection is closed', () => client.socket.destroyed);
     await expectClosed(sidecar, 'limit');
   });
 
-  test('because its pipelined requests find no room', async () => {
+  test('because there is no room for its pipelined requests', async () => {
     const sidecar = await start({ limits: { buffered: 4_000, requestBody: 1_000 } });
     const client = await openConnection(sidecar.port);
     client.send(get('/never').repeat(150));
@@ -62,7 +62,7 @@ describe('a connection that the sidecar closes is counted and logged as what it 
     expect(sidecar.accessLines()).toMatchObject([{ status: 444, closed: 'pipeline', account: 'globex' }]);
   });
 
-  test('for a new one, while it sends a body', async () => {
+  test('to make room for a new one, while it sends a body', async () => {
     const sidecar = await start({ limits: { connections: 1 }, routes: [] });
     const client = await openConnection(sidecar.port);
     client.send(request('GET / HTTP/1.1', 'Host: localhost'));
@@ -73,7 +73,7 @@ describe('a connection that the sidecar closes is counted and logged as what it 
     expect(sidecar.accessLines().map(({ status }) => status)).toEqual([401]);
   });
 
-  test('although it is new, because all others are known', async () => {
+  test('although it is new, because all others have carried a known key', async () => {
     const sidecar = await start({ limits: { connections: 1 } });
     const known = await openConnection(sidecar.port);
     await known.send(valid).untilText('{"ok":true}');

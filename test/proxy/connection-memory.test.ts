@@ -14,7 +14,7 @@ const first = 200;
 const count = 400;
 const header = 16 * kib;
 
-/** A request to which the sidecar responds itself, and the end of its head. */
+/** The beginning of a request to which the sidecar itself responds. The end of its head is sent separately. */
 const head = 'GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ';
 
 type Kinds = Readonly<Record<string, (port: number) => Promise<unknown>>>;
@@ -22,7 +22,7 @@ type Kinds = Readonly<Record<string, (port: number) => Promise<unknown>>>;
 /** A TLS connection whose last byte can be withheld. */
 interface Client {
   readonly tls: TLSSocket;
-  /** From now on, the last byte is sent only when another one follows. */
+  /** From then on, the last byte is sent only when another one follows. */
   withholdLastByte: () => void;
 }
 
@@ -51,7 +51,7 @@ async function used(port: number): Promise<Client> {
   return client;
 }
 
-/** What a client of a listener with TLS leaves open. */
+/** Kinds of connections that a client of a TLS listener may leave open. */
 const securedKinds: Kinds = {
   'no request': (port) => used(port),
   'incomplete head': async (port) => void (await used(port)).tls.write(head.padEnd(header - 4, 'x')),
@@ -64,7 +64,7 @@ const securedKinds: Kinds = {
     const socket = connect(port, '127.0.0.1').on('error', () => {});
     onTestFinished(() => void socket.destroy());
     await new Promise((resolve) => void socket.once('connect', resolve));
-    // A record of 16 KiB that is announced and not complete.
+    // An incomplete record that announces 16 KiB.
     socket.write(
       Buffer.concat([Buffer.from([0x16, 0x03, 0x01, 0x40, 0x00, 0x01, 0x00, 0x3f, 0xfc]), Buffer.alloc(16_000, 1)]),
     );
@@ -74,14 +74,14 @@ const securedKinds: Kinds = {
 const plain = 'GET / HTTP/1.1\r\nHost: localhost\r\n';
 const cipherTest = 'POST /api/s2s/aes-encrypt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n';
 
-/** A head nearly as long as it may be, of this beginning and as many of a field as are allowed. */
+/** A head of almost the maximum length: `beginning`, followed by as many fields as are allowed. */
 function filled(beginning: string, field: (i: number) => string): string {
   let text = beginning;
   for (let i = 0; i < 90 && text.length + field(i).length < header - 4; i += 1) text += field(i);
   return `${text}\r\n`;
 }
 
-/** A connection with the response to a request, and a test endpoint that waits for its body. */
+/** Opens a connection, gets the response to `refused`, and then sends `waiting`, whose body a test endpoint waits for. */
 async function wait(port: number, refused: string, waiting: string): Promise<void> {
   const socket = connect(port, '127.0.0.1').on('error', () => {});
   onTestFinished(() => void socket.destroy());
@@ -93,7 +93,7 @@ async function wait(port: number, refused: string, waiting: string): Promise<voi
 
 const credentials = `key: ${'k'.repeat(32)}\r\niv: ${'i'.repeat(16)}`;
 
-/** What a client without a key leaves open on a plain connection. */
+/** Kinds of plain connections that a client without a key may leave open. */
 const plainKinds: Kinds = {
   'a long malformed key, and an IV that takes two bytes a character': (port) => {
     const long = 'c'.repeat(header - cipherTest.length - credentials.length - 20);
@@ -116,7 +116,7 @@ const [, bound = '', securedBound = ''] =
   /connections × \((\d+) KiB \+ `header`\), or with TLS connections × \((\d+) KiB \+ `header`\)/.exec(guide) ?? [];
 
 test.each([
-  // Their heads are charged to `buffered` too. Half as much again is room for V8's garbage.
+  // The heads on plain connections are also charged to `buffered`, so `header` counts twice. The factor 1.5 leaves room for V8's garbage.
   ...Object.entries(plainKinds).map(
     ([kind, hold]) => [kind, hold, false, 1.5 * (Number(bound) + (2 * header) / kib)] as const,
   ),
@@ -135,12 +135,12 @@ test.each([
       'accounts.yaml': accountsFile(),
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1', {
         listen: { host: '127.0.0.1', port: 0, ...tls },
-        // An eighth is for clients without a key: it has room for the heads of all.
+        // Clients without a key get an eighth of `buffered`, which has room for the heads of all connections.
         limits: { failedKeys: '1000000/1m', header: '16KiB', buffered: '96MiB' },
         timeouts: { header: '10m', request: '10m', idle: '10m' },
       }),
     });
-    // A small young generation, and all of the heap collected with it, so that garbage is not counted.
+    // Keep the young generation small, and collect the whole heap with it, so that garbage is not counted.
     const serving = await startServe(folder.file('sidecar.yaml'), {
       nodeOptions: ['--max-semi-space-size=1', '--gc-global'],
     });
@@ -148,14 +148,14 @@ test.each([
     const openSome = async (some: number): Promise<void> => {
       for (let i = 0; i < some; i += 20) await Promise.all(Array.from({ length: 20 }, () => hold(serving.port)));
     };
-    // What the first ones load and allocate for all is not theirs.
+    // The first connections load code and allocate memory that all connections share, so they are not counted.
     await openSome(first);
     const before = residentMemory(pid);
     await openSome(count);
     const metrics = async (): Promise<string> => (await fetch(`${serving.adminUrl}/metrics`)).text();
     const held = `envelope_sidecar_limit_used{limit="connections"} ${first + count}\n`;
     await eventually('all connections are held', async () => (await metrics()).includes(held));
-    // Scrapes make garbage, so that what is left of the requests is collected. In KiB: a failure shows the figure.
+    // Returns KiB per connection, the figure that a failure shows. The scrape makes garbage, so the remains of the requests are collected.
     const each = async (): Promise<number> => {
       await metrics();
       return (residentMemory(pid) - before) / count / kib;

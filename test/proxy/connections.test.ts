@@ -35,7 +35,7 @@ async function openGuest({ port }: TestSidecar): Promise<Connection> {
 
 type Ending = 'open' | 'closed';
 
-/** Waits until the connections are open and closed as expected, and expects that they stay so. */
+/** Waits until the connections are open or closed as expected, and checks that they stay that way. */
 async function expectEndings(clients: readonly Connection[], ...expected: readonly Ending[]): Promise<void> {
   const endings = (): Ending[] => clients.map(({ ending }) => (ending === 'open' ? 'open' : 'closed'));
   await vi.waitFor(() => expect(endings()).toEqual(expected));
@@ -146,7 +146,7 @@ describe('beyond limits.connections', () => {
 
 test('a stop closes a connection whose TLS handshake is incomplete', async () => {
   const own = createAuthority().issue('IP:127.0.0.1');
-  // The deadline of the handshake is later than the end of the test.
+  // The deadline of the handshake is long after the end of the test.
   const timeouts = { header: 60_000 };
   const sidecar = await start({
     timeouts,
@@ -158,16 +158,16 @@ test('a stop closes a connection whose TLS handshake is incomplete', async () =>
 });
 
 test('connections that arrive between two turns of the event loop wait in the kernel, and none is dropped', async () => {
-  // Of the merchants' sockets each would have to be flooded.
+  // Flood a plain server: the merchants' listener has several sockets, and each of them would have to be flooded.
   const server = createServer((socket) => socket.destroy());
   onTestFinished(() => void server.close());
   const { port } = await listen(server, { host: '127.0.0.1', port: 0 });
   expect(floodWhileBlocked(port, 1_500)).toBe(1_500);
 });
 
-test('a head that comes in two pieces does not give way to smaller ones of strangers that never end', async () => {
+test('a head that comes in two pieces does not give way to smaller heads without a key that never end', async () => {
   const upstream = await startUpstream();
-  // Strangers have an eighth: 10,000 bytes.
+  // Clients without a key get an eighth of `buffered`: 10,000 bytes.
   const sidecar = await startSidecar(configOf(upstream.origin, { limits: { buffered: 80_000, requestBody: 1_000 } }));
   const strangers = await Promise.all(Array.from({ length: 10 }, () => openConnection(sidecar.port)));
   for (const stranger of strangers) stranger.send(`GET / HTTP/1.1\r\nX: ${'x'.repeat(880)}`);

@@ -10,7 +10,7 @@ import { acme, acmeTest, configOf, globex, keys, route, startSidecar } from '../
 import { settle } from '../support/turns.ts';
 import type { Respond } from '../support/upstream.ts';
 
-/** The path that takes public keys, by POST. */
+/** The path that accepts public keys, with POST. */
 const open = '/api/v1/transactions/initialize';
 
 const routes = [
@@ -95,7 +95,7 @@ describe('preflights while too many requests are in flight', () => {
     const payments = Array.from({ length: 4 }, () => send(sidecar, `POST ${open}`, { key: keys.acmePublic }));
     expect((await Promise.all(burst)).map(({ status }) => status)).toEqual(Array(20).fill(204));
     const outcomes = await Promise.all(payments);
-    // Public keys have two of the four slots. What is refused can be read.
+    // Public keys get two of the four slots. Browsers can read the refusals.
     for (const { status, headers } of outcomes) {
       if (status === 200) continue;
       expect([status, headers['access-control-allow-origin'], headers['retry-after']]).toEqual([503, '*', '1']);
@@ -129,7 +129,7 @@ describe('preflights while too many requests are in flight', () => {
     expect(upstream.heads()).toBeLessThanOrEqual(2);
   });
 
-  test('are served in turns of client addresses, and those that have waited longest are refused once the bytes for requests without a key are used up', async () => {
+  test('take turns by client address, and those that have waited longest are refused once the bytes for requests without a key are used up', async () => {
     const held: ServerResponse[] = [];
     const { sidecar, upstream } = await startGateway({
       routes,
@@ -144,13 +144,13 @@ describe('preflights while too many requests are in flight', () => {
       await settle();
       return connection;
     };
-    // The addresses of one IPv6 /48 take turns together.
+    // The addresses of one IPv6 /48 take turns as one client.
     const many = (subnet: number): Promise<Connection> => from(`2001:db8:1:${subnet}::1`);
     const [first, oldest] = [await many(0), await many(1)];
     const [second, third] = [await many(2), await many(3)];
     const other = await from('2001:db8:2::1');
     expect(oldest.received).toBe('');
-    // Four may wait.
+    // Only four may wait.
     const newest = await many(4);
     expect(await oldest.untilEnded()).toMatch(/^HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
     expect(upstream.heads()).toBe(1);
@@ -185,7 +185,7 @@ describe('a request that is not a preflight for a public key needs a key', () =>
 });
 
 describe('refusals', () => {
-  /** The headers by which a page may read a refusal, and those of its headers that are worth reading. */
+  /** The headers that let a page read a refusal and the useful ones among its headers. */
   const readable = {
     'access-control-allow-origin': '*',
     'access-control-expose-headers': 'Retry-After, X-Request-Id, Envelope',

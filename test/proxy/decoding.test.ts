@@ -15,7 +15,7 @@ describe('a compressed response that is sealed', () => {
     const zipped = gzipSync('{"paid":true}');
     const head = `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${zipped.length + 2}\r\n\r\n`;
     const upstream = await startByteUpstream(({ socket }) => {
-      // The decoder detects the end of its data by the byte after it.
+      // The decoder recognizes the end of its data only by the byte that follows.
       socket.write(Buffer.concat([Buffer.from(head), zipped, Buffer.alloc(1)]));
     });
     const sidecar = await startSidecar(configOf(upstream.origin));
@@ -54,7 +54,7 @@ describe('a compressed response that is sealed', () => {
       before = sent;
       await sleep(50);
     }
-    // The kernel's buffers take some of it.
+    // Some of the response is sent nevertheless, because the kernel's buffers take it.
     expect(sent).toBeLessThan(16 << 20);
   });
 });

@@ -7,7 +7,7 @@ import { nginxMissing, startNginx } from '../support/nginx.ts';
 import { exchangeRaw, parseOnly } from '../support/connection.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 
-/** Another seed makes other heads. */
+/** A different seed makes different heads. */
 const seed = 20_261_121;
 const numRuns = 2_000;
 

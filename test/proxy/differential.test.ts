@@ -18,7 +18,7 @@ import {
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 import { targetsAround } from '../support/targets.ts';
 
-/** Another seed makes other targets. */
+/** A different seed makes different targets. */
 const seed = 20_261_121;
 const numRuns = 2_000;
 
@@ -49,7 +49,7 @@ function ask(to: RoutingUpstream['address'], target: string, key: string, id: st
   return exchangeRaw(to, [...lines, 'Connection: close', '', ''].join('\r\n'));
 }
 
-/** The kind of resource that an upstream has for a target; not every server frames its refusals. */
+/** The kind of resource that an upstream has for a target. The response is not parsed, because some servers' refusals are not framed. */
 async function kindFor({ address }: RoutingUpstream, target: string): Promise<string | undefined> {
   const raw = await ask(address, target, keys.acme, 'direct');
   return /^x-resource: *(.*?)\r$/im.exec(raw)?.[1];
@@ -72,7 +72,7 @@ function unguarded(target: string): Kind {
   return `${match.route.envelope ? 'sealed' : 'plain'} ${match.route.keys.includes('public') ? 'public' : 'secret'}`;
 }
 
-/** The kind of resource that a target means in this reading; undefined if it means none. */
+/** The kind of resource that a target means in this reading; empty if it means none. */
 function kindIn(read: (target: string) => string, target: string): Kind[] {
   try {
     return [kindAt(read(target))];
@@ -86,9 +86,9 @@ const meaningsOf = (target: string): Kind[] => Object.values(readings).flatMap((
 /**
  * Sends targets through the sidecar and compares its decision with that of the upstream.
  *
- * @param examine checks the upstream's response to a target that the sidecar took for `kind`
- * @param otherMeanings how other programs would have read a target that was refused
- * @param letters in which the targets are spelt
+ * @param examine checks the upstream's response to a target to which the sidecar assigned `kind`
+ * @param otherMeanings the kinds that other programs would assign to a target that was refused
+ * @param letters the letters from which the targets are made
  */
 async function compare(
   upstream: RoutingUpstream,
@@ -122,7 +122,7 @@ async function compare(
       if (!byPublic.passed) expect(byPublic.status).toBe(403);
       const decided = `${bySecret.headers['envelope'] ?? 'plain'} ${byPublic.passed ? 'public' : 'secret'}`;
       count(decided);
-      // Node's parser accepts several spaces after the method; one is forwarded.
+      // Node's parser accepts several spaces after the method. Only one is forwarded.
       const target = raw.replace(/^ +/, '');
       for (const response of [bySecret, byPublic].filter(({ passed }) => passed)) {
         expect(response.headers['x-target']).toBe(target);
@@ -133,7 +133,7 @@ async function compare(
     { seed, numRuns },
   );
 
-  // No refused request arrived, under any target.
+  // No refused request reached the upstream under any target.
   const arrived = (): string[] => upstream.seen().filter((id) => id.startsWith('through-'));
   await vi.waitFor(() => expect(arrived()).toHaveLength(forwarded.length));
   expect(arrived().toSorted()).toEqual(forwarded.toSorted());
@@ -159,7 +159,7 @@ describe(`the upstream reads a target as the sidecar does, or the target is refu
         expect(others).toEqual([]);
       },
       meaningsOf,
-      // With `caseSensitive: false` Fastify decodes the path, then lower-cases it: a Kelvin sign becomes `k` (docs/cores.md).
+      // With `caseSensitive: false`, Fastify decodes the path and then lower-cases it, so a Kelvin sign becomes `k` (docs/cores.md).
       'of ASCII',
     );
   });
@@ -177,7 +177,7 @@ describeUnless(nginxMissing, `nginx as the upstream (seed ${seed})`, () => {
       // nginx decoded the path and had no dots or slashes to resolve.
       const path = target.split('?', 1)[0] ?? '';
       expect(Buffer.from(headers['x-path'] ?? '', 'latin1').toString()).toBe(`<${decodeURIComponent(path)}>`);
-      // A location that is case-sensitive matches too, if the path is spelt like the routes.
+      // A case-sensitive location also matches if the path is in lower case, like the routes.
       if (path === path.toLowerCase()) expect(headers['x-exact']).toBe(kind);
     });
   });

@@ -13,15 +13,15 @@ const routes = [route('/ws', { upgrade: true, keys: ['public', 'secret'] })];
 const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
 const handshake = request('GET /ws HTTP/1.1', 'Host: localhost', authorization, ...upgrade);
 const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
-/** Bytes that a client may send before the 101. */
+/** The maximum number of bytes that a client may send before the 101. */
 const most = 4_096;
 
-/** Resolves when the upstream has the handshake. */
+/** Waits until the upstream has the handshake. */
 async function forwarded(upstream: ByteUpstream): Promise<void> {
   await vi.waitFor(() => expect(upstream.connections[0]?.received).toContain('\r\n\r\n'));
 }
 
-/** Resolves when the handshake is over, without any timeout of the sidecar. */
+/** Expects that the handshake ends before any timeout of the sidecar, and that nothing but the handshake was forwarded. */
 async function expectOver(sidecar: TestSidecar, upstream: ByteUpstream): Promise<void> {
   await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
   await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(0));
@@ -45,7 +45,7 @@ describe('a client that leaves while the upstream has not responded to its hands
     await forwarded(upstream);
     if (later !== '') client.send(later);
     await settle();
-    // The client closes its side only; the other is closed by the sidecar.
+    // The client closes only its own side. The sidecar closes the other.
     client.socket.end();
     await client.untilEnded();
     await expectOver(sidecar, upstream);
@@ -69,7 +69,7 @@ describe('a client that leaves while the upstream has not responded to its hands
 });
 
 describe('bytes that a client sends before the 101', () => {
-  /** The upstream switches when it is told to. */
+  /** Starts a sidecar and an upstream that sends nothing by itself, so that the test decides when to send the 101. */
   async function startSwitching() {
     const upstream = await startByteUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
@@ -82,7 +82,7 @@ describe('bytes that a client sends before the 101', () => {
     ['with the head', 'first', []],
     ['in pieces', 'one,', ['two,', 'three,']],
     ['as many as are kept', 'x'.repeat(96), ['y'.repeat(2_000), 'z'.repeat(2_000)]],
-  ])('are forwarded after it, and all that follow: %s', async (_name, first, pieces) => {
+  ])('are forwarded after it, and so are all that follow: %s', async (_name, first, pieces) => {
     const { upstream, client, connection } = await startSwitching();
     client.send(handshake + first);
     await forwarded(upstream);

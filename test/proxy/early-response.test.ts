@@ -26,7 +26,7 @@ test('a response before the end of its request frees the slot and closes the con
 });
 
 test('a response before the end of its request is charged while the client does not read it', async () => {
-  // How much the kernel takes of a response changes from one to the next. Here it takes nothing.
+  // The kernel takes a different part of each response, so cork the socket: then it takes nothing.
   onEachResponse(({ connection }) => connection.socket.cork());
   const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
   const sidecar = await startSidecar(configOf(origin));

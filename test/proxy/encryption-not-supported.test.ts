@@ -61,7 +61,7 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
     ['with the Content-Encoding identity', refunds, { headers: { 'content-encoding': 'identity' } }],
   ])('%s', (_, line, sent) => expectRefused(line, { ...sent, body: envelope }));
 
-  test('even during the grace after encryption was enabled', () => {
+  test('even during the grace period after encryption was enabled', () => {
     const grace = { previous: undefined, until: Date.now() + 60_000 };
     const accounts = [{ ...acme, encryption: { test: encryptionOf(acmeTest, { grace }) } }];
     return expectRefused(refunds, { body: envelope }, { accounts });
@@ -75,7 +75,7 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
       const socket = connect(sidecar.port, '127.0.0.1').setNoDelay(true).setEncoding('latin1');
       socket.write(`${refunds} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${keys.acme}\r\n`);
       socket.write('Transfer-Encoding: chunked\r\n\r\n');
-      // Each piece is sent in its own turn, so that the sidecar reads it alone.
+      // Send each piece in its own turn of the event loop, so that the sidecar reads it separately.
       const next = (): void => {
         const piece = pieces.shift();
         socket.write(piece === undefined ? '0\r\n\r\n' : `${piece.length.toString(16)}\r\n${piece}\r\n`);

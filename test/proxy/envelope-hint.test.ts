@@ -12,7 +12,7 @@ const until = Date.parse('2026-12-01T00:00:00Z');
 
 type Setting = Parameters<typeof startGateway>[0];
 
-/** What is accepted from `acme` and is probably a slip. */
+/** Requests of `acme` that are accepted, but probably contain a slip. */
 const slips: readonly (readonly [name: string, line: string, sent: Sent, hint: RegExp, forwarded: string])[] = [
   [
     'JSON that was serialised twice',
@@ -48,7 +48,7 @@ async function served(line: string, sent: Sent, setting: Setting = {}): Promise<
   return { response, body: upstream.seen[0]?.body ?? '' };
 }
 
-describe('in test, Envelope-Hint names what was accepted and is probably a slip', () => {
+describe('in test, Envelope-Hint names what was accepted but is probably a slip', () => {
   test.each(slips)('%s', async (_, line, sent, hint, forwarded) => {
     const { response, body } = await served(line, sent);
     expect(response.headers['envelope-hint']).toMatch(hint);
@@ -63,7 +63,7 @@ describe('in test, Envelope-Hint names what was accepted and is probably a slip'
     expect([response.headers['envelope'], response.body, body]).toEqual([undefined, '{"ok":true}', inner]);
   });
 
-  test('also with the previous credentials during a grace', async () => {
+  test('also with the previous credentials during a grace period', async () => {
     const previous = { key: 'D3xR8nUq5WzK1pYc7LhT0vGb4MjS9fEa', iv: 'Pq8Wn2Lk5Xv3Zc7M' };
     const accounts = [acmeWith(encryptionOf(acmeTest, { grace: { previous: codecOf(previous), until } }))];
     const body = envelopeOf(previous, JSON.stringify(document));
@@ -109,7 +109,7 @@ describe('there is no Envelope-Hint', () => {
     expect(response.headers).not.toHaveProperty('envelope-hint');
   });
 
-  test("of the core: it is the sidecar's own", async () => {
+  test('from the core, because the header is the sidecar’s own', async () => {
     const { response } = await served(
       charge,
       { body: envelopeOf(acmeTest, document) },

@@ -16,7 +16,7 @@ const shops = Array.from({ length: 9 }, (_, i) => `pk_test_${`shop${i}`.repeat(5
 
 type Setting = NonNullable<Parameters<typeof startGateway>[0]>;
 
-/** @param account of each shop: one that encrypts has its bodies read before they are sent */
+/** @param account the account of each shop; if it encrypts, bodies are read before they are forwarded */
 function start(limits: Setting['limits'], account = globex, serves: Setting['serves'] = 'test') {
   return startGateway({
     accounts: shops.map((key, i) => ({ ...account, id: `shop${i}`, keys: [apiKey(key)] })),
@@ -49,10 +49,10 @@ async function takePlaces(sidecar: TestSidecar, count: number, bytes: string): P
   }
 }
 
-/** How many connections with public keys each shop has, one after another, until there is no room: see test/proxy/shares.test.ts. */
+/** How many connections with public keys each shop gets, one shop after another, until there is no room (see test/proxy/shares.test.ts). */
 const most = [16, 9, 2, 1, 1, 1, 1, 1];
 
-describe('if slow bodies hold all that public keys get, the oldest of the shop with most gives way to a request of another one', () => {
+describe('if slow bodies hold all that public keys get, the oldest one of the shop with the most gives way to a request of another shop', () => {
   test.each([
     ['places in flight', { inFlight: 64 }, globex, inFlight, 32, 1],
     ['connections', { connections: 64 }, acme, (of: TestSidecar) => limitUsed(of, 'connections'), 32, 3],
@@ -80,7 +80,7 @@ describe('if slow bodies hold all that public keys get, the oldest of the shop w
     const response = await clients[0]?.untilEnded();
     await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(3 + closed));
     const lines = sidecar.accessLines().filter(({ status }) => status !== 200);
-    // The place of a connection is needed at once.
+    // A connection whose place is needed is closed at once, without a response.
     const isConnection = 'connections' in limits;
     const refusal = { status: 503, code: 'overloaded', reason: 'public' };
     const how = isConnection ? { status: 444, closed: 'limit' } : refusal;
@@ -95,7 +95,7 @@ describe('if slow bodies hold all that public keys get, the oldest of the shop w
   });
 });
 
-test('a request that is refused for the share of its account closes no idle connection of another shop', async () => {
+test('a request that is refused because its account has used up its share closes no idle connection of another shop', async () => {
   const { sidecar } = await start({ connections: 64 });
   const never = (shop: number): string => visit(shop, '{}', 2, '?never');
   const idle: Connection[] = [];
@@ -104,7 +104,7 @@ test('a request that is refused for the share of its account closes no idle conn
     await client.untilText('{"ok":true}');
     idle.push(client);
   }
-  // Now they are not about to be used again.
+  // Wait until the idle connections no longer count as about to be used.
   await delay(600);
   await takePlaces(sidecar, 16, never(0));
   await takePlaces(sidecar, 9, never(2));
@@ -112,7 +112,7 @@ test('a request that is refused for the share of its account closes no idle conn
   for (const client of idle) await client.send(visit(1, '{}')).untilText('{"ok":true}', 2);
 });
 
-test('the place of a request that gives way is given back although there is no room for its response', async () => {
+test('the slot of a request that gives way is released even if there is no room for its response', async () => {
   const { sidecar } = await start({ inFlight: 64 });
   await takePlaces(sidecar, 16, visit(0, '{', 2));
   await delay(150);
@@ -123,7 +123,7 @@ test('the place of a request that gives way is given back although there is no r
   expect(await inFlight(sidecar)).toBe(16);
 });
 
-test('requests of a shop that holds slow bodies beyond its share close none of another shop whose body comes late', async () => {
+test('requests of a shop whose slow bodies take its whole share do not close those of another shop whose bodies come late', async () => {
   const { sidecar } = await start({ inFlight: 64 });
   await takePlaces(sidecar, 16, visit(0, '{', 2));
   const late = await Promise.all([1, 2, 3].map(async () => send(sidecar, visit(1, '', 2))));
@@ -152,7 +152,7 @@ describe('a connection with a public key', () => {
   const now = 10_000;
   const { connections, inFlight: slots } = indexes;
 
-  /** What may be closed, and what was. */
+  /** Creates budgets and a list of evictable connections. `left` returns the connections that have not been closed. */
   function setUp() {
     vi.spyOn(performance, 'now').mockReturnValue(now);
     const { limits } = configOf('http://127.0.0.1:1');
@@ -186,7 +186,7 @@ describe('a connection with a public key', () => {
       eviction.publicKeys.add(connection);
       return connection;
     };
-    /** Takes what is left, with other shops. */
+    /** Takes all connections that are left, for other shops. */
     const fill = (): void => {
       for (let i = 0; budgets.connections.take(1, claim(`filler ${i}`)) === undefined; i += 1);
     };
@@ -217,7 +217,7 @@ describe('a connection with a public key', () => {
     ['idle', { isIdle: true, latestAt: now }, true],
     ['slow', { arrived: 1 }, true],
     ['neither', { arrived: 1_000_000 }, false],
-  ])('gives way to one of the same account, that has its share, if it is %s', (_name, more, yields) => {
+  ])('gives way to one of the same account, which has used up its share, if it is %s', (_name, more, yields) => {
     const { claim, use, add, makeRoom } = setUp();
     use(16, claim('noisy'));
     add(claim('noisy'), more);
@@ -230,21 +230,21 @@ describe('a connection with a public key', () => {
     ['an idle connection', { isIdle: true }, 13, true],
     ['an idle connection', { isIdle: true }, 14, false],
     ['an idle connection that may be about to be used', { isIdle: true, latestAt: now }, 13, false],
-  ])('%s does not count against the share of others, which is 14 without: %j, %i, %s', (_name, more, busy, hasRoom) => {
+  ])('%s does not count against the share of others (14 without it): %j, %i, %s', (_name, more, busy, hasRoom) => {
     const { budgets, claim, use, add, left, makeRoom } = setUp();
     use(9, claim('other'));
     use(busy, claim('busy'));
     use(3, claim('noisy'));
     expect(budgets.connections.shortage(1, claim('busy'))).toBe('account');
     for (let i = 0; i < 3; i += 1) add(claim('noisy'), more);
-    // Those of the account itself do.
+    // The slow body of the account itself does count.
     const own = add(claim('busy'), { arrived: 0, taken: () => 0.5 });
     const before = left();
     expect([makeRoom(claim('busy')), left()]).toEqual([hasRoom, before]);
     expect(own.previous).toBeDefined();
   });
 
-  test('of another environment counts against the share, and gives way to none', () => {
+  test('of another environment counts against the share, and does not give way', () => {
     const { budgets, claim, add, makeRoom } = setUp();
     const own = claim('noisy', 'test');
     while (budgets.inFlight.take(1, own) === undefined);
@@ -255,13 +255,13 @@ describe('a connection with a public key', () => {
     expect(makeRoom(own, slots)).toBe(true);
   });
 
-  test('is not closed if the other one would have no room all the same', () => {
+  test('is not closed if that would not make room for the other one', () => {
     const { budgets, claim, use, add, left, makeRoom } = setUp();
-    // The quota of its account.
+    // Fill the share of the account that needs room.
     use(16, claim('quiet'));
     const slow = add(claim('noisy'), { arrived: 0 });
     expect([makeRoom(claim('quiet')), left()]).toEqual([false, [slow]]);
-    // The half of test.
+    // Fill test's half of the slots.
     for (let i = 0; i < 20; i += 1) budgets.inFlight.take(1, budgets.claim('test', 'secret', 'secret'));
     for (const shop of ['one', 'two', 'three', 'four'])
       for (let i = 0; i < 9; i += 1) budgets.inFlight.take(1, claim(shop, 'test'));
@@ -275,7 +275,7 @@ describe('a connection with a public key', () => {
     [2, 2],
     [2.5, 3],
     [3.5, 0],
-  ])('gives way with others if they have taken enough together: for %d, %i of three', (amount, closed) => {
+  ])('gives way together with others if that frees enough: for %d, %i of three', (amount, closed) => {
     const { eviction, claim, fill, add, left } = setUp();
     fill();
     for (let i = 0; i < 3; i += 1) add(claim('noisy'), { arrived: 0 });
@@ -284,7 +284,7 @@ describe('a connection with a public key', () => {
     expect(left()).toHaveLength(4 - closed);
   });
 
-  test('gives way to no amount for which more than 32 would be closed', () => {
+  test('does not give way if more than 32 would have to be closed', () => {
     const { eviction, claim, fill, add } = setUp();
     fill();
     for (let i = 0; i < 40; i += 1) add(claim('noisy'), { arrived: 0, taken: () => 0.25 });
@@ -293,14 +293,14 @@ describe('a connection with a public key', () => {
     expect([makeRoom(8.25), makeRoom(8)]).toEqual([false, true]);
   });
 
-  test('is not closed for itself', () => {
+  test('is not closed to make room for itself', () => {
     const { eviction, claim, use, add } = setUp();
     use(16, claim('a'));
     const own = add(claim('a'), { arrived: 100 });
     expect(eviction.makePublicRoom(own, 1, connections, claim('a'))).toBe(false);
   });
 
-  test('that is idle is chosen by chance', () => {
+  test('that is idle is chosen at random', () => {
     const { claim, use, add, left, makeRoom } = setUp();
     use(16, claim('a'));
     const [first] = [add(claim('a'), { isIdle: true }), add(claim('a'), { isIdle: true })];
@@ -308,7 +308,7 @@ describe('a connection with a public key', () => {
     expect([makeRoom(claim('a')), left()]).toEqual([true, [first]]);
   });
 
-  test('is closed in this order: with one of many slow bodies of an account, own idle ones and others, with another slow body, and an own one that is newly idle', () => {
+  test('is closed in this order: one of several slow bodies of an account, idle ones of the account that needs room, other idle ones, other slow bodies, and newly idle ones of the account that needs room', () => {
     const { claim, use, fill, add, left, makeRoom } = setUp();
     for (const account of ['a', 'b', 'c']) use(3, claim(account));
     fill();
@@ -332,7 +332,7 @@ describe('a connection without a key', () => {
   const now = 10_000;
   const part = new Part('anonymous', [64, 64, 20_000]);
 
-  /** Connections that hold bytes since then. @returns those that are left after room was made */
+  /** Makes room among connections that have held bytes since the given times. @returns the bytes of each connection that is left */
   function left(amount: number, held: readonly (readonly [bytes: number, since: number])[]): readonly number[] {
     vi.spyOn(performance, 'now').mockReturnValue(now);
     onTestFinished(() => void vi.restoreAllMocks());

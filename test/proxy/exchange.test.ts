@@ -33,7 +33,7 @@ function blocks(padded: string): string {
   return envelope(encrypted(acmeTest, Buffer.from(padded, 'latin1'), '-nopad').toString('hex'));
 }
 
-test('the base64 of these tests has both characters in which alphabets differ', () => {
+test('the base64 in these tests contains both characters in which the alphabets of base64 differ', () => {
   expect(base64).toMatch(/\/.*\+|\+.*\//);
 });
 
@@ -118,8 +118,8 @@ describe('a request with an empty body or none', () => {
 });
 
 /**
- * Bodies that cannot be opened: a name, the body, the code and the logged reason. test/envelope has all of them, and
- * refusal-texts.test.ts their hints in test.
+ * Bodies that cannot be opened: a name, the body, the code and the logged reason. test/envelope covers all of them, and
+ * refusal-texts.test.ts covers their hints in test.
  */
 const causes: readonly [string, string | Buffer, RefusalCode, string | undefined][] = [
   ['plaintext', '{"amount":1000}', 'envelope_required', undefined],
@@ -144,7 +144,7 @@ describe('a body that cannot be opened gets a plain refusal and is not forwarded
   test.each(['envelope_required', 'envelope_malformed', 'decryption_failed'] as const)(
     'in live with the same bytes for every cause of %s, which only the log distinguishes',
     async (code) => {
-      // The same credentials in live, so that the same envelopes fail for the same reasons.
+      // Use the credentials of test in live, so that the same envelopes fail for the same reasons.
       const accounts = [{ ...acme, encryption: { live: encryptionOf(acmeTest) } }];
       const { sidecar, upstream } = await startGateway({
         serves: 'live',

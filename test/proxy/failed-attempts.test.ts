@@ -5,10 +5,10 @@ import { encrypted, envelopeOf, expectPlainRefusal, opened, send, type Response 
 import { startGateway } from '../support/gateway.ts';
 import { acme, acmeLive, acmeTest, apiKey, keys, route, type TestSidecar } from '../support/sidecar.ts';
 
-/** The default limit. */
+/** The default number of failed attempts that are allowed. */
 const allowed = 20;
 
-/** A well-formed key of no account. */
+/** A well-formed key that belongs to no account. */
 const guess = (i: number): string => `sk_test_guess${String(i).padStart(16, '0')}`;
 
 function expectTooManyAttempts(response: Response): void {
@@ -137,7 +137,7 @@ describe('envelopes that do not open', () => {
     expect(opened(acmeLive, await charge(sidecar, secondKey, good))).toBe('{"ok":true}');
   });
 
-  test('in live under a public key, only those beyond the limit are refused as too_many_attempts: an envelope that opens always passes', async () => {
+  test('in live with a public key are refused as too_many_attempts only beyond the limit: an envelope that opens always passes', async () => {
     const publicKey = 'pk_live_acmeacmeacmeacmeacmeacme';
     const { sidecar, upstream } = await startGateway({
       serves: 'live',
@@ -152,7 +152,7 @@ describe('envelopes that do not open', () => {
       expect(opened(acmeLive, await charge(sidecar, publicKey, good))).toBe('{"ok":true}');
     }
     expect(upstream.heads()).toBe(3);
-    // Nor do they count against a secret key of the account.
+    // Failures with the public key do not count against a secret key of the account.
     expectPlainRefusal(await charge(sidecar, keys.acmeLive, bad), 'decryption_failed');
   });
 
@@ -167,7 +167,7 @@ describe('envelopes that do not open', () => {
     expectTooManyAttempts(await charge(sidecar, keys.acmeLive, bad));
   });
 
-  test('in test are never limited, because their hint tells as much', async () => {
+  test('in test are never limited, because their hints reveal as much', async () => {
     const { sidecar } = await startGateway({ accounts, limits: { failedKeys: { attempts: 1, window: 60_000 } } });
     const unreadable = JSON.stringify({ data: 'abc' });
     for (let i = 0; i < 3; i += 1) {

@@ -37,7 +37,7 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, each)
 test('a long download leaves most of each turn of the event loop to others', async () => {
   const upstream = await startUpstream((_seen, res) => void res.end(Buffer.alloc(size, 'y')));
   const perTurn = bytesPerTurn(UpstreamConnection.prototype);
-  // Its handler never pauses it, as with a client that reads fast.
+  // The handler of the download never pauses it, as with a client that reads fast.
   expect(await ask(upstreamAt(upstream.origin)).outcome).toBe(200);
   expect(sum(perTurn)).toBeGreaterThan(size);
   expect(Math.max(...perTurn)).toBeLessThanOrEqual(maxPerTurn + 65_536);
@@ -46,14 +46,14 @@ test('a long download leaves most of each turn of the event loop to others', asy
 test.each([
   ['that streams to the upstream', authorization],
   ['that is discarded', 'Authorization: Bearer nobody'],
-])('so does a long upload %s', async (_name, header) => {
+])('a long upload %s leaves most of each turn of the event loop to others', async (_name, header) => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin));
   const perTurn = bytesPerTurn(ServerConnection.prototype);
   const client = await openConnection(sidecar.port);
   const head = request('POST /notes HTTP/1.1', 'Host: localhost', header, `Content-Length: ${size}`);
-  // All at once, so that the kernel has as much as it takes when the sidecar begins to read.
+  // Send everything at once, so that the kernel's buffers are full when the sidecar begins to read.
   client.socket.write(Buffer.concat([Buffer.from(head), Buffer.alloc(size, 'x')]));
-  await eventually('it is read', () => sum(perTurn) > size);
+  await eventually('the upload is read', () => sum(perTurn) > size);
   expect(Math.max(...perTurn)).toBeLessThanOrEqual(maxPerTurn + 65_536);
 });

@@ -20,7 +20,7 @@ const createdAt = Date.parse('2026-11-01T00:00:00Z');
 const current = acmeTest;
 const previous = { key: 'D3xR8nUq5WzK1pYc7LhT0vGb4MjS9fEa', iv: 'Pq8Wn2Lk5Xv3Zc7M' } as const;
 
-/** Without the sidecar's code. */
+/** The fingerprint of credentials, computed without the sidecar's code. */
 function fingerprintOf({ key, iv }: { readonly key: string; readonly iv: string }): string {
   const bytes = Buffer.concat([Buffer.from(key), Buffer.from(iv.slice(0, 16))]);
   return createHash('sha256').update(bytes).digest('hex').slice(0, 16);
@@ -50,7 +50,7 @@ type Setting = NonNullable<Parameters<typeof startGateway>[0]>;
 
 const during = until - 1;
 
-/** Sends one request of `acme`; `seen` is how often the upstream was asked. */
+/** Sends one request of `acme`. `seen` is the number of requests that reached the upstream. */
 async function ask(
   encryption: Encryption,
   line: string,
@@ -64,14 +64,14 @@ async function ask(
   return { response, seen: upstream.heads() };
 }
 
-/** Requests with and without a body, and with one that is empty. */
+/** Requests without a body, and with an empty one. */
 const unopened: readonly (readonly [name: string, line: string, sent: Sent])[] = [
   ['a request without a body', list, {}],
   ['a request with a length of 0', charge, { body: '' }],
   ['a request with an empty chunked body', charge, { chunked: true }],
 ];
 
-/** Refusals before a body is opened, all of them sealed. */
+/** Sealed refusals of requests whose body is not opened. */
 const refusals: readonly (readonly [code: RefusalCode, line: string, sent: Sent, setting: Setting])[] = [
   [
     'unsupported_content_encoding',
@@ -87,14 +87,14 @@ const refusals: readonly (readonly [code: RefusalCode, line: string, sent: Sent,
   ['account_inactive', list, {}, {}],
 ];
 
-describe.each(['current', 'previous'] as const)('during a grace, the fingerprint of the %s credentials', (pair) => {
-  test.each(unopened)('has the response sealed with them: %s', async (_, line, sent) => {
+describe.each(['current', 'previous'] as const)('in a grace period, the fingerprint of the %s credentials', (pair) => {
+  test.each(unopened)('gets a response sealed with them: %s', async (_, line, sent) => {
     const { response, seen } = await ask(rotated, line, { ...sent, headers: named(prints[pair]) });
     expect(opened(pairs[pair], response)).toBe('{"ok":true}');
     expect([response.headers['envelope-credentials'], seen]).toEqual([pair, 1]);
   });
 
-  test.each(refusals)('has a refusal sealed with them: %s, %s', async (code, line, sent, setting) => {
+  test.each(refusals)('gets a refusal sealed with them: %s, %s', async (code, line, sent, setting) => {
     const accounts = [{ ...acmeWith(rotated), active: code !== 'account_inactive' }];
     const headers = { ...sent.headers, ...named(prints[pair]) };
     const { response, seen } = await ask(rotated, line, { ...sent, headers }, { ...setting, accounts });
@@ -118,7 +118,7 @@ describe.each(['current', 'previous'] as const)('during a grace, the fingerprint
   });
 });
 
-describe('outside a grace, the fingerprint of the credentials', () => {
+describe('outside a grace period, the fingerprint of the credentials', () => {
   test.each(unopened)('changes nothing: %s', async (_, line, sent) => {
     const { response, seen } = await ask(steady, line, { ...sent, headers: named(prints.current) });
     expect(opened(current, response)).toBe('{"ok":true}');
@@ -152,21 +152,21 @@ describe('a fingerprint of neither pair is refused in plain, right after the key
   const hint = (since: string): string =>
     `Envelope-Credentials has the fingerprint of credentials other than the account's${since}: compare the fingerprints`;
 
-  test.each(whole)('during a grace: %s', async (_, line, sent) => {
+  test.each(whole)('during a grace period: %s', async (_, line, sent) => {
     const headers = { ...sent.headers, ...named(prints.unknown) };
     const { response, seen } = await ask(rotated, line, { ...sent, headers });
     expectPlainRefusal(response, 'decryption_failed', hint(''));
     expect([response.headers['envelope-credentials'], seen]).toEqual(['none', 0]);
   });
 
-  test.each(whole)('outside a grace, since when in the hint: %s', async (_, line, sent) => {
+  test.each(whole)('outside a grace period, with the credentials’ creation in the hint: %s', async (_, line, sent) => {
     const headers = { ...sent.headers, ...named(prints.unknown) };
     const { response, seen } = await ask(withCreation, line, { ...sent, headers });
     expectPlainRefusal(response, 'decryption_failed', hint(', created at 2026-11-01T00:00:00Z'));
     expect(seen).toBe(0);
   });
 
-  test('also that of the previous pair from the millisecond at which the grace ends', async () => {
+  test('also that of the previous pair from the millisecond at which the grace period ends', async () => {
     const sent = { headers: named(prints.previous) };
     expect((await ask(rotated, list, sent)).response.status).toBe(200);
     for (const now of [until, until + 1]) {
@@ -184,7 +184,7 @@ describe('a fingerprint of neither pair is refused in plain, right after the key
     expect(upstream.heads()).toBe(0);
   });
 
-  test('and in the log with a reason of its own', async () => {
+  test('and is logged with its own reason', async () => {
     const { sidecar } = await startGateway({ routes, accounts: [acmeWith(steady)] });
     await send(sidecar, list, { key: keys.acme, headers: named(prints.unknown) });
     expect(sidecar.accessLines()).toMatchObject([
@@ -192,7 +192,7 @@ describe('a fingerprint of neither pair is refused in plain, right after the key
     ]);
   });
 
-  test('but not before the API key is known to be right', async () => {
+  test('but not before the API key is known to be valid', async () => {
     const { response } = await ask(steady, list, { key: `${keys.acme}x`, headers: named(prints.unknown) });
     expectPlainRefusal(response, 'invalid_api_key');
   });
@@ -215,20 +215,20 @@ describe('any other value means the previous credentials', () => {
   });
 });
 
-describe('during a grace for plaintext, the fingerprint', () => {
-  test.each(unopened)('has the response sealed, which would be plain without it: %s', async (_, line, sent) => {
+describe('during a grace period for plaintext, the fingerprint', () => {
+  test.each(unopened)('gets a sealed response, which would be plain without it: %s', async (_, line, sent) => {
     expect((await ask(moving, line, sent)).response.body).toBe('{"ok":true}');
     const { response } = await ask(moving, line, { ...sent, headers: named(prints.current) });
     expect(opened(current, response)).toBe('{"ok":true}');
     expect(response.headers['envelope-credentials']).toBe('current');
   });
 
-  test('does not matter for plaintext, which is answered in plain', async () => {
+  test('does not matter for plaintext, which gets a plain response', async () => {
     const { response } = await ask(moving, charge, { body: plaintext, headers: named(prints.current) });
     expect([response.body, response.headers['envelope-credentials']]).toEqual(['{"ok":true}', 'none']);
   });
 
-  test.each(refusals)('has a refusal sealed: %s, %s', async (code, line, sent, setting) => {
+  test.each(refusals)('gets a sealed refusal: %s, %s', async (code, line, sent, setting) => {
     const accounts = [{ ...acmeWith(moving), active: code !== 'account_inactive' }];
     const headers = { ...sent.headers, ...named(prints.current) };
     const { response } = await ask(moving, line, { ...sent, headers }, { ...setting, accounts });
@@ -236,18 +236,18 @@ describe('during a grace for plaintext, the fingerprint', () => {
   });
 });
 
-describe('after encryption was disabled with a grace, the fingerprint', () => {
-  test('of the credentials has the response sealed with them', async () => {
+describe('after encryption was disabled with a grace period, the fingerprint', () => {
+  test('of the credentials gets a response sealed with them', async () => {
     const { response } = await ask(ending, list, { headers: named(prints.previous) });
     expect(opened(previous, response)).toBe('{"ok":true}');
   });
 
-  test('of others is refused', async () => {
+  test('of other credentials is refused', async () => {
     const { response, seen } = await ask(ending, list, { headers: named(prints.unknown) });
     expect([JSON.parse(response.body), seen]).toMatchObject([{ code: 'decryption_failed' }, 0]);
   });
 
-  test('does not matter when the grace is over', async () => {
+  test('does not matter when the grace period is over', async () => {
     const { response } = await ask(ending, list, { headers: named(prints.unknown) }, { now: until });
     expect(response.body).toBe('{"ok":true}');
   });

@@ -97,7 +97,7 @@ describe('while the previous credentials are accepted, a response is sealed with
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 
-  test('also a refusal, if the account was deactivated before its body was complete', async () => {
+  test('and so is a refusal, if the account was deactivated before the body was complete', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
     const body = envelopeOf(current, plaintext);
     const head = ['POST /api/s2s/charge HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${keys.acme}`];
@@ -137,7 +137,7 @@ describe('while the previous credentials are accepted, a response is sealed with
     expect(opened(previous, response, 'base64')).toBe('{"ok":true}');
   });
 
-  test('and one without a body has the header, too', async () => {
+  test('and a response without a body has the header, too', async () => {
     const { sidecar } = await startGateway({
       accounts: rotated,
       clock: during,
@@ -200,7 +200,7 @@ describe('while plaintext is accepted, a response is sealed if its request was',
   });
 });
 
-describe('a refusal during a grace', () => {
+describe('a refusal during a grace period', () => {
   const routes = [route('/api/s2s/charge', { methods: ['POST', 'GET'], envelope: true })];
   const inactive = rotated.map((account) => ({ ...account, active: false }));
 
@@ -261,7 +261,7 @@ describe('a refusal during a grace', () => {
   });
 });
 
-describe('a grace', () => {
+describe('a grace period', () => {
   test.each([
     ['the previous credentials', rotated, envelopeOf(previous, plaintext), 'decryption_failed'],
     ['plaintext', moving, plaintext, 'envelope_required'],
@@ -310,7 +310,7 @@ describe('a grace', () => {
   });
 });
 
-describe('after encryption was disabled with a grace', () => {
+describe('after encryption was disabled with a grace period', () => {
   const ending = [acmeWith({ type: 'ending', previous: codecOf(previous), until })];
 
   test.each<[string, string, Sent, 'previous' | 'none']>([
@@ -358,7 +358,7 @@ describe('after encryption was disabled with a grace', () => {
     expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, headers: askForCurrent }), 'account_inactive');
   });
 
-  test('the account counts as one without encryption from the millisecond at which the grace ends', async () => {
+  test('the account counts as one without encryption from the millisecond at which the grace period ends', async () => {
     let now = until - 1;
     const { sidecar, upstream } = await startGateway({ accounts: ending, clock: () => now });
     const body = envelopeOf(previous, plaintext);
@@ -375,7 +375,7 @@ describe('after encryption was disabled with a grace', () => {
   });
 });
 
-test('the end of a grace is a wall-clock time: if the clock is set back, the grace runs again until that time', async () => {
+test('a grace period ends at a wall-clock time: if the clock is set back, the period runs again until that time', async () => {
   let now = until - 1;
   const { sidecar } = await startGateway({ accounts: rotated, clock: () => now });
   const status = async (): Promise<number> =>
@@ -389,14 +389,14 @@ test('the end of a grace is a wall-clock time: if the clock is set back, the gra
   expect(await status()).toBe(200);
 });
 
-describe('the use of a grace', () => {
+describe('the use of a grace period', () => {
   const routes = [route('/api/s2s/charge', { methods: ['POST', 'GET'], envelope: true })];
   const samples = async (sidecar: TestSidecar): Promise<string[]> =>
     [...(await scrape(sidecar)).matchAll(/^envelope_sidecar_grace_requests_total\{.*\} [1-9].*$/gm)].map(
       ([line]) => line,
     );
 
-  /** The keys that the operators' API names as still depending on a grace. */
+  /** The keys that still depend on a grace period, according to the operators' API. */
   async function graceUses(sidecar: TestSidecar): Promise<unknown> {
     const { port } = sidecar.app.addresses.operators ?? { port: 0 };
     const response = await fetch(`http://127.0.0.1:${port}/api/v1/activity`, {
@@ -420,7 +420,7 @@ describe('the use of a grace', () => {
       { key: keys.acme, body: envelopeOf(previous, plaintext) },
       { timeouts: { upstream: 50 }, respond: () => {} },
     ],
-  ])('is not counted for a refused request, in no place: %s', async (code, line, sent, more) => {
+  ])('is not counted anywhere for a refused request: %s', async (code, line, sent, more) => {
     const { sidecar } = await startGateway({ routes, accounts: rotated, clock: during, operators, ...more });
     await send(sidecar, line, sent);
     await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ code }]));
@@ -428,7 +428,7 @@ describe('the use of a grace', () => {
     expect(await graceUses(sidecar)).toEqual([]);
   });
 
-  test('is counted for one that is served, in each place', async () => {
+  test('is counted everywhere for a request that is served', async () => {
     const { sidecar } = await startGateway({ routes, accounts: rotated, clock: during, operators });
     await send(sidecar, charge, { key: keys.acme, body: envelopeOf(previous, plaintext) });
     await vi.waitFor(async () =>
@@ -439,7 +439,7 @@ describe('the use of a grace', () => {
     expect(await graceUses(sidecar)).toMatchObject([{ account: 'acme' }]);
   });
 
-  test('is not plaintext after encryption was disabled: the merchant has changed over', async () => {
+  test('does not include plaintext after encryption was disabled, because the merchant has changed over', async () => {
     const accounts = [acmeWith({ type: 'ending', previous: codecOf(previous), until })];
     const { sidecar } = await startGateway({ routes, accounts, clock: during, operators });
     await send(sidecar, charge, { key: keys.acme, body: plaintext });

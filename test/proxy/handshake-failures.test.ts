@@ -24,7 +24,7 @@ const token = admin('otto', 'o'.repeat(40));
 
 type Detail = 'none' | 'truncated' | 'full';
 
-/** A sidecar whose two listeners demand certificates. */
+/** A sidecar whose two listeners require client certificates. */
 async function startWithTls(detail: Detail = 'truncated'): Promise<TestSidecar> {
   const { sidecar } = await startGateway({
     listen: { host: '127.0.0.1', port: 0, tls },
@@ -42,12 +42,12 @@ function portOf({ app }: TestSidecar, listener: ListenerName): number {
   return app.addresses[listener]?.port ?? 0;
 }
 
-/** Tries a handshake, and ends when the connection does. */
+/** Attempts a handshake, and resolves when the connection closes. */
 async function shake(port: number, options: object): Promise<void> {
   const socket = connect({ port, host: '127.0.0.1', ca: authority.cert, ...options });
   onTestFinished(() => void socket.destroy());
   socket.on('error', () => {});
-  // A server of TLS 1.3 refuses a certificate after the client's part of the handshake.
+  // With TLS 1.3, the refusal of a certificate arrives only after the client's part of the handshake, so keep reading.
   socket.resume();
   await new Promise((resolve) => void socket.once('close', resolve));
 }
@@ -70,7 +70,7 @@ function folderWith(files: Readonly<Record<string, string>>): string {
   return folder;
 }
 
-/** A certificate of the authority that expired yesterday. */
+/** An expired certificate from the authority. */
 function expiredCertificate(): Certificate {
   const folder = folderWith({ 'ca.pem': authority.cert, 'ca.key': authority.key });
   const openssl = (...args: string[]): string =>
@@ -80,7 +80,7 @@ function expiredCertificate(): Certificate {
   return { cert: openssl('x509', '-req', '-in', 'request.pem', ...signing), key: openssl('pkey', '-in', 'key.pem') };
 }
 
-/** What a client does, and what it is counted as. */
+/** What a client does, the fault that is counted, and a function that does it. */
 const failures: readonly (readonly [string, HandshakeFault, (port: number) => Promise<void>])[] = [
   ['shows no certificate', 'certificate_missing', (port) => shake(port, {})],
   ['shows none on TLS 1.2', 'certificate_missing', (port) => shake(port, { maxVersion: 'TLSv1.2' })],
@@ -149,7 +149,7 @@ describe.each(listeners)('at the listener of %s', (listener) => {
     socket.write('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
     await once(socket, 'data');
     socket.destroy();
-    // Longer than a handshake may take.
+    // Wait longer than a handshake may take.
     await new Promise((resolve) => setTimeout(resolve, 800));
     expect(sidecar.log.filter(({ msg }) => msg === 'TLS handshakes failed')).toEqual([]);
   });
@@ -158,7 +158,7 @@ describe.each(listeners)('at the listener of %s', (listener) => {
 test.each([
   ['none', undefined],
   ['full', '127.0.0.1'],
-] as const)('a failure of a merchant has the address as log.client: %s says', async (detail, address) => {
+] as const)('a merchant’s failure is logged with the address that log.client: %s allows', async (detail, address) => {
   const sidecar = await startWithTls(detail);
   await shake(portOf(sidecar, 'merchants'), {});
   const lines = () => sidecar.log.filter(({ msg }) => msg === 'TLS handshakes failed');

@@ -15,12 +15,12 @@ import { configOf, startSidecar } from '../support/sidecar.ts';
 describe('a request head', () => {
   const limit = 2_000;
   const line = 'GET / HTTP/1.1';
-  /** The head of a request of this many bytes, line ends and separators included. */
+  /** A request head of this many bytes, including line ends and separators. */
   const sized = (size: number): string => {
     const bytes = request(line, 'Host: localhost', authorization, 'X: ').length;
     return request(line, 'Host: localhost', authorization, `X: ${'x'.repeat(size - bytes)}`);
   };
-  /** The same in many short fields. Node counts names and values only, which are half of it. */
+  /** A head of the same size in many short fields. Node counts only their names and values, which are half of the bytes. */
   const inSmallFields = (size: number): string => {
     const fields = Array.from({ length: 60 }, () => 'a: b');
     const bytes = request(line, 'Host: localhost', authorization, ...fields, 'X: ').length;

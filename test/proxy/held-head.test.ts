@@ -7,7 +7,7 @@ import { scrape } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
 import { keys } from '../support/sidecar.ts';
 
-/** The bytes that are charged while a body of ten bytes, of which one has come, is awaited behind a head with this field. */
+/** The bytes that are charged for a head with this field while the sidecar waits for its body, of which one byte of ten has come. */
 async function heldWith(field: string): Promise<number> {
   const { sidecar, upstream } = await startGateway();
   const fields = ['Host: localhost', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`, 'Content-Length: 10', field];
@@ -20,20 +20,20 @@ async function heldWith(field: string): Promise<number> {
   return (await used()) - head.length;
 }
 
-test('a head whose body is awaited is charged, beyond what is counted for its connection', async () => {
+test('a head whose body is awaited is charged, in addition to what is counted for its connection', async () => {
   const short = await heldWith('X-Long: x');
   const long = await heldWith(`X-Long: ${'x'.repeat(10_000)}`);
   expect(short).toBeLessThan(0);
   expect(long).toBe(10 - 2_048);
 });
 
-test('a client that has reset its connection before it was accepted is not served: nobody knows its address', async () => {
+test('a client that has reset its connection before it was accepted is not served, because its address is unknown', async () => {
   const { sidecar, upstream } = await startGateway();
   const body = '{}';
   const head = ['POST / HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${keys.globex}`, `Content-Length: 2`];
   const client = `const socket = require('node:net').connect(${sidecar.port}, '127.0.0.1', () =>
     socket.write(${JSON.stringify(`${head.join('\r\n')}\r\n\r\n${body}`)}, () => socket.resetAndDestroy()))`;
-  // Nothing is accepted meanwhile.
+  // This call blocks the event loop, so the sidecar accepts nothing until the client has left.
   execFileSync(process.execPath, ['--eval', client]);
   const good = await send(sidecar, 'POST /', { key: keys.globex, body });
   expect(good.status).toBe(200);

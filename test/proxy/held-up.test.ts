@@ -7,12 +7,12 @@ import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
 import { configOf, keys, startSidecar, targetOf } from '../support/sidecar.ts';
 
-/** Stops this thread, as a CPU quota or a paused machine does. Milliseconds. */
+/** Stops this thread for some milliseconds, as a CPU quota or a paused machine does. */
 function holdUp(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-/** An upstream in another thread, which responds while this one is suspended. It counts requests and responses sent. */
+/** Starts an upstream in another thread, which responds while this one is suspended. It counts requests and responses in `counts`. */
 async function startThreadedUpstream(counts: Int32Array): Promise<string> {
   const program = `
     const { createServer } = require('node:http');
@@ -40,7 +40,7 @@ test('a response that arrived while the process was suspended is sent, although 
   const sidecar = await startSidecar(config);
   const response = send(sidecar, 'POST /notes', { key: keys.globex, body: '{}' });
   await vi.waitFor(() => expect(Atomics.load(counts, 0)).toBe(1), { interval: 1 });
-  // This turn has read its sockets, so that timers come next.
+  // This turn of the event loop has read its sockets, so timers run next.
   await turn();
   Atomics.wait(counts, 1, 0, 20_000);
   holdUp(2_500);

@@ -10,7 +10,7 @@ import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Connections of each kind. `IDLE_CONNECTIONS=3334` opens ten thousand, if the limit of open files permits. */
+/** The number of connections of each kind. `IDLE_CONNECTIONS=3334` keeps ten thousand open, if the limit on open files permits. */
 const ofEach = Number(process.env['IDLE_CONNECTIONS'] ?? 80);
 
 const head = `GET /notes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n`;
@@ -20,13 +20,13 @@ const kinds: readonly {
   readonly begin: (client: Connection) => unknown;
   readonly statuses: string;
 }[] = [
-  // Sends nothing.
+  // The client sends nothing.
   { begin: () => {}, statuses: '408' },
-  // Is in the middle of a head.
+  // The client is in the middle of a head.
   { begin: (client) => client.send(head), statuses: '408' },
-  // Is between two requests.
+  // The client is between two requests.
   { begin: (client) => client.send(`${head}\r\n`).untilText('{"ok":true}'), statuses: '200 200' },
-  // The client has ended its side, before a request and in a head.
+  // The client has ended its side, before a request or in a head.
   { begin: (client) => client.socket.end(), statuses: '' },
   { begin: (client) => client.send(head).socket.end(), statuses: '' },
 ];
@@ -41,12 +41,12 @@ describe('idle connections', () => {
     const upstream = await startUpstream();
     const config = (header: string, idle: string): Record<string, unknown> => ({
       'sidecar.yaml': sidecarFile(upstream.origin, {
-        // Fewer slots than connections: idle connections take none.
+        // There are fewer slots than connections, because idle connections take none.
         limits: { inFlight: 8 },
         timeouts: { header, idle },
       }),
     });
-    // Long timeouts, so that all connections are open at once.
+    // The timeouts are long at first, so that all connections are open at the same time.
     const folder = new Folder({
       ...config('10m', '10m'),
       'accounts.yaml': accountsFile(globexEntry(keys.globex), acmeEntry),
@@ -62,7 +62,7 @@ describe('idle connections', () => {
         clients.push(client);
       }
     }
-    // Half-closed connections are closed already.
+    // The sidecar has already closed the half-closed connections.
     await vi.waitFor(() => expect(clients.filter(({ ending }) => ending === 'open')).toHaveLength(3 * ofEach), 30_000);
     expect(openFiles(sidecar)).toBeGreaterThan(3 * ofEach);
     expect(await inFlight(sidecar)).toBe(0);
@@ -79,7 +79,7 @@ describe('idle connections', () => {
     await sidecar.untilEntries('configuration reloaded');
     await Promise.all(clients.map((client) => client.untilEnded()));
     expect(await inFlight(sidecar)).toBe(0);
-    // A few stay open: to the upstream, and for reading the metrics.
+    // A few connections stay open: those to the upstream, and those that read the metrics.
     await vi.waitFor(() => expect(openFiles(sidecar)).toBeLessThan(filesBefore + 16), 30_000);
     const statuses = clients.map(({ received }) => parseResponses(received).map(({ status }) => status));
     expect(statuses.map((each) => each.join(' '))).toEqual(
@@ -100,7 +100,7 @@ describe('a client that', () => {
     const { sidecar, upstream } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(head);
-    // The response to the next one shows that the bytes of the first have arrived.
+    // The response to another request shows that the bytes of the first one have arrived.
     await send(sidecar, 'GET /notes', { key: keys.globex });
     go(client);
     await client.untilEnded();
@@ -127,7 +127,7 @@ describe('a client that', () => {
     const client = await openConnection(sidecar.port);
     client.socket.pause();
     client.send(`GET /api/s2s/list HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf[way]}\r\n\r\n`);
-    // All buffers on the way are full when nothing more is written.
+    // Wait until the upstream cannot write any more, because all buffers on the way to the client are full.
     const [connection] = await vi.waitFor(() => {
       expect(upstream.connections[0]?.socket.writableNeedDrain).toBe(true);
       return upstream.connections;

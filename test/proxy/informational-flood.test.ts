@@ -53,7 +53,7 @@ describe('endless informational responses', () => {
 
       client.socket.resume();
       await client.untilText('HTTP/1.1 502 ');
-      // These bytes were held for the client, by the sidecar and by the kernel.
+      // These are the bytes that the sidecar and the kernel held for the client.
       expect(client.received.length).toBeLessThan(64 * kib);
       const last = client.received.slice(client.received.indexOf('HTTP/1.1 502 '));
       expect(last).toContain(key === keys.acme ? 'Envelope: sealed' : '"code":"upstream_unavailable"');

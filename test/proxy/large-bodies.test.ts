@@ -28,7 +28,7 @@ function large(): { readonly size: number; readonly pieces: Iterable<Buffer>; re
 }
 
 describe('bodies of 300 MB', () => {
-  // Far less than a body. Buffers are outside the heap, so the memory of the whole process is measured.
+  // The heap is limited to far less than a body. Buffers are outside the heap, so the memory of the whole process is measured.
   const start = (upstream: string): Promise<Serving> => {
     const folder = new Folder({
       'sidecar.yaml': sidecarFile(upstream),
@@ -38,7 +38,7 @@ describe('bodies of 300 MB', () => {
   };
   const allowance = 250 * megabyte;
 
-  /** The receiver waits at first, so that bytes pile up unless the sender is slowed down. */
+  /** Makes the receiver wait at first, so that bytes pile up unless the sender is slowed down. */
   const holdStill = (): Promise<void> => sleep(700);
 
   test('stream to the upstream byte for byte, in little memory', async () => {
@@ -93,7 +93,7 @@ describe('bodies of 300 MB', () => {
         text = text.slice(9);
         isFirst = false;
       }
-      // The end of the envelope is two characters, and a byte is two digits.
+      // Leave out the last two characters, which may be the end of the envelope, and an odd digit, because a byte is two digits.
       const whole = Math.max(0, text.length - 2) & ~1;
       arrived.update(decipher.update(Buffer.from(text.slice(0, whole), 'hex')));
       rest = text.slice(whole);

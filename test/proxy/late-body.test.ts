@@ -5,7 +5,7 @@ import { scrape } from '../support/metrics.ts';
 import { keys, type TestSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
 
-/** The head of a POST by an account that encrypts. */
+/** The head of a POST, by default of an account that encrypts. */
 function head(path: string, fields: readonly string[], key: string = keys.acme, host = 'localhost'): string {
   return [`POST ${path} HTTP/1.1`, `Host: ${host}`, `Authorization: Bearer ${key}`, ...fields, '', ''].join('\r\n');
 }
@@ -27,14 +27,14 @@ const bodies: readonly (readonly [string, string])[] = [
   ['more than limits.requestBody', `{"a":"${'x'.repeat(2_000)}"}`],
 ];
 
-test.each(bodies)('a plain body that comes after its head reaches the core as it is: %s', async (_, body) => {
+test.each(bodies)('a plain body that comes after its head reaches the core unchanged: %s', async (_, body) => {
   const { sidecar, upstream } = await startGateway({ limits: { requestBody: 1_000 } });
   const framings = [
     [`Content-Length: ${body.length}`, body],
     ['Transfer-Encoding: chunked', `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`],
   ] as const;
   for (const [field, framed] of framings) {
-    // Twice on one connection: the second request is sent to the core on a connection that is used again.
+    // Send two requests on one connection, so that the second one goes to the core on a reused connection.
     const client = await sendLate(sidecar, head('/api/v1/orders', [field]), framed);
     expect(parseOnly(await client.untilText('}')).status).toBe(200);
     client.send(head('/api/v1/orders', [field]));
@@ -44,7 +44,7 @@ test.each(bodies)('a plain body that comes after its head reaches the core as it
   expect(upstream.seen.map((seen) => seen.body)).toEqual([body, body, body, body]);
 });
 
-test('each byte of white space before a body is looked at once, however the body is split', async () => {
+test('each byte of white space before a body is examined once, however the body is split', async () => {
   const { sidecar } = await startGateway();
   const blanks = 900_000;
   const pieces = 300;
@@ -57,7 +57,7 @@ test('each byte of white space before a body is looked at once, however the body
     await settle();
   }
   const { user } = process.cpuUsage(before);
-  // Looking at all of it with each piece takes about 0.9 ms a piece, and at each piece alone about a hundredth of that.
+  // Examining all white space with each piece takes about 0.9 ms per piece, and each piece alone about a hundredth of that.
   const perPiece = user / pieces / 1_000;
   const once = process.cpuUsage();
   const white = Buffer.alloc(blanks, ' ');

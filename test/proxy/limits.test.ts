@@ -42,7 +42,7 @@ describe('a budget', () => {
     expect(budgets[name].take(1, secret(budgets))).toBe('account');
   });
 
-  test('starts those that wait in live and in test in turns, and many that end at once', () => {
+  test('starts requests that wait in live and in test in turns, and also many that end at once', () => {
     const budgets = newBudgets();
     const { anonymous, inFlight, waiting } = budgets;
     expect(inFlight.take(2, anonymous.live)).toBeUndefined();
@@ -57,7 +57,7 @@ describe('a budget', () => {
     for (const environment of ['test', 'live', 'live', 'test'] as const) wait(environment);
     for (let i = 0; i < 4; i += 1) budgets.giveSlot(anonymous[started.at(-1) ?? 'live']);
     expect(started).toEqual(['live', 'test', 'live', 'test']);
-    // As many calls in each other would overflow the stack.
+    // This many nested calls would overflow the stack.
     for (let i = 0; i < 20_000; i += 1) wait('live', () => budgets.giveSlot(anonymous.live));
     budgets.giveSlot(anonymous.test);
     expect(started).toHaveLength(20_004);
@@ -75,7 +75,7 @@ describe('a budget', () => {
     expect(inFlight.take(1, claims.anonymous.live)).toBeUndefined();
   });
 
-  test('gives half to the test environment at most, whichever its accounts, if live is served too', () => {
+  test('gives at most half to the test environment, whatever the accounts, if live is served too', () => {
     const budgets = newBudgets();
     const inTest = (account: string): Claim => budgets.claim('test', account, 'secret');
     expect(budgets.inFlight.take(4, inTest('one'))).toBeUndefined();
@@ -85,7 +85,7 @@ describe('a budget', () => {
     expect(budgets.inFlight.take(8, secret(budgets))).toBeUndefined();
   });
 
-  test('gives half of that half to public keys at most, whichever their accounts', () => {
+  test('gives at most half of that half to public keys, whatever their accounts', () => {
     const budgets = newBudgets();
     const inTest = (account: string, tier: 'public' | 'secret'): Claim => budgets.claim('test', account, tier);
     expect(budgets.inFlight.take(2, inTest('one', 'public'))).toBeUndefined();
@@ -116,7 +116,7 @@ describe('a budget', () => {
     expect(connections.take(2, own)).toBeUndefined();
   });
 
-  test('counts an account by environment', () => {
+  test('counts an account separately in each environment', () => {
     const budgets = newBudgets();
     expect(budgets.inFlight.take(8, secret(budgets))).toBeUndefined();
     expect(budgets.inFlight.take(8, budgets.claim('test', acme, 'secret'))).toBeUndefined();
@@ -164,7 +164,7 @@ describe('a reservation', () => {
     expect(budgets.buffered.take(1, budgets.anonymous.live)).toBe('anonymous');
   });
 
-  test('returns its place once, and names what it exceeded', () => {
+  test('returns its slot only once, and names the limit that it exceeded', () => {
     const budgets = newBudgets({ inFlight: 1 });
     const reservation = new Reservation(budgets, budgets.anonymous.live);
     expect([reservation.takeSlot(), reservation.takeSlot()]).toEqual([true, true]);
@@ -177,7 +177,7 @@ describe('a reservation', () => {
     expect(budgets.inFlight.used).toBe(0);
   });
 
-  test('gives back what it takes to wait if the bytes themselves have no room', () => {
+  test('gives back its part of the bytes that may wait if there is no room for them in the budget', () => {
     const budgets = newBudgets();
     const { anonymous, buffered } = budgets;
     const queue = new WaitQueue();
@@ -188,7 +188,7 @@ describe('a reservation', () => {
     expect(wait(750)).toBe(true);
   });
 
-  test('closes strangers for strangers, and not for what an account holds', () => {
+  test('closes clients without a key for others without one, and not for what an account holds', () => {
     const budgets = newBudgets();
     const makeAnonymousRoom = vi.fn<() => boolean>(() => false);
     const evictor = { makeAnonymousRoom, makePublicRoom: () => false };
@@ -202,7 +202,7 @@ describe('a reservation', () => {
     expect(makeAnonymousRoom).toHaveBeenCalledOnce();
   });
 
-  test('replaces others with public keys for what a public key needs, but not for what gives way itself', () => {
+  test('evicts others with public keys for what a public key needs, but not for a request that gives way itself', () => {
     const budgets = newBudgets();
     const makePublicRoom = vi.fn<() => boolean>(() => true);
     const claim = budgets.claim('live', 'acme', 'public');
@@ -216,7 +216,7 @@ describe('a reservation', () => {
     expect(makePublicRoom).toHaveBeenCalledExactlyOnceWith(5_000, indexes.buffered, claim);
   });
 
-  test('tells what it has taken by whom it is charged to', () => {
+  test('reports what it has taken for each claim that is charged', () => {
     const budgets = newBudgets();
     const { live } = budgets.anonymous;
     const reservation = new Reservation(budgets, live);
@@ -235,7 +235,7 @@ describe('a reservation', () => {
     ]);
   });
 
-  test('of nothing is there for an account that holds more than others leave it now', () => {
+  test('of zero bytes succeeds for an account that holds more than others leave it now', () => {
     const budgets = newBudgets();
     const own = secretOf(budgets, 'acme');
     expect(budgets.buffered.take(4_000, own)).toBeUndefined();
@@ -255,7 +255,7 @@ describe('a reservation', () => {
   });
 });
 
-test('strangers that wait leave a quarter of their part to incomplete heads, which may be of merchants', () => {
+test('waiting clients without a key leave a quarter of their part to incomplete heads, which may be from merchants', () => {
   const budgets = newBudgets();
   const queue = new WaitQueue();
   const started: string[] = [];
@@ -270,7 +270,7 @@ test('strangers that wait leave a quarter of their part to incomplete heads, whi
   expect(third.exceeded).toEqual({ limit: 'buffered', shortage: 'anonymous' });
   expect(wait(1_000, budgets.claim('live', 'acme', 'secret'), 'merchant')).toBeDefined();
   expect(budgets.buffered.take(250, budgets.anonymous.none)).toBeUndefined();
-  // Room comes when one leaves, and when one starts.
+  // There is room again when a waiting client leaves, and when one starts.
   budgets.buffered.give(250, budgets.anonymous.none);
   first?.abandon();
   first?.end();
@@ -285,7 +285,7 @@ test('a bounded number of guesses wait for their look-up', async () => {
   const lookUps = new LookUps(8);
   const { promise, resolve } = Promise.withResolvers<LookupResult>();
   const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
-  // One is looked up, and two wait.
+  // One guess is looked up, and two wait.
   const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
   expect(await lookUps.find(directory, 'guess', () => 'client', waiter)).toBe('unavailable');
   resolve(undefined);
@@ -314,7 +314,7 @@ test('a guess whose client leaves while it waits makes room for another one', as
 });
 
 describe('look-ups of keys that are not cached', () => {
-  /** A directory that answers when told, and counts the look-ups that are open. */
+  /** A directory that answers when the test says so, and counts the look-ups that are open at the same time. */
   function startDirectory() {
     const open: (() => void)[] = [];
     let most = 0;
@@ -331,7 +331,7 @@ describe('look-ups of keys that are not cached', () => {
     return { directory, open, answerOne, most: () => most };
   }
 
-  test('of suspects are open one at a time, and each end lets the next one begin', async () => {
+  test('of suspects are open one at a time, and the end of each one lets the next one begin', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(32);
     const found = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
@@ -342,13 +342,13 @@ describe('look-ups of keys that are not cached', () => {
     }
     expect(await Promise.all(found)).toEqual(Array(9).fill(undefined));
     expect(most()).toBe(1);
-    // All places are free again.
+    // All places for waiting suspects are free again.
     const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
     for (let i = 0; i < 9; i += 1) await answerOne();
     expect(await Promise.all(again)).toEqual(Array(9).fill(undefined));
   });
 
-  test('are never more than a quarter of inFlight, and an eighth of that of suspects besides', async () => {
+  test('are never more than a quarter of inFlight, plus an eighth of that for suspects', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(16);
     const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
@@ -363,7 +363,7 @@ describe('look-ups of keys that are not cached', () => {
     expect(most()).toBe(5);
   });
 
-  test('of a network in which others guess are throttled only while half of the slots are taken', async () => {
+  test('from a network in which others guess are throttled only while half of the slots are taken', async () => {
     const { directory, open, answerOne } = startDirectory();
     const lookUps = new LookUps(16);
     const find = async (throttle: 'client' | 'network' | undefined): Promise<LookupResult> =>
@@ -396,7 +396,7 @@ describe('look-ups of keys that are not cached', () => {
     expect(await later).toBeUndefined();
   });
 
-  test('of keys that existed when they were looked up before are all open, for suspects too, until a key exists no more', async () => {
+  test('of keys that existed at their last look-up are all open at once, for suspects too, until a key no longer exists', async () => {
     const principal = {} as unknown as Principal;
     const find = async (): Promise<LookupResult> => principal;
     const answering: KeyDirectory = { find, holds: () => false, serves: () => false };
@@ -410,7 +410,7 @@ describe('look-ups of keys that are not cached', () => {
     );
     expect(open).toHaveLength(5);
     while (open.length > 0) await answerOne();
-    // It exists no more.
+    // The key no longer exists.
     expect(await Promise.all(known)).toEqual(Array(4).fill(undefined));
     expect(await Promise.all(guesses)).toEqual([undefined, undefined, undefined]);
     const again = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
@@ -419,7 +419,7 @@ describe('look-ups of keys that are not cached', () => {
     await Promise.all(again);
   });
 
-  test('that no request waits for are as few for a key that existed before', async () => {
+  test('that no request waits for are just as few for a key that existed before', async () => {
     const answering: KeyDirectory = {
       find: async () => ({}) as unknown as Principal,
       holds: () => false,

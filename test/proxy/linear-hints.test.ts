@@ -5,7 +5,7 @@ import { hintForBody, hintForHeaders, hintForTestBody } from '../../src/envelope
 import { findPlaintextMistake } from '../../src/envelope/hints/plaintext-hints.ts';
 import { codecOf, acmeTest } from '../support/sidecar.ts';
 
-/** Pieces of which a sender can make a long text: those that the patterns of hints look for. */
+/** Pieces that the patterns of hints look for, and that a sender can repeat to make a long text. */
 const pieces = [
   ...Array.from('=-+/ ":,;|$.[{(<a0x%\\\''),
   '\\n', '\\/', '0x', '0x0', '0x00,', '\\x41', '1,', '1, ', '00-', '00:', '00 ', '--', 'a=', '%41', '%e2', '//', '/.', '\u00e9', '\ufffd',
@@ -13,7 +13,7 @@ const pieces = [
 const ends = ['x', '"', '\u0000'];
 const starts = ['', '[', '"', 'eyJ'];
 
-/** CPU milliseconds of this process. */
+/** The CPU milliseconds that `work` takes. */
 function cpu(work: () => void): number {
   const before = process.cpuUsage();
   work();
@@ -21,10 +21,10 @@ function cpu(work: () => void): number {
   return (user + system) / 1_000;
 }
 
-/** Milliseconds that a hint for 64 KiB may take, on a busy machine too; the square of the length takes thousands. */
+/** Milliseconds that a hint for 64 KiB may take, even on a busy machine. A hint that takes quadratic time needs thousands. */
 const most = 400;
 
-test.each(pieces)('a hint for a long text of %j takes a time that grows with its length', (piece) => {
+test.each(pieces)('a hint for a long text of %j takes time in proportion to its length', (piece) => {
   const codec = codecOf(acmeTest);
   for (const start of starts) {
     for (const end of ends) {
@@ -45,7 +45,7 @@ test.each(pieces)('a hint for a long text of %j takes a time that grows with its
 });
 
 test.each([...pieces, '\t', 'host:', 'chunked', ':chunked '])(
-  'so does the hint for an ambiguous head with %j',
+  'the hint for an ambiguous head with %j takes time in proportion to its length',
   (piece) => {
     const snapshot = { findEnvironment: () => ({ name: 'test' }) } as unknown as GatewaySnapshot;
     const long = piece.repeat(Math.ceil(16_000 / piece.length));

@@ -32,7 +32,7 @@ describe('a listener with TLS', () => {
     );
   }
 
-  /** The status of one request; rejects without a response. */
+  /** Sends one request and resolves with the status of its response. Rejects if there is none. */
   function get(sidecar: TestSidecar, options: RequestOptions = {}): Promise<number> {
     return new Promise((resolve, reject) => {
       const headers = { authorization };
@@ -62,7 +62,7 @@ describe('a listener with TLS', () => {
     expect(await get(sidecar, { minVersion: version, maxVersion: version })).toBe(200);
   });
 
-  test('resumes a session from before a change of accounts, which leaves the certificate as it is, and none from before another one', async () => {
+  test('resumes a session from before a change to the accounts, but none from before a change to the certificate', async () => {
     const upstream = await startUpstream();
     const listenOn = (tls: typeof own) => ({ host: '127.0.0.1', port: 0, tls: { ...tls, clientCa: undefined } });
     const config = configOf(upstream.origin, { listen: listenOn(own) });
@@ -107,7 +107,7 @@ describe('a listener with TLS', () => {
     await expect(get(sidecar)).rejects.toThrow(/certificate required|socket hang up|ECONNRESET/);
     await expect(get(sidecar, strange)).rejects.toThrow(/unknown ca|socket hang up|ECONNRESET/);
     expect(upstream.heads()).toBe(1);
-    // A client without a handshake made no request.
+    // Clients whose handshakes failed have made no request.
     expect(sidecar.accessLines()).toHaveLength(1);
   });
 

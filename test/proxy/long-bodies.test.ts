@@ -8,7 +8,7 @@ import { settle } from '../support/turns.ts';
 
 const long = Buffer.alloc(sliceLength + 1);
 
-/** A request in progress of this crowd, as far as its body needs it. */
+/** A request in progress of this crowd, with only what the work on its body needs. */
 function requestOf(crowd: Crowd): Reservation {
   return new Reservation({} as Budgets, { tier: 'anonymous', crowd, turns: new Turns(), parts: [] });
 }
@@ -20,7 +20,7 @@ function pending(): { readonly work: () => Promise<void>; finish: () => void } {
 }
 
 describe('bodies that take several slices', () => {
-  test('without a secret key are worked on one after another, in turns of live, test and no key', async () => {
+  test('without a secret key are processed one after another, with turns for live, test and no key', async () => {
     const bodies = new LongBodies();
     const order: string[] = [];
     const first = pending();
@@ -54,7 +54,7 @@ describe('bodies that take several slices', () => {
     expect(order).toEqual(['first', 'second']);
   });
 
-  test('of one account, however many, wait for one of another at a time', async () => {
+  test('of one account, however many, take turns with those of another account', async () => {
     const bodies = new LongBodies();
     const order: string[] = [];
     const first = pending();
@@ -80,7 +80,7 @@ describe('bodies that take several slices', () => {
     expect(order).toEqual([4 * sliceLength + 1, 4 * sliceLength]);
   });
 
-  test('are left out if their request ends before their turn', async () => {
+  test('are skipped if their request ends before their turn', async () => {
     const bodies = new LongBodies();
     const [ended, next] = [requestOf('live'), requestOf('live')];
     const first = pending();
@@ -104,7 +104,7 @@ describe('bodies that take several slices', () => {
   });
 });
 
-test('a short body is worked on at once, whatever waits', () => {
+test('a short body is processed at once, whatever waits', () => {
   const bodies = new LongBodies();
   void bodies.run(requestOf('live'), long, pending().work);
   expect(bodies.run(requestOf('live'), long.subarray(1), ({ length }) => length)).toBe(sliceLength);

@@ -22,7 +22,7 @@ async function openWebSocket({ port }: TestSidecar, key: string): Promise<WebSoc
   return socket;
 }
 
-test('routes are read again only if they change, because a stream keeps its own to its end', async () => {
+test('routes are read again only if they change, because a stream keeps its routes until its end', async () => {
   const upstream = await startWebSocketUpstream();
   const config = configOf(upstream.origin, { routes });
   const made = vi.spyOn(Router.prototype, 'match');
@@ -43,7 +43,7 @@ test('routes are read again only if they change, because a stream keeps its own 
   expect(await routers()).toBe(2);
 });
 
-test('a WebSocket that goes on keeps the one key of its account that it came with', async () => {
+test('a WebSocket that stays open keeps only the key of its account that it was opened with', async () => {
   const upstream = await startWebSocketUpstream();
   const config = configOf(upstream.origin, { routes });
   const sidecar = await startSidecar(config);
@@ -60,7 +60,7 @@ test('a WebSocket that goes on keeps the one key of its account that it came wit
   await untilCollected(others);
 });
 
-test('a WebSocket that goes on while accounts change keeps no others than its own in memory', async () => {
+test('a WebSocket that stays open while accounts change keeps none but its own account in memory', async () => {
   const upstream = await startWebSocketUpstream();
   const config = configOf(upstream.origin, { routes });
   const sidecar = await startSidecar(config);
@@ -80,7 +80,7 @@ test('a WebSocket that goes on while accounts change keeps no others than its ow
 describeWithPostgres('with accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('a WebSocket that goes on keeps no connection to the database of settings before', async () => {
+  test('a WebSocket that stays open keeps no connection to the database of earlier settings', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const upstream = await startWebSocketUpstream();
@@ -94,7 +94,10 @@ describeWithPostgres('with accounts in PostgreSQL', () => {
       sidecar.app.apply({ ...config, store: settings(url, { cache: 100 + i }) });
       sockets.push(await openWebSocket(sidecar, keyNamed('acme')));
     }
-    await eventually('the others are closed', async () => Number(await postgres.psql(url, connections)) <= before);
+    await eventually(
+      'the earlier connections are closed',
+      async () => Number(await postgres.psql(url, connections)) <= before,
+    );
     expect(sockets.map(({ readyState }) => readyState)).toEqual(Array(5).fill(WebSocket.OPEN));
   });
 });

@@ -7,7 +7,7 @@ import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { eventually } from '../support/eventually.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
-/** The head of a request of globex, which does not encrypt. */
+/** The head of a request from globex, which does not encrypt. */
 function head(line: string, ...headers: readonly string[]): string {
   return [line, 'Host: localhost', `Authorization: Bearer ${keys.globex}`, ...headers, '', ''].join('\r\n');
 }
@@ -73,7 +73,7 @@ describe('a response', () => {
     const responses = parseResponses(await client.untilEnded());
     expect(responses.map(({ status }) => String(status))).toEqual([name.slice(0, 3), name.slice(0, 3)]);
     expect(responses[0]?.headers).not.toHaveProperty('transfer-encoding');
-    // RFC 9110 §8.6: a 204 has none.
+    // RFC 9110 §8.6: a 204 has no Content-Length.
     if (name.startsWith('204')) expect(responses[0]?.headers).not.toHaveProperty('content-length');
   });
 
@@ -188,7 +188,7 @@ describe('a request with a body', () => {
     'by %s, framed by %s, is well framed at the upstream',
     async (method, framing) => {
       const upstream = await startByteUpstream(({ socket, received }) => {
-        // Otherwise bytes of the body would be taken for a further request.
+        // Respond when the head has arrived. Bytes of the body must not count as another request.
         if (received.includes('\r\n\r\n')) socket.write(responseTo(method));
       });
       const sidecar = await startSidecar(configOf(upstream.origin));
@@ -204,7 +204,7 @@ describe('a request with a body', () => {
       const end = received.indexOf('\r\n\r\n') + 4;
       const lengths = received.slice(0, end).match(/^content-length: .*\r$/gim) ?? [];
       const codings = received.slice(0, end).match(/^transfer-encoding: .*\r$/gim) ?? [];
-      // A body that has arrived in whole has a length.
+      // A body that has arrived completely is forwarded with a length.
       expect([lengths, codings]).toEqual([[`Content-Length: ${5 + smuggled.length}\r`], []]);
       expect(received.slice(end)).toBe(`hello${smuggled}`);
     },

@@ -18,7 +18,7 @@ describe('pipelined requests', () => {
     const upstream = await startUpstream((seen, res) => {
       active += 1;
       most = Math.max(most, active);
-      // Earlier requests take longer.
+      // Let earlier requests take longer.
       setTimeout(
         () => {
           active -= 1;
@@ -175,9 +175,9 @@ test('at most eight pipelined requests of all connections together begin in a tu
   expect(new Set(turns).size).toBeGreaterThanOrEqual((40 * 10) / 8);
 });
 
-/** The operators' and the admin listener, which Node's parser serves, answer one request of a connection at a time. */
+/** The operators' and the admin listener use Node's parser, and answer one request of a connection at a time. */
 describe('the bytes that were read on a closing connection', () => {
-  /** The number of requests that Node parses from 1,000 sent in one piece. */
+  /** The number of requests that Node parses if 1,000 are sent in one piece. */
   async function requestsOf(port: number, tls: boolean): Promise<number> {
     let requests = 0;
     const count = (): void => void (requests += 1);
@@ -216,7 +216,7 @@ describe('a pipelined request that waits', () => {
   const preflight = request('OPTIONS /slow HTTP/1.1', 'Host: localhost', ...cors);
   const manyFields = request('GET / HTTP/1.1', 'Host: localhost', ...Array.from({ length: 90 }, (_, i) => `f${i}: v`));
 
-  /** A sidecar whose upstream does not respond to preflights. Requests without a key get an eighth of `buffered`. */
+  /** Starts a sidecar whose upstream does not respond to preflights. Requests without a key get an eighth of `buffered`. */
   async function startSlow(buffered: number): Promise<TestSidecar> {
     const upstream = await startUpstream(() => {});
     const limits = { buffered, requestBody: 500 };
@@ -248,7 +248,7 @@ describe('a pipelined request that waits', () => {
   test.each([
     ['body', post(12_000) + 'x'.repeat(12_000)],
     ['fields', manyFields],
-  ])('closes its connection if the budget has no room for its %s, which its end releases', async (_, waiting) => {
+  ])('closes its connection if there is no room for its %s; a connection’s end frees its bytes', async (_, waiting) => {
     const held = waiting.length;
     const sidecar = await startSlow(8 * (2 * held - 1));
     const first = (await openConnection(sidecar.port)).send(preflight + waiting);
@@ -268,7 +268,7 @@ describe('a pipelined request that waits', () => {
     expect(clients.map(({ ending }) => ending)).toEqual(['open', 'open']);
   });
 
-  test('of a merchant has room if those of strangers fill their part of the budget', async () => {
+  test('of a merchant has room if those of clients without a key fill their part of the budget', async () => {
     const sidecar = await startSlow(8 * manyFields.length);
     (await openConnection(sidecar.port)).send(preflight + manyFields);
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(manyFields.length));

@@ -6,7 +6,7 @@ import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folde
 import { keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Runs a full collection on a signal, as V8 does eventually by itself. */
+/** Runs a full garbage collection on a signal, as V8 eventually does by itself. */
 const collectOnSignal = 'data:text/javascript,process.on("SIGUSR2",()=>{gc();gc();console.log("collected")})';
 
 /** Requests in flight at once. */
@@ -14,7 +14,7 @@ const clients = 64;
 
 test.each<[string, (n: number) => Record<string, string>]>([
   ['a finished request', () => ({})],
-  // The id is remembered for a while: without the rest of its head.
+  // The sidecar remembers the id for a while, but not the rest of the head.
   [
     'a finished request with an id and a long head',
     (n) => ({ 'X-Request-Id': `request-of-a-client-${n}`, X: 'x'.repeat(6_000) }),
@@ -54,7 +54,7 @@ test.each<[string, (n: number) => Record<string, string>]>([
     const before = sidecar.stdout.length;
     await load(120 * clients);
     agent.destroy();
-    // The median of the scavenges: a mark-compact, whose time V8 chooses, promotes whatever is in flight.
+    // Use the median of the scavenges, because a mark-compact, whose time V8 chooses, promotes whatever is in flight.
     const promoted = Array.from(sidecar.stdout.slice(before).matchAll(/"gc":"s".*?"promoted":(\d+)/g), ([, bytes]) =>
       Number(bytes),
     ).toSorted((a, b) => a - b);

@@ -4,7 +4,7 @@ import { authorization, request, start, valid } from '../support/refused.ts';
 import { configOf, route, routes, startSidecar } from '../support/sidecar.ts';
 import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
-// Some parsers take `Proxy-Connection` for `Connection`. Then an Upgrade ends the message for one reader and not for another.
+// Some parsers take `Proxy-Connection` for `Connection`, so an Upgrade ends the message for one parser and not for another.
 describe('an Upgrade that only Proxy-Connection nominates is ignored, and', () => {
   const upgrade = ['Proxy-Connection: upgrade', 'Upgrade: x'];
   const forwarded = ({ rawHeaders }: { readonly rawHeaders: readonly string[] }): string =>

@@ -4,7 +4,7 @@ import { Turns, type HeldUp } from '../../src/proxy/capacity/queues.ts';
 import { ReadTurn } from '../../src/proxy/capacity/read-turn.ts';
 import { eventually } from '../support/eventually.ts';
 
-/** Clients that take turns, and the order in which they are read. */
+/** Creates clients that take turns. `readNow` returns those that are read in the next turn of the event loop. */
 function start(count: number, turns = new Turns()) {
   const read: number[] = [];
   const connect = (number: number) => {
@@ -21,7 +21,7 @@ function start(count: number, turns = new Turns()) {
         waits = true;
         turn.await(turns, 'heldUp', resume);
       },
-      /** It has sent many small pieces. */
+      /** Reports that the client has sent many small pieces. */
       offend(): void {
         waits = true;
         turn.await(turns, 'smallPieces', resume);
@@ -45,7 +45,7 @@ function start(count: number, turns = new Turns()) {
     if (client === undefined) throw new Error('no such client');
     return client;
   };
-  /** Those that are read in a turn of the event loop. */
+  /** The clients that are read in the next turn of the event loop, in ascending order. */
   const readNow = async (): Promise<number[]> => {
     await nextTurn();
     return read.splice(0).toSorted((a, b) => a - b);
@@ -55,7 +55,7 @@ function start(count: number, turns = new Turns()) {
 
 const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
-test('of those held up 64 are read in a turn, beside one that has sent many small pieces', async () => {
+test('64 of the clients that are held up are read in a turn, besides one that has sent many small pieces', async () => {
   const { at, readNow } = start(130);
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));
@@ -63,16 +63,16 @@ test('of those held up 64 are read in a turn, beside one that has sent many smal
   expect(await readNow()).toEqual([129]);
 });
 
-test('if one of them has sent many small pieces, too, the rest of its batch goes first in the next turn', async () => {
+test('if a client that was held up has sent many small pieces, too, the rest of its batch goes first in the next turn', async () => {
   const { at, readNow } = start(200);
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));
   at(10).offend();
-  // 10 in its own turn, and one of the next batch in its place.
+  // Client 10 is read in its own turn, and one of the next batch takes its place.
   expect(await readNow()).toEqual(range(1, 66));
 });
 
-test('one that has many small pieces again in its own turn keeps the batch from nothing', async () => {
+test('a client that has sent many small pieces again in its own turn does not hold back the batch', async () => {
   const { at, readNow } = start(200);
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));
@@ -80,7 +80,7 @@ test('one that has many small pieces again in its own turn keeps the batch from 
   expect(await readNow()).toEqual([0, ...range(65, 129)]);
 });
 
-test('one that has ever sent many small pieces is in no batch: each such one has a turn of its own', async () => {
+test('a client that has ever sent many small pieces is in no batch: each such client has a turn of its own', async () => {
   const { at, readNow } = start(4);
   at(0).offend();
   expect(await readNow()).toEqual([0, 1, 2, 3]);
@@ -99,17 +99,17 @@ test('a new connection, before its first request, does not wait with the others'
   expect(await readNow()).toEqual([0, ...range(65, 129), 200]);
 });
 
-test('others that break their batch have no new connection wait again', async () => {
+test('clients that break their batch do not make a new connection wait again', async () => {
   const { at, join, readNow } = start(200);
   const joined = join();
   at(0).offend();
   expect(await readNow()).toEqual([...range(0, 65), joined]);
   at(10).offend();
-  // It was read, and not held up again.
+  // The new connection was read before, and is not held up again.
   expect(await readNow()).toEqual(range(1, 66));
 });
 
-test('ever newer connections keep none from being read', async () => {
+test('a stream of new connections keeps no other connection from being read', async () => {
   const { at, join, readNow } = start(1);
   const clock = vi.spyOn(performance, 'now');
   onTestFinished(() => clock.mockRestore());
@@ -126,19 +126,19 @@ test('ever newer connections keep none from being read', async () => {
   expect(range(first, first + 200).filter((number) => !reads.includes(number))).toEqual([]);
 });
 
-test('where four break a batch, it goes on behind three', async () => {
+test('if it takes four clients to break a batch, the batch goes on after three', async () => {
   const { at, readNow } = start(200, new Turns(true));
   at(0).offend();
   expect(await readNow()).toEqual(range(0, 65));
   for (const number of [10, 11, 12]) at(number).offend();
-  // The batch is not held up again: the next one is read. The turn of 10 comes after a rest.
+  // The batch is not held up again, so the next one is read. The turn of client 10 comes after a pause.
   expect((await readNow()).filter((number) => number !== 10)).toEqual(range(65, 129));
 });
 
 test.each([
-  ['strangers', true],
+  ['clients without a key', true],
   ['merchants', false],
-])('the small pieces of %s that took long have the next ones wait: %s', async (_whose, areAnonymous) => {
+])('small pieces of %s that took long make the next ones wait: %s', async (_whose, areAnonymous) => {
   const turns = new Turns(areAnonymous);
   const duration = 50;
   const reads: number[] = [];
@@ -154,7 +154,7 @@ test.each([
   expect(second - first >= 4 * duration).toBe(areAnonymous);
 });
 
-test('one that sends many small pieces for the first time goes before those that have done it before', async () => {
+test('a client that sends many small pieces for the first time goes before those that have done so before', async () => {
   const turns = new Turns();
   const read: string[] = [];
   const [again, first] = [new ReadTurn(), new ReadTurn()];
@@ -166,7 +166,7 @@ test('one that sends many small pieces for the first time goes before those that
   expect(read).toEqual(['before', 'first']);
 });
 
-test('all are read, however many offend', async () => {
+test('all clients are read, however many send small pieces', async () => {
   const { at, readNow } = start(300);
   at(0).offend();
   const seen = new Set<number>();
@@ -179,7 +179,7 @@ test('all are read, however many offend', async () => {
   expect(seen.size).toBe(300);
 });
 
-test('one that leaves is not read', async () => {
+test('a client that leaves is not read', async () => {
   const { at, readNow } = start(3);
   at(0).offend();
   at(1).leave();

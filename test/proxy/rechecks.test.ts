@@ -6,7 +6,7 @@ import type { Responder } from '../../src/proxy/respond/responder.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { apiKey, globex, keys } from '../support/sidecar.ts';
 
-/** Responses in progress for as long as to be checked, each with a key of its own. */
+/** Responses that have been in progress long enough to be checked, each with a key of its own. */
 function responses(count: number, abort: (index: number) => void): LinkedList<Responder> {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
@@ -22,7 +22,7 @@ function responses(count: number, abort: (index: number) => void): LinkedList<Re
   return active;
 }
 
-test('as many keys are looked up at the same time as a query takes: with a few, hundreds would take many round trips', () => {
+test('as many keys are looked up at the same time as fit in a query: with fewer, hundreds would take many round trips', () => {
   const find = vi.fn<() => Promise<LookupResult>>(() => new Promise(() => {}));
   const log = createLogger('info', { write: () => {} });
   const directory = { find } as unknown as KeyDirectory;
@@ -38,7 +38,7 @@ test('as many keys are looked up at the same time as a query takes: with a few, 
   expect(find).toHaveBeenCalledTimes(250);
 });
 
-test('of forty responses in progress, one whose key is revoked ends although another one cannot be looked up', async () => {
+test('of forty responses in progress, one whose key is revoked ends although the key of another one cannot be looked up', async () => {
   const ended: number[] = [];
   const active = responses(40, (index) => ended.push(index));
   const good = { account: globex, key: apiKey(keys.globex) };

@@ -33,7 +33,7 @@ import type { TestUpstream } from '../support/upstream.ts';
 
 const codes = Object.keys(refusals) as RefusalCode[];
 
-/** Up to U+007F, U+00FF, U+FFFF and beyond, and what JSON escapes. */
+/** Texts with characters up to U+007F, U+00FF, U+FFFF and beyond, and characters that JSON escapes. */
 const texts = [
   'plain',
   'caf\u00e9 \u00df\u00ff',
@@ -54,7 +54,7 @@ const client = {
   idle() {},
 } as unknown as ClientConnection;
 
-/** The bytes of the bodies of responses to pipelined requests that are all refused with this hint. */
+/** The bodies, as bytes, of the responses to pipelined requests that are all refused with this hint. */
 async function bodiesOf(
   code: RefusalCode,
   hint: string,
@@ -81,7 +81,7 @@ function documentOf(code: RefusalCode, hint: string): Buffer {
   return Buffer.from(JSON.stringify({ type, title, status, detail, code, request_id: 'id-1', forwarded, hint }));
 }
 
-/** How many of two pipelined requests are answered. */
+/** How many of two pipelined requests get a response. */
 const answered = (code: RefusalCode, minor: 0 | 1): number =>
   findRefusal(code).closes === true || minor === 0 ? 1 : 2;
 
@@ -108,13 +108,13 @@ describe('every text arrives byte for byte', () => {
   });
 });
 
-describe('what the hints say of the list of slips arrives as it was written', () => {
+describe('the hints for the list of slips arrive as they were written', () => {
   const credentials = credentialsOf({ key, iv });
   const codec = codecOf({ key, iv });
   const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   type Row = readonly [name: string, hint: string | undefined, received: unknown];
 
-  /** Sends each request; gathers the hints of the documents, and of the header of what was accepted. */
+  /** Sends each request, and collects the hints: from the document of a refusal, or from the header if the request was accepted. */
   async function ask<Slip>(
     slips: readonly Slip[],
     request: (
@@ -142,7 +142,7 @@ describe('what the hints say of the list of slips arrives as it was written', ()
   const decrypt = 'POST /api/s2s/aes-decrypt';
   const charge = 'POST /api/s2s/charge';
 
-  test('by aes-decrypt', async () => {
+  test('from aes-decrypt', async () => {
     const all = [...ciphertexts, ...strings];
     const { rows, upstream } = await ask(all, async ([name, sent]) => {
       const data = typeof sent === 'string' ? sent : sent.toString('hex');
@@ -150,12 +150,12 @@ describe('what the hints say of the list of slips arrives as it was written', ()
       return [name, decrypt, { key, iv }, body, findCause(data, credentials, key, iv)];
     });
     expectEqual(rows);
-    // Some quote what the caller has encrypted.
+    // Some of the hints quote what the caller has encrypted.
     expect(rows.some(([, hint = '']) => /[^\0-\xff]/.test(hint))).toBe(true);
     expect(upstream.heads()).toBe(0);
   });
 
-  test('of envelopes and of whole bodies', async () => {
+  test('for envelopes and for whole bodies', async () => {
     const all = [
       ...strings.map(([name, data]) => [name, JSON.stringify({ data })] as const),
       ...bodies.map(([name, body]) => [name, body] as const),
@@ -169,9 +169,9 @@ describe('what the hints say of the list of slips arrives as it was written', ()
     expect(upstream.heads()).toBe(0);
   });
 
-  test('of the headers of the test endpoints', async () => {
+  test('for the headers of the test endpoints', async () => {
     const { rows, upstream } = await ask(headers, async ([name, sentKey, sentIv]) => {
-      // A field's value is bytes, one a character.
+      // Each character of a header's value is sent as one byte.
       const wire = (text: string): string => Buffer.from(text).toString('latin1');
       const hint = hintForHeaders(sentKey, sentIv);
       return [name, 'POST /api/s2s/aes-encrypt', { key: wire(sentKey), iv: wire(sentIv) }, Buffer.from('{}'), hint];
@@ -180,7 +180,7 @@ describe('what the hints say of the list of slips arrives as it was written', ()
     expect(upstream.heads()).toBe(0);
   });
 
-  test('of what is accepted, in a header', async () => {
+  test('for what is accepted, in a header', async () => {
     const { rows, upstream } = await ask(accepted, async ([name, plaintext]) => {
       const body = Buffer.from(JSON.stringify({ data: encrypt(plaintext).toString('hex') }));
       return [name, charge, authorization, body, hintForPlaintext(Buffer.from(plaintext))];

@@ -36,7 +36,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const codes = Object.keys(refusals) as RefusalCode[];
 
-/** The codes that an encrypting account gets sealed on an enveloped route. */
+/** The codes of the refusals that an encrypting account gets sealed on an enveloped route. */
 const sealed: readonly RefusalCode[] = [
   'account_inactive',
   'key_not_permitted',
@@ -48,7 +48,7 @@ const sealed: readonly RefusalCode[] = [
   'internal_error',
 ];
 
-/** An enveloped route and its one method. */
+/** An enveloped route with a single method. */
 const routes = [route('/api/s2s/charge', { methods: ['POST'], envelope: true })];
 const charge = 'POST /api/s2s/charge';
 const envelope = envelopeOf(acmeTest, '{"amount":1}');

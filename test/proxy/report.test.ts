@@ -61,7 +61,7 @@ test('with key_not_permitted a preflight counts as if every route listed public 
   for (const path of ['/pay', '/unlisted'])
     expect((await send(sidecar, `OPTIONS ${path}`, preflight)).status).toBe(200);
   expect(upstream.heads()).toBe(2);
-  // Without a key it is still refused, but a browser may read why.
+  // A request without a key is still refused, but a browser may read why.
   const refused = await send(sidecar, 'GET /pay', { headers: { Origin: 'https://shop.example' } });
   expect([refused.status, refused.headers['access-control-allow-origin']]).toEqual([401, '*']);
   const { sidecar: enforcing } = await startGateway({ routes });

@@ -15,7 +15,7 @@ function envelopeOfSize(bytes: number): string {
   return envelope + ' '.repeat(bytes - envelope.length);
 }
 
-/** The head of a POST; `key` is by default that of acme, which encrypts. */
+/** The head of a POST. The default `key` belongs to acme, which encrypts. */
 function head(path: string, headers: readonly string[], key: string = keys.acme): string {
   return [`POST ${path} HTTP/1.1`, 'Host: localhost', `Authorization: Bearer ${key}`, ...headers, '', ''].join('\r\n');
 }
@@ -36,7 +36,7 @@ async function start(more: Parameters<typeof configOf>[1] = {}) {
   return { upstream, sidecar };
 }
 
-/** @param later the number of bytes that are sent a moment later */
+/** @param later the number of bytes at the end that are sent a moment later */
 async function ask(
   sidecar: TestSidecar,
   bytes: string,
@@ -54,7 +54,7 @@ async function ask(
 
 const codeOf = (body: string): unknown => (JSON.parse(body) as { code?: unknown }).code;
 
-// The second request has arrived completely when it begins.
+// The second request has arrived completely before its turn begins.
 test.each([1, 7, 83, 511, 512, 700])('a pipelined body in chunks of %i bytes is read completely', async (size) => {
   const plaintext = JSON.stringify({ note: 'x'.repeat(1_000) });
   const { upstream, sidecar } = await start();
@@ -73,7 +73,7 @@ describe('a body that is buffered', () => {
   const framings = [
     ['with a length', withLength, 0],
     ['in chunks', inChunks, 0],
-    // Without the last chunk, and its `0`.
+    // The five bytes that arrive later are the last chunk, `0` and two line ends.
     ['in chunks, of which the end arrives later', inChunks, 5],
   ] as const;
 
@@ -102,7 +102,7 @@ describe('a body that is buffered', () => {
   test.each([
     [limit, '200'],
     [limit + 1, '413'],
-  ])('that arrived before its turn, in chunks of %i bytes together, gets %s', async (size, status) => {
+  ])('that arrived before its turn, in chunks of %i bytes in total, gets %s', async (size, status) => {
     const { upstream, sidecar } = await start({ limits });
     const client = await openConnection(sidecar.port);
     client.send(withLength(envelope) + inChunks(envelopeOfSize(size)));
@@ -157,7 +157,7 @@ describe('a body that is buffered', () => {
   });
 });
 
-describe('the bytes held over all requests', () => {
+describe('the bytes held for all requests together', () => {
   const size = 10_000;
   const settings = { limits: { requestBody: size, buffered: 5 * size, inFlight: 100 } };
 
@@ -168,7 +168,7 @@ describe('the bytes held over all requests', () => {
     return clients;
   }
 
-  /** Expects that five bodies fit and no sixth. */
+  /** Expects that five bodies fit, but not a sixth. */
   async function expectAllFree(sidecar: TestSidecar): Promise<void> {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
     const clients = await hold(sidecar, 6);
@@ -309,7 +309,7 @@ describe('Expect: 100-continue', () => {
       [`${line} HTTP/1.1`, 'Host: localhost', ...headers, expects, 'Content-Length: 10', '', ''].join('\r\n'),
     );
     expect(response.status).toBe(status);
-    // The client may omit its body, so that no other request can follow on this connection.
+    // The client may omit its body, so no other request can follow on this connection.
     expect(response.headers['connection']).toBe('close');
     client.socket.destroy();
   });

@@ -203,7 +203,7 @@ describe('unambiguous framing is forwarded in its canonical form', () => {
       `${size}\r\n${smuggled}\r\n0\r\nX-Account-Id: evil\r\nAuthorization: evil\r\n\r\n`,
     ],
   ];
-  /** The fields of a forwarded request that state its framing. */
+  /** The names and values of the fields that state a forwarded request's framing. */
   const framingOf = (rawHeaders: readonly string[] = []): readonly string[] =>
     rawHeaders.filter((_, i, all) => /length|encoding|trailer/i.test(all[i - (i % 2)] ?? ''));
 
@@ -218,7 +218,7 @@ describe('unambiguous framing is forwarded in its canonical form', () => {
       { method: 'GET', url: '/behind', body: '' },
     ]);
     const [first] = upstream.seen;
-    // A body that has arrived in whole has a known length, whatever its framing was.
+    // A body that has arrived completely has a known length, whatever its framing was.
     expect(framingOf(first?.rawHeaders)).toEqual(['Content-Length', String(smuggled.length)]);
     expect(JSON.stringify(first)).not.toContain('evil');
   });
@@ -270,7 +270,7 @@ describe('unambiguous framing is forwarded in its canonical form', () => {
         client.send(`${method} /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\n${framed}`);
         client.send(request('GET /after HTTP/1.1', 'Host: localhost', 'Connection: close'));
         await client.untilEnded();
-        // Both requests lack a key; the one in the body has one and would be served.
+        // Both requests lack a key. The request in the body has one, and would be served.
         expect(client.received.match(/^HTTP\/1\.1 \d+/gm)?.every((line) => line.endsWith(' 401'))).toBe(true);
       }
       expect(upstream.heads()).toBe(0);

@@ -36,7 +36,7 @@ describe('a header that only the sidecar may send', () => {
     ['with another last hyphen', (name: string) => name.replace(/-(?=[^-]*$)/, '_')],
     ['with tildes', (name: string) => name.replaceAll('-', '~').toUpperCase()],
     ['with several other characters', (name: string) => name.replace('-', '!').replace('-', '^')],
-  ])('is never taken from the client, whose name is written %s', async (_, spell) => {
+  ])('is never taken from the client, with its name written %s', async (_, spell) => {
     const { sidecar, upstream } = await startGateway();
     const names = [...Object.keys(own), 'x-request-id', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'];
     names.push('x-forwarded-prefix');
@@ -94,7 +94,7 @@ describe('hop-by-hop headers are not forwarded', () => {
     expect(await seenOf(name, { [name]: 'x', Connection: connection })).toEqual([]);
   });
 
-  test('but others are, beside a nomination', async () => {
+  test('but others are, even if Connection nominates a header', async () => {
     expect(await seenOf('X-End', { 'X-End': 'x', Connection: 'close, X-Hop' })).toEqual(['x']);
   });
 });
@@ -188,7 +188,7 @@ describe('the trace id on the access line', () => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /', { key: keys.globex, headers: { traceparent, tracestate: 'a=b' } });
     expect(sidecar.accessLines()[0]?.['trace_id']).toBe(expected);
-    // Invalid ones are forwarded, too: the upstream's tracing decides on them.
+    // Invalid values are forwarded, too, because it is for the upstream's tracing to decide on them.
     expect(upstream.seen[0]?.headers).toMatchObject({ traceparent, tracestate: 'a=b' });
   });
 });

@@ -20,7 +20,7 @@ import {
 } from '../support/sidecar.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
-/** A sidecar before a core that sends an event every 100 ms, without an end, and its configuration with other accounts. */
+/** Starts a sidecar before a core that sends an event every 100 ms, endlessly. `change` gives the sidecar other accounts. */
 async function startEvents(): Promise<{
   sidecar: TestSidecar;
   heads: () => number;
@@ -61,14 +61,14 @@ describe('a response in progress', () => {
     ['whose key is removed', [acme, { ...globex, keys: [apiKey(keys.globexPublic)] }]],
     ['whose account is deactivated', [acme, { ...globex, active: false }]],
     ['whose account is removed', [acme]],
-  ])('%s is broken off within 5 s, sealed or plain, and no other', async (_name, accounts) => {
+  ])('%s is broken off within 5 s, sealed or plain, and no other response is', async (_name, accounts) => {
     const { sidecar, change } = await startEvents();
     const client = await open(sidecar, keys.globex);
     const other = await open(sidecar, keys.acme, 'GET /api/s2s/events HTTP/1.1');
     await Promise.all([client.untilText('data: x'), other.untilText('"data":"')]);
     change(...accounts);
     expect(await timeToEnd(client)).toBeLessThan(5_000);
-    // Without the last chunk it cannot be taken for a whole one.
+    // Without its last chunk, the response cannot be taken for a complete one.
     expect(client.received).not.toContain('0\r\n\r\n');
     expect(other.ending).toBe('open');
     await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 200, closed: 'revoked' }]));
@@ -97,7 +97,7 @@ test('an upload whose key is revoked is broken off within 5 s, although it never
   await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 444, closed: 'revoked' }]));
 });
 
-test('a request that awaits its response is not broken off: it may be a payment', async () => {
+test('a request that awaits its response is not broken off, because it may be a payment', async () => {
   const { sidecar, heads, change } = await startEvents();
   const waiting = await open(sidecar, keys.globex, 'POST /never HTTP/1.1', 'Content-Length: 0');
   await vi.waitFor(() => expect(heads()).toBe(1));
@@ -117,14 +117,14 @@ describe('a body that arrives after its head', () => {
 
   test.each<[string, Account, RefusalCode | undefined]>([
     ['nothing has changed', { ...acme }, undefined],
-    ['a grace of the credentials has ended', encrypting({ ...on, current: other, grace: ended }), undefined],
-    ['encryption was disabled with a grace that has ended', encrypting({ type: 'ending', ...ended }), undefined],
+    ['the grace period of the credentials has ended', encrypting({ ...on, current: other, grace: ended }), undefined],
+    ['encryption was disabled with a grace period that has ended', encrypting({ type: 'ending', ...ended }), undefined],
     ['the credentials were replaced', encrypting({ ...on, current: other }), 'decryption_failed'],
     ['encryption was disabled', encrypting(), 'decryption_failed'],
     ['the key was revoked', { ...acme, keys: [apiKey(keys.acme, { revokedAt: 1 })] }, 'invalid_api_key'],
     ['the key was removed', { ...acme, keys: [] }, 'invalid_api_key'],
     ['the account was deactivated', { ...acme, active: false }, 'account_inactive'],
-  ])('is judged by what is true then: %s', async (_name, account, code) => {
+  ])('is judged by the configuration at that time: %s', async (_name, account, code) => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const body = envelopeOf(acmeTest, '{"amount":1}');

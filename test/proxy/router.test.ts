@@ -7,7 +7,7 @@ import { startGateway } from '../support/gateway.ts';
 import { keys, route } from '../support/sidecar.ts';
 import { few } from '../support/property.ts';
 
-/** A route from a line such as `GET,POST /path`; without methods it has all. */
+/** The route that a line such as `GET,POST /path` describes. A line without methods allows all of them. */
 function routeOf(line: string): ReturnType<typeof route> {
   const [methods, path] = line.includes(' ') ? line.split(' ') : ['', line];
   return route(path ?? '', { methods: (methods === '' ? [] : methods?.split(',')) as HttpMethod[] });
@@ -150,7 +150,7 @@ describe('every percent-encoded non-ASCII code point', () => {
     const match = router.match(path, 'POST');
     return match.outcome === 'matched' ? match.route.path : match.outcome;
   };
-  /** Without the surrogates, which have no encoding; each 61st if few are enough. */
+  /** Yields the code points except surrogates, which have no encoding. If few are enough, yields only every 61st. */
   function* encoded(): Generator<string> {
     for (let code = 0x80; code <= 0x10_ff_ff; code += few ? 61 : 1) {
       if (code < 0xd8_00 || code > 0xdf_ff) yield encodeURIComponent(String.fromCodePoint(code));

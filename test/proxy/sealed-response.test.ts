@@ -13,13 +13,13 @@ import type { Respond } from '../support/upstream.ts';
 
 const json = { 'Content-Type': 'application/json' };
 
-/** Responses with a body of stated length. */
+/** Responds with a body of stated length. */
 function responding(status: number, headers: OutgoingHttpHeaders = {}, body: string | Buffer = ''): Respond {
   return (_, res) =>
     res.writeHead(status, { 'Content-Length': Buffer.byteLength(body), ...headers }).end(Buffer.from(body));
 }
 
-/** Responses in as many chunks as there are pieces. */
+/** Responds in as many chunks as there are pieces. */
 function chunked(headers: OutgoingHttpHeaders, ...pieces: readonly (string | Buffer)[]): Respond {
   return (_, res) => {
     res.writeHead(200, headers);
@@ -33,7 +33,7 @@ function overwritten(bytes: Buffer, count: number): Buffer {
   return Buffer.concat([bytes.subarray(0, -count), Buffer.alloc(count)]);
 }
 
-/** The response that an encrypting account gets if the upstream responds like this to a charge. */
+/** The response that an encrypting account gets to a charge if the upstream responds like this. */
 async function responseTo(respond: Respond, method = 'POST'): Promise<Response> {
   const { sidecar } = await startGateway({ respond });
   return send(sidecar, `${method} /api/s2s/charge`, { key: keys.acme });
@@ -88,7 +88,7 @@ describe('every body is sealed', () => {
     expect(unstated.headers).not.toHaveProperty('content-length');
   });
 
-  test('in many pieces as in one', async () => {
+  test('in many pieces just as in one', async () => {
     const pieces = Array.from({ length: 50 }, (_, i) => 'x'.repeat(i));
     expect(opened(acmeTest, await responseTo(chunked(json, ...pieces)))).toBe(pieces.join(''));
   });
@@ -311,7 +311,7 @@ describe('headers', () => {
 });
 
 describe('an unsolicited compressed response', () => {
-  // Incompressible: the decoder has emitted much of it before the end shows the fault.
+  // The noise cannot be compressed, so the decoder has emitted much of it before the end shows the fault.
   const noise = Buffer.concat(Array.from({ length: 3_000 }, (_, i) => hash('sha256', String(i), 'buffer')));
   const body = JSON.stringify({ items: Array.from({ length: 20_000 }, (_, id) => ({ id })) });
 
@@ -362,7 +362,7 @@ describe('an unsolicited compressed response', () => {
     await expect(responseTo(responding(200, { 'Content-Encoding': 'gzip' }, bytes))).rejects.toThrow('aborted');
   });
 
-  test.each(['gzip', 'deflate', 'br', 'anything'])('without a byte, in chunks, is empty: %s', async (coding) => {
+  test.each(['gzip', 'deflate', 'br', 'anything'])('without a single byte, in chunks, is empty: %s', async (coding) => {
     const response = await responseTo((_seen, res) => {
       res.writeHead(200, { 'Content-Encoding': coding });
       res.flushHeaders();
@@ -372,7 +372,7 @@ describe('an unsolicited compressed response', () => {
     expect(response.headers).not.toHaveProperty('envelope');
   });
 
-  test('takes its decoder from `limits.buffered` while it is decoded, and is withheld without', async () => {
+  test('is charged for its decoder in `limits.buffered` while it is decoded, and is withheld if there is no room for one', async () => {
     const compressed = gzipSync(body);
     const { promise, resolve: goOn } = Promise.withResolvers<undefined>();
     const { sidecar } = await startGateway({
@@ -409,9 +409,9 @@ describe('an unsolicited compressed response', () => {
         (response) => opened(acmeTest, response),
         String,
       );
-    // Too short for the decoder to emit anything.
+    // This response is too short for the decoder to emit anything.
     expect(await outcomeOf(11)).toContain('"code":"upstream_unavailable"');
-    // Long enough for output to be sent before the upstream dies.
+    // These responses are long enough for output to be sent before the upstream dies.
     for (const length of Array.from({ length: 20 }, (_, i) => 1_000 + i * 4_500)) {
       expect(await outcomeOf(length)).toMatch(/"code":"upstream_unavailable"|aborted|ECONNRESET|socket hang up/);
     }

@@ -6,8 +6,8 @@ import { startGateway } from '../support/gateway.ts';
 import { acme, acmeTest, codecOf, configOf, globex, keys } from '../support/sidecar.ts';
 
 /**
- * A second format: `<nonce>.<base64>`, which opens once. It keeps the nonces that it has seen in the memory of the account, and takes
- * its time, as one would that asks a device.
+ * A second format, `<nonce>.<base64>`, whose envelopes open only once. The codec remembers nonces in the memory of the account, and
+ * opens envelopes asynchronously, as a codec that asks a device would.
  */
 class OnceCodec implements EnvelopeCodec {
   readonly waits = true;
@@ -52,7 +52,7 @@ class OnceCodec implements EnvelopeCodec {
   }
 }
 
-/** Accounts whose credentials were read anew, as at each reload. */
+/** Accounts with newly created codecs, as after each reload. */
 function accounts() {
   const encryption = () => ({ type: 'on', current: new OnceCodec(), createdAt: undefined, grace: undefined }) as const;
   return [
@@ -64,7 +64,7 @@ function accounts() {
 const hosts = { test: { host: 'sandbox.pay.example' }, live: { host: 'api.pay.example' } };
 const envelope = (nonce: string) => `{"data":"${nonce}.${Buffer.from('{"amount":1}').toString('base64')}"}`;
 
-test('a format that refuses replays remembers them by account and environment, also after a reload', async () => {
+test('a format that refuses replays remembers nonces by account and environment, also after a reload', async () => {
   const { sidecar, upstream } = await startGateway({ serves: 'both', accounts: accounts() });
   const charge = (key: string, headers: { host: string }, nonce: string) =>
     send(sidecar, 'POST /api/s2s/charge', { key, headers, body: envelope(nonce) });
@@ -76,7 +76,7 @@ test('a format that refuses replays remembers them by account and environment, a
 
   const again = await charge(keys.acme, hosts.test, 'n1');
   expect(JSON.parse(again.body)).toMatchObject({ code: 'decryption_failed', hint: 'sent before' });
-  // The sidecar's configuration, with codecs of its own.
+  // Apply the same environments with newly created codecs, as a reload does. The nonces must still be remembered.
   const { environments } = sidecar.app.settings;
   sidecar.app.apply({ ...configOf(upstream.origin, { accounts: accounts() }), environments });
   expect((await charge(keys.acme, hosts.test, 'n1')).status).toBe(400);

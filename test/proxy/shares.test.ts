@@ -28,7 +28,7 @@ const hosts = { test: 'sandbox.pay.example', live: 'api.pay.example' };
 
 type Limits = NonNullable<NonNullable<Parameters<typeof startGateway>[0]>['limits']>;
 
-/** A sidecar, for test or for both environments, whose upstream responds to all but `…never`. */
+/** Starts a sidecar, for test or for both environments, whose upstream does not respond if the target ends with `never`. */
 function start(limits: Limits, serves: 'test' | 'both' = 'test') {
   const respond = (seen: { url: string }, res: { end: (body: string) => unknown }): void => {
     if (!seen.url.endsWith('never')) res.end('{"ok":true}');
@@ -49,15 +49,15 @@ async function open({ port }: TestSidecar, path: string, key: string, body?: str
 
 const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic).replace('GET', 'POST');
 
-/** It gets no response. */
+/** A visit that never gets a response. */
 const busyVisit = visit.replace('initialize', 'initialize?never');
 
-/** A request of a shop's customer, on a connection of its own. */
+/** Sends the request of a shop's customer on a new connection. */
 async function openVisit({ port }: TestSidecar): Promise<Connection> {
   return (await openConnection(port)).send(visit);
 }
 
-/** Requests that never get a response, one after another. */
+/** Sends requests that never get a response, each on its own connection. */
 async function openBusy(
   sidecar: TestSidecar,
   upstream: TestUpstream,
@@ -71,7 +71,7 @@ async function openBusy(
   return clients;
 }
 
-/** A request to a test endpoint, for which nobody needs a key. */
+/** A request to a test endpoint, which needs no key. */
 function encrypt(body: string, key?: string): string {
   const fields = [`Host: ${hosts.test}`, `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
   if (key !== undefined) fields.push(`Authorization: Bearer ${key}`);
@@ -182,11 +182,11 @@ describe('an account has', () => {
     await expectServed(sidecar, keys.globex);
   });
 
-  test('a connection as long as its latest request was its own', async () => {
+  test('a connection for as long as the latest request on it was its own', async () => {
     const { sidecar } = await start({ connections: 8, account: 0.125 });
     const shared = await open(sidecar, '/now', keys.globex);
     await shared.untilText('{"ok":true}');
-    // Now it is the other account's, so that the first may have another.
+    // Now the connection belongs to the other account, so the first account may have another one.
     await shared.send(bytes('/now', keys.acme)).untilText('{"ok":true}', 2);
     const next = await open(sidecar, '/now', keys.globex);
     await next.untilText('{"ok":true}');
@@ -200,7 +200,7 @@ describe('an account has', () => {
   });
 });
 
-test('half of all connections are for secret keys, and those without a known key; idle ones with public keys give way', async () => {
+test('half of all connections are for secret keys and clients without a known key; idle ones with public keys give way', async () => {
   const { sidecar } = await start({ connections: 4, account: 1 });
   const visitors = [await openVisit(sidecar), await openVisit(sidecar)];
   for (const visitor of visitors) await visitor.untilText('{"ok":true}');
@@ -248,7 +248,7 @@ describe('beside live, the test environment has', () => {
     await expectServed(sidecar, globexLive);
   });
 
-  test('no say in when live preflights get a place in flight', async () => {
+  test('no say in when live preflights get a slot', async () => {
     const { sidecar, upstream } = await start({ inFlight: 16 }, 'both');
     const preflight = (host: string, path: string): string =>
       request(
@@ -264,7 +264,7 @@ describe('beside live, the test environment has', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(17));
     const next = (await openConnection(sidecar.port)).send(preflight(hosts.live, path));
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(18));
-    // Test still has its half, so that the place is not for the preflight that came first.
+    // Test still uses its half, so the free slot is not for the preflight in test, although that came first.
     inLive[0]?.socket.destroy();
     await next.untilText('{"ok":true}');
     await settle();
@@ -274,10 +274,10 @@ describe('beside live, the test environment has', () => {
   });
 });
 
-test('an unread response for a stranger gives up its slot, however long it is, and gives way to the next body', async () => {
+test('an unread response to a client without a key gives up its slot, however long it is, and gives way to the next body', async () => {
   const mebibyte = 1_048_576;
   const requestBody = 16 * mebibyte;
-  // One slot for strangers in test, and bytes for one such body.
+  // Clients without a key have one slot in test, and bytes for one body of the maximum length.
   const { sidecar } = await start({ inFlight: 16, buffered: 4 * requestBody, requestBody }, 'both');
   const used = async (): Promise<readonly number[]> =>
     Promise.all((['buffered', 'in_flight'] as const).map((limit) => limitUsed(sidecar, limit)));
@@ -292,7 +292,8 @@ test('an unread response for a stranger gives up its slot, however long it is, a
     client.socket.pause();
     client.send(encrypt(`"${'x'.repeat(14 * mebibyte)}"`));
     await closings(i);
-    // The response has twice the length. What the kernel takes of it is not counted, nor what exceeds three quarters of the part of strangers.
+    // The response is twice as long. What the kernel takes of it is not charged, and neither is what exceeds three quarters of the
+    // bytes for clients without a key.
     await vi.waitFor(async () => expect(await used()).toEqual([(requestBody * 3) / 4, 0]), 30_000);
     expect(await (await openConnection(sidecar.port)).send(preflight).untilText('{"ok":true}')).toContain(' 200 ');
   }
@@ -307,10 +308,10 @@ test('a body of the maximum length for a test endpoint fits without a key, in te
 });
 
 test.each([
-  ['a stranger', undefined],
+  ['a client without a key', undefined],
   ['an account', keys.globex],
 ])(
-  'a response of a test endpoint to %s that has no room is broken off, because it would keep its slot',
+  'a response of a test endpoint to %s is broken off if there is no room for it, because it would keep its slot',
   async (_, key) => {
     const { sidecar } = await start({ inFlight: 16, requestBody: 16_777_216 });
     const noRoom = vi.spyOn(Reservation.prototype, 'holdUnread').mockReturnValue(false);
@@ -337,7 +338,7 @@ test('a short response over TLS takes no room, and so ends no connection, becaus
   expect(await limitUsed(sidecar, 'in_flight')).toBe(0);
 });
 
-test('connections that have carried a public key give way to others with it while they send bodies for a test endpoint, without a key', async () => {
+test('connections that have carried a public key give way to others with that key while they send bodies without a key to a test endpoint', async () => {
   const { sidecar, upstream } = await start({ buffered: 32_000, requestBody: 1_000, connections: 16, account: 1 });
   const clients: Connection[] = [];
   for (let i = 0; i < 8; i += 1) {
@@ -356,7 +357,7 @@ describe('incomplete heads', () => {
   const header = 4_000;
   const incomplete = (size: number): string => 'GET / HTTP/1.1\r\nX: '.padEnd(size, 'x');
 
-  /** Clients without a key may hold 4,000 bytes together. */
+  /** Starts a sidecar in which clients without a key may hold 4,000 bytes together. */
   async function startSmall() {
     return start({ buffered: 32_000, requestBody: 1_000, header, connections: 64 });
   }
@@ -367,7 +368,7 @@ describe('incomplete heads', () => {
 
   const held = (sidecar: TestSidecar): Promise<number> => limitUsed(sidecar, 'buffered');
 
-  /** Expects that a merchant whose head comes in two pieces is served, and that one of the strangers is closed for it. */
+  /** Expects that a merchant whose head comes in two pieces is served, and that one of `strangers` is closed to make room for it. */
   async function expectOneGivesWay(
     sidecar: TestSidecar,
     strangers: readonly Connection[],
@@ -383,7 +384,7 @@ describe('incomplete heads', () => {
 
   test('are charged, and the one that holds most gives way', async () => {
     const { sidecar } = await startSmall();
-    // What gives way is bytes times time: on a slow machine a few bytes more would not decide.
+    // The head with the most bytes times time gives way, so on a slow machine a small difference in bytes would not decide.
     const small = await openIncomplete(sidecar, 200);
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(200));
     const large = await openIncomplete(sidecar, 2_500);
@@ -412,13 +413,13 @@ describe('incomplete heads', () => {
     );
   });
 
-  /** Strangers get 32,000 bytes. */
+  /** Starts a sidecar in which clients without a key may hold 32,000 bytes together. */
   async function startForBodies() {
     return start({ buffered: 256_000, requestBody: 16_000, header, connections: 64 });
   }
   const testBody = (length: number): string => encrypt(`"${'x'.repeat(length - 2)}"`);
 
-  test('of a merchant have room although strangers fill theirs with incomplete bodies for the test endpoints', async () => {
+  test('of a merchant have room although clients without a key fill theirs with incomplete bodies for the test endpoints', async () => {
     const { sidecar, upstream } = await startForBodies();
     const strangers: Connection[] = [];
     for (let i = 0; i < 4; i += 1)
@@ -428,7 +429,7 @@ describe('incomplete heads', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test('of a merchant have room although strangers fill theirs with bodies that wait their turn for the test endpoints', async () => {
+  test('of a merchant have room although clients without a key fill theirs with bodies that wait for their turn at the test endpoints', async () => {
     const { sidecar, upstream } = await startForBodies();
     const turns = vi.spyOn(TickQueue.prototype, 'add').mockReturnValue(() => {});
     onTestFinished(() => turns.mockRestore());
@@ -454,7 +455,7 @@ describe('incomplete heads', () => {
     }
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(32_000));
     await expectOneGivesWay(sidecar, clients, 24_000);
-    // It is answered: a gateway may send many clients' requests on one connection.
+    // The connection that gives way gets a response, because a gateway may send many clients' requests on one connection.
     const [refused, ...others] = clients.toSorted((a, b) => b.received.length - a.received.length);
     expect(await refused?.untilEnded()).toMatch(/HTTP\/1\.1 503 [^]*Connection: close[^]*"code":"overloaded"/);
     for (const client of others) expect(await client.send('"').untilText('"data"')).toContain('HTTP/1.1 200 ');
@@ -463,7 +464,7 @@ describe('incomplete heads', () => {
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(0));
   });
 
-  test('behind a request are charged to the account of its key, whose head came in two pieces', async () => {
+  test('behind a request whose head came in two pieces are charged to the account of its key', async () => {
     const { sidecar } = await startSmall();
     for (let i = 0; i < 4; i += 1) {
       const client = (await openConnection(sidecar.port)).send(visit.slice(0, 40));
@@ -472,13 +473,13 @@ describe('incomplete heads', () => {
       await client.untilText('{"ok":true}');
     }
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
-    // Nobody need give way.
+    // No connection has to give way.
     const strangers = [await openIncomplete(sidecar, 2_000), await openIncomplete(sidecar, 2_000)];
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(8_000));
     expect(strangers.map(({ ending }) => ending)).toEqual(['open', 'open']);
   });
 
-  test('behind requests of several accounts are charged to that of the last one', async () => {
+  test('behind requests of several accounts are charged to the account of the last one', async () => {
     const gateway = await start({ buffered: 32_000, requestBody: 4_000, header, connections: 64 });
     const { sidecar } = gateway;
     const shop = visit.replace(keys.globexPublic, shopPublic);
@@ -488,16 +489,16 @@ describe('incomplete heads', () => {
       await client.untilText('{"ok":true}', 2);
     }
     await vi.waitFor(async () => expect(await held(sidecar)).toBe(3_600));
-    // All that the public keys of one account may have.
+    // This body takes all the bytes that the public keys of one account may have.
     const body = 'x'.repeat(4_000);
     const other = visit.replace('\r\n\r\n', `\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
     expect(await (await openConnection(sidecar.port)).send(other).untilText('}')).toContain('HTTP/1.1 200 ');
   });
 
-  test('that an account may not have behind its request refuse that, and end the connection', async () => {
+  test('behind a request cause its refusal and end the connection if its account has no room for them', async () => {
     const gateway = await start({ buffered: 32_000, requestBody: 1_000, account: 0.0625, header, connections: 64 });
     const { sidecar, upstream } = gateway;
-    // Of 2,000 bytes that the account may have.
+    // This body takes half of the 2,000 bytes that the account may have.
     await open(sidecar, '/never', keys.globex, 'x'.repeat(1_000));
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
     const client = (await openConnection(sidecar.port)).send(incomplete(1_500));
@@ -507,7 +508,7 @@ describe('incomplete heads', () => {
     await client.untilEnded();
   });
 
-  test('and slow bodies of strangers stay open if an account finds no room', async () => {
+  test('and slow bodies of clients without a key stay open if there is no room for an account', async () => {
     const gateway = await start({ buffered: 32_000, requestBody: 16_000, account: 1, header });
     const { sidecar, upstream } = gateway;
     const stranger = (await openConnection(sidecar.port)).send(encrypt(`"${'x'.repeat(998)}"`).slice(0, -1));
@@ -518,7 +519,7 @@ describe('incomplete heads', () => {
     expect(stranger.ending).toBe('open');
   });
 
-  test('of one client do not cost another its connection if no room would come of it', async () => {
+  test('of one client do not cost another client its connection if that would not make enough room', async () => {
     const { sidecar, upstream } = await start({ buffered: 32_000, requestBody: 1_000, account: 0.25, header });
     const stranger = await openIncomplete(sidecar, 500);
     const client = await open(sidecar, '/never', keys.globex);
@@ -531,22 +532,20 @@ describe('incomplete heads', () => {
   });
 });
 
-describe('strangers that do not read their responses', () => {
+describe('clients without a key that do not read their responses', () => {
   const document = `"${'x'.repeat(60_000)}"`;
 
-  /** Sends more than the kernel's buffers take in responses, and waits until one of them is stuck. */
+  /** Sends requests whose responses exceed the kernel's buffers, and does not read the responses, so that one gets stuck. */
   async function openStuck({ port }: TestSidecar): Promise<Connection> {
     const connection = await openConnection(port);
     connection.socket.pause();
     return connection.send(encrypt(document).repeat(100));
   }
 
-  test('have no place in flight, are charged for what waits, and give way to each other', async () => {
+  test('hold no slots, are charged for what waits, and give way to each other', async () => {
     const { sidecar } = await start({ inFlight: 16, buffered: 2_000_000, requestBody: 64_000 });
     const strangers = [await openStuck(sidecar), await openStuck(sidecar), await openStuck(sidecar)];
-    await eventually('the responses of one that has given way are gone', () =>
-      strangers.some(({ ending }) => ending !== 'open'),
-    );
+    await eventually('one of the clients has given way', () => strangers.some(({ ending }) => ending !== 'open'));
     await eventually(
       'all others are stuck',
       async () => (await limitUsed(sidecar, 'in_flight')) === 0 && (await limitUsed(sidecar, 'buffered')) > 0,
@@ -558,7 +557,7 @@ describe('strangers that do not read their responses', () => {
   });
 });
 
-describe('those who take all they can get leave some to others:', () => {
+describe('clients that take all they can get leave some to others:', () => {
   const claims = ({ account = 0.5, size = 64 } = {}) => {
     const limits = { ...configOf('http://127.0.0.1:1').limits, connections: size, inFlight: size, account };
     const budgets = new Budgets({ ...limits, requestBody: 1, buffered: size }, true);
@@ -568,14 +567,14 @@ describe('those who take all they can get leave some to others:', () => {
       live: budgets.claim('live', 'noisy', 'secret'),
       test: budgets.claim('test', 'noisy', 'secret'),
     };
-    /** Takes one by one until there is no more. @returns how many, and why */
+    /** Takes one at a time until no more can be taken. @returns how many were taken, and the shortage */
     const takeAll = (name: LimitName, claim: Claim): readonly [number, string] => {
       for (let taken = 0; ; taken += 1) {
         const shortage = budgets[name].take(1, claim);
         if (shortage !== undefined) return [taken, shortage];
       }
     };
-    /** As `takeAll` with public keys of several accounts. @returns how many */
+    /** Takes all that the public keys of several accounts can get. @returns how many were taken */
     const takeWithShops = (name: LimitName, environment: 'live' | 'test'): number => {
       let taken = 0;
       for (const shop of ['one', 'two', 'quiet']) taken += takeAll(name, budgets.claim(environment, shop, 'public'))[0];
@@ -593,13 +592,13 @@ describe('those who take all they can get leave some to others:', () => {
     },
     'live shops': (name: LimitName, { takeWithShops }: Claims) => takeWithShops(name, 'live'),
     'test shops': (name: LimitName, { takeWithShops }: Claims) => takeWithShops(name, 'test'),
-    // Those with connections give way.
+    // Connections of clients without a key give way, so they take nothing from others.
     strangers: (name: LimitName, { takeAll, anonymous }: Claims) =>
       name === 'connections' ? undefined : takeAll(name, anonymous.live),
     'strangers in test': (name: LimitName, { takeAll, anonymous }: Claims) =>
       name === 'connections' ? undefined : takeAll(name, anonymous.test),
   };
-  /** What they leave to the next account, in the worst order. */
+  /** What these takers leave to the next account if they come in the worst order. */
   const leastLeft = (name: LimitName, environment: 'live' | 'test', names: readonly (keyof typeof takers)[]): number =>
     Math.min(
       ...permutations(names).map((order) => {
@@ -611,7 +610,7 @@ describe('those who take all they can get leave some to others:', () => {
   const one = ['its live keys', 'its test keys', 'live shops', 'test shops', 'strangers', 'strangers in test'] as const;
 
   test.each(['inFlight', 'buffered', 'connections'] as const)(
-    'of 64 %s, an account with all its keys, the public keys of all and strangers leave five in live and two in test',
+    'of 64 %s, an account with all its keys, the public keys of all accounts, and clients without a key leave five in live and two in test',
     (name) => {
       expect([leastLeft(name, 'live', one), leastLeft(name, 'test', one)]).toEqual([5, 2]);
     },
@@ -622,7 +621,7 @@ describe('those who take all they can get leave some to others:', () => {
     expect([leastLeft('inFlight', 'live', two), leastLeft('inFlight', 'test', two)]).toEqual([1, 1]);
   });
 
-  test('an account has its share of what others leave beside an eighth, and a first place in any case', () => {
+  test('an account has its share of what others leave apart from an eighth, and at least one in any case', () => {
     const { budgets, takeAll } = claims();
     const taken = Array.from({ length: 7 }, (_, i) => takeAll('inFlight', budgets.claim('live', `a${i}`, 'secret')));
     expect(taken.slice(0, 5)).toEqual([
@@ -635,7 +634,7 @@ describe('those who take all they can get leave some to others:', () => {
     expect(taken.reduce((sum, [each]) => sum + each, 0)).toBe(58);
   });
 
-  test('all public keys together have half of that', () => {
+  test('all public keys together have half of what others leave apart from an eighth', () => {
     const { budgets, noisy, takeAll } = claims();
     takeAll('inFlight', noisy.live);
     const taken = Array.from({ length: 5 }, (_, i) => takeAll('inFlight', budgets.claim('live', `shop${i}`, 'public')));
@@ -643,17 +642,17 @@ describe('those who take all they can get leave some to others:', () => {
     expect(takeAll('inFlight', budgets.claim('test', 'shop', 'public'))).toEqual([0, 'public']);
   });
 
-  test('the public keys of one account have two thirds of what other public keys leave: those of six shops leave some to the next one', () => {
+  test('the public keys of one account get two thirds of what other public keys leave, so those of six shops leave some to the next shop', () => {
     const { budgets } = claims();
     const take = (id: string): boolean => budgets.inFlight.take(1, budgets.claim('live', id, 'public')) === undefined;
     const shops = Array.from({ length: 6 }, (_, i) => `shop${i}`);
-    // In turn, as requests of all that arrive at the same time.
+    // The shops take one in turn, as if requests of all of them arrived at the same time.
     while (shops.map(take).some(Boolean));
     expect(budgets.inFlight.used).toBe(26);
     expect(take('next')).toBe(true);
   });
 
-  test('the public keys of one account have ten of the sixteen of all in test', () => {
+  test('the public keys of one account get ten of the sixteen that all public keys have in test', () => {
     const { budgets, takeAll } = claims();
     const taken = ['shop', 'next'].map((id) => takeAll('inFlight', budgets.claim('test', id, 'public')));
     expect(taken).toEqual([
@@ -662,7 +661,7 @@ describe('those who take all they can get leave some to others:', () => {
     ]);
   });
 
-  test('the public keys of one account in test leave some to those of live, however much secret keys have taken', () => {
+  test('the public keys of one account in test leave some to those in live, however much secret keys have taken', () => {
     const { budgets, noisy, takeAll } = claims();
     takeAll('inFlight', noisy.live);
     takeAll('inFlight', budgets.claim('live', 'other', 'secret'));
@@ -670,7 +669,7 @@ describe('those who take all they can get leave some to others:', () => {
     expect(takeAll('inFlight', budgets.claim('live', 'quiet', 'public'))).toEqual([1, 'account']);
   });
 
-  test('an account has 20 of the 32 of test, and the next one of the rest', () => {
+  test('an account has 20 of the 32 for test, and the next account some of the rest', () => {
     const { budgets, noisy, takeAll } = claims();
     expect(takeAll('inFlight', noisy.test)).toEqual([20, 'account']);
     expect(takeAll('inFlight', budgets.claim('test', 'shop', 'public'))).toEqual([3, 'account']);
@@ -692,7 +691,7 @@ describe('those who take all they can get leave some to others:', () => {
     expect(takeAll('inFlight', budgets.claim('live', 'other', 'secret'))[0]).toBe(second);
   });
 
-  test('what strangers hold of the connections takes nothing from accounts', () => {
+  test('connections that clients without a key hold take nothing from accounts', () => {
     const { budgets, anonymous, noisy, takeAll } = claims();
     const { none } = anonymous;
     expect(takeAll('connections', none)).toEqual([64, 'total']);
@@ -702,7 +701,7 @@ describe('those who take all they can get leave some to others:', () => {
     expect(budgets.connections.move(1, none, shop)).toBe('account');
   });
 
-  test('an account whose share is all has all', () => {
+  test('an account whose share is everything can take everything', () => {
     const { noisy, takeAll } = claims({ account: 1 });
     expect(takeAll('inFlight', noisy.live)).toEqual([64, 'total']);
   });
@@ -717,7 +716,7 @@ describe('those who take all they can get leave some to others:', () => {
   });
 });
 
-test('clients with public keys of many shops are read in one queue if they send many small pieces, those with secret keys in one of their account', () => {
+test('clients that send many small pieces are read in one queue for the public keys of all shops, and in one per account for secret keys', () => {
   const budgets = new Budgets(configOf('http://127.0.0.1:1').limits, true);
   onTestFinished(() => budgets.stop());
   const queues = (tier: 'public' | 'secret', ...ids: readonly string[]) =>
@@ -734,7 +733,7 @@ function permutations<T>(items: readonly T[]): readonly (readonly T[])[] {
   return items.flatMap((first, i) => permutations(items.toSpliced(i, 1)).map((rest) => [first].concat(rest)));
 }
 
-test('idle connections with the public keys of other shops give way to those of one that has fewer', async () => {
+test('idle connections with the public keys of other shops give way to those of a shop that has fewer', async () => {
   const shops = Array.from({ length: 4 }, (_, i) => `pk_test_${`shop${i}`.repeat(5)}`);
   const { sidecar } = await startGateway({
     accounts: shops.map((key, i) => ({ ...globex, id: `shop${i}`, keys: [apiKey(key)] })),
@@ -754,7 +753,7 @@ test('idle connections with the public keys of other shops give way to those of 
       expect(await client.send(visitOf(key)).untilText('}')).toContain('{"ok":true}');
     }
   }
-  // They are not about to be used again. None of its own is idle.
+  // Wait until the idle connections no longer count as about to be used. The last shop has no idle ones of its own.
   await setTimeout(600);
   for (let i = 1; i <= 6; i += 1) {
     (await openConnection(sidecar.port)).send(busyVisit.replace(keys.globexPublic, last));

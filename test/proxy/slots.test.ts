@@ -26,7 +26,7 @@ async function sent({ port }: TestSidecar, ...lines: readonly string[]): Promise
 
 const bearer = (key: string): string => `Authorization: Bearer ${key}`;
 
-/** Expects that this many requests find a slot, and that the others are refused as overloaded. */
+/** Expects that this many requests get a slot, and that the others are refused as overloaded. */
 async function expectPlaced(clients: readonly Connection[], count: number): Promise<void> {
   const waiting = (): number => clients.filter(({ received }) => received === '').length;
   await eventually(`no more than ${count} requests wait`, () => waiting() <= count);
@@ -46,7 +46,7 @@ describe('slots', () => {
     const clients = await Promise.all(
       Array.from({ length: 5 }, () => sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors)),
     );
-    await eventually('all of them are in progress', async () => (await inFlight(sidecar)) === 5);
+    await eventually('all preflights are in progress', async () => (await inFlight(sidecar)) === 5);
     await settle();
     expect(await limitUsed(sidecar, 'in_flight')).toBe(2);
     expect(clients.map(({ received }) => received)).toEqual(Array(5).fill(''));
@@ -58,9 +58,9 @@ describe('slots', () => {
     const config = (inFlight: number) => configOf(upstream.origin, { routes, limits: { inFlight } });
     const sidecar = await startSidecar(config(16));
     await Promise.all(Array.from({ length: 5 }, () => sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors)));
-    await eventually('two of them are sent', () => upstream.seen.length === 2);
+    await eventually('two preflights are sent', () => upstream.seen.length === 2);
     sidecar.app.apply(config(32));
-    await eventually('four of them are sent', () => upstream.seen.length === 4);
+    await eventually('four preflights are sent', () => upstream.seen.length === 4);
     await settle();
     expect(upstream.seen).toHaveLength(4);
   });
@@ -199,7 +199,7 @@ describe('look-ups', () => {
     expect(await again).toBeUndefined();
   });
 
-  test('of suspects take turns in a few of them, and none is lost', async () => {
+  test('of suspects take turns in a few places, and none is lost', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(64);
     let finished = 0;

@@ -11,7 +11,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const connections = 60;
 
-/** More than the kernel takes for a client that does not read. */
+/** A body of more than the kernel buffers for a client that does not read. */
 const large = Buffer.alloc(16 << 20, 'x');
 
 /** The tool has no option for a key, but sends a header's value unchanged, even with line breaks. */
@@ -60,7 +60,7 @@ describeUnless(missingTools('slowhttptest'), 'slowhttptest', () => {
     readonly name: string;
     readonly path: string;
     readonly options: readonly string[];
-    /** Whether a line of the log is the end of one of its connections. */
+    /** Whether a log line reports the end of one of the tool's connections. */
     readonly ends: (line: LogEntry) => boolean;
   }[] = [
     {
@@ -85,7 +85,7 @@ describeUnless(missingTools('slowhttptest'), 'slowhttptest', () => {
       name: 'slow reading with a key',
       path: '/large',
       options: ['-X', '-j', withKey('a=b', keys.globex)],
-      // It got a part of a response. The tool's own probes disconnect with 499.
+      // The client received a part of the response. The tool's own probes disconnect, and are logged with 499.
       ends: ({ status, bytes_out: sent }) => status === 200 && Number(sent) > 1_000 && Number(sent) < large.length,
     },
   ];

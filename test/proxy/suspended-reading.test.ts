@@ -16,7 +16,7 @@ import { authorization, request, start } from '../support/refused.ts';
 import { apiKey, configOf, globex, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Opens connections of clients that sent many small pieces; `resumed` has those that are read again, in order. */
+/** Creates connections of clients that sent many small pieces. `resumed` lists those that are read again, in order. */
 function startReading() {
   const { all, budgets, limits, open: openClient } = createConnections();
   const claims = {
@@ -60,18 +60,18 @@ test('a connection with a secret key that is one too many, because a limit was l
   expect([...all.eviction.anonymous]).toEqual(clients);
 });
 
-test('of clients that send small pieces, one is read again in a turn; those who wait keep none with a better key waiting', async () => {
+test('of clients that send small pieces, one of each kind is read again in a turn; none of them keeps a client with a better key waiting', async () => {
   const { suspend, resumed } = startReading();
   for (const crowd of crowds) for (let i = 0; i < 3; i += 1) suspend(crowd);
   await nextTurn();
   expect(resumed).toEqual(crowds);
   await nextTurn();
-  // Anonymous clients pause after each turn.
+  // Leave out anonymous clients, which pause after each turn.
   const merchants = (of: readonly Crowd[]): readonly Crowd[] => of.filter((crowd) => crowd !== 'anonymous');
   expect(merchants(resumed.slice(crowds.length))).toEqual(merchants(crowds));
 });
 
-test('of clients that send much, four are read again in a turn', async () => {
+test('of clients that send a lot of data, four are read again in a turn', async () => {
   const { suspend, resumed } = startReading();
   for (let i = 0; i < 5; i += 1) suspend('live', 'bytes');
   await nextTurn();
@@ -90,7 +90,7 @@ test('a client that leaves while it waits to be read again takes no turn', async
   expect(resumed).toEqual(['anonymous']);
 });
 
-test('how long a connection has held bytes does not begin again with each request whose end arrives with the next one', () => {
+test('the time for which a connection has held bytes is not reset by each request whose end arrives with the next request', () => {
   const { open } = startReading();
   const client = open('anonymous');
   const request = { http: new ServerExchange(client.http), giveWay: () => {} };
@@ -108,7 +108,7 @@ test('how long a connection has held bytes does not begin again with each reques
   expect(client.since).toBe(since + 2_000);
 });
 
-test('a client that has left is charged for nothing that is still read or known of it', () => {
+test('a client that has left is not charged for what is still read from it or learned about it', () => {
   const { budgets, claims, open } = startReading();
   const client = open('anonymous');
   client.onClose();
@@ -128,7 +128,7 @@ test('a client that was held up once takes turns again when it sends small piece
   expect(resumed).toHaveLength(1);
 });
 
-test('of a WebSocket, the coupling with the core stops reading', () => {
+test('for a WebSocket, the coupling with the core stops reading', () => {
   const { open } = startReading();
   const client = open('live');
   const suspensions = vi.spyOn(client.http, 'suspend');
@@ -145,14 +145,14 @@ test.each<[string, (client: ClientConnection) => void]>([
   ['has sent too much to TLS', (client) => client.onExcess()],
   ['has sent many small pieces', (client) => client.onSuspend(() => {}, 'smallPieces')],
 ])(
-  'if a client %s, reading of those that share its turns is suspended before the same turn reads them, and nobody else',
+  'if a client %s, only those that share its turns are suspended, before they are read in the same turn',
   (_, sends) => {
     for (const sender of crowds) {
       const { open } = startReading();
       const suspended: Crowd[] = [];
       for (const crowd of crowds) {
         const client = open(crowd);
-        // As a suspended connection does.
+        // Reports the suspension, as a real connection does.
         vi.spyOn(client.http, 'suspend').mockImplementation(() => {
           suspended.push(crowd);
           client.onSuspend(() => {}, 'heldUp');
@@ -179,7 +179,7 @@ test('a client whose turn has come is read in it, whatever others send', async (
   expect(suspensions).toHaveBeenCalledOnce();
 });
 
-test('reading of a client that has left is not suspended', () => {
+test('a client that has left is not suspended', () => {
   const { open } = startReading();
   const client = open('anonymous');
   const suspensions = vi.spyOn(client.http, 'suspend');
@@ -201,7 +201,7 @@ test('of clients that replace the keys of TLS again and again, two are read in a
     await nextTurn();
     turns.add(ended.size);
   }
-  // Those of two turns may be seen to close at once.
+  // Clients that were read in two turns may be seen to close at the same time.
   expect(turns.size).toBeGreaterThanOrEqual(4);
 });
 
@@ -214,12 +214,12 @@ test('a client without a key that sends a head in hundreds of TLS records at onc
   onTestFinished(() => receive.mockRestore());
   const stranger = await openRaw13(sidecar.port);
   stranger.send(Array.from(`GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(1_500)}\r\n\r\n`));
-  await eventually('it is closed', () => stranger.socket.closed);
+  await eventually('the client is closed', () => stranger.socket.closed);
   expect(stranger.received()).toBeNull();
   expect(receive).toHaveBeenCalledTimes(300);
   expect(seen).toHaveLength(0);
 
-  // 299 are read, and of a client with a key all.
+  // A head in 299 records is read. From a client with a key, all records are read.
   const whole = [
     'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX: ',
     ...Array.from('x'.repeat(297)),
@@ -227,9 +227,9 @@ test('a client without a key that sends a head in hundreds of TLS records at onc
   ];
   const other = await openRaw13(sidecar.port);
   other.send(whole);
-  await eventually('it is refused', () => other.received()?.includes('missing_api_key'));
+  await eventually('the other client is refused', () => other.received()?.includes('missing_api_key'));
 
-  // Its key may be looked up in the database meanwhile.
+  // The first merchant's key is looked up for some time, as in a database.
   const lookUp = vi.spyOn(LookUps.prototype, 'find');
   onTestFinished(() => lookUp.mockRestore());
   lookUp.mockReturnValueOnce(delay(100, { account: globex, key: apiKey(keys.globex) }));
@@ -237,7 +237,7 @@ test('a client without a key that sends a head in hundreds of TLS records at onc
     const merchant = await openRaw13(sidecar.port);
     const head = `POST /notes HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\nContent-Length: 1500\r\n\r\n`;
     merchant.send([head, ...Array.from('x'.repeat(1_500))]);
-    await eventually('it is served', () => merchant.received()?.startsWith('HTTP/1.1 200'));
+    await eventually('the merchant is served', () => merchant.received()?.startsWith('HTTP/1.1 200'));
     expect(seen.map(({ body }) => body.length)).toEqual(Array(count).fill(1_500));
   }
 });

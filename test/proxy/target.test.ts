@@ -123,7 +123,7 @@ describe('a query', () => {
     },
   );
 
-  test('takes printable ASCII without the fragment and the backslash', () => {
+  test('accepts printable ASCII except the fragment and the backslash', () => {
     const taken = octets.filter((octet) => readPath(`/a?b${String.fromCharCode(octet)}`) !== undefined);
     const expected = octets.filter(
       (octet) => octet > 0x20 && octet < 0x7f && !'#\\'.includes(String.fromCharCode(octet)),

@@ -18,20 +18,20 @@ interface Finding {
 
 const certificate = { cert: 'cert.pem', key: 'key.pem' } as const;
 
-/** Makes a self-signed certificate. Its key is of RSA: a listener with one offers more ciphers than with one of ECDSA. */
+/** Makes a self-signed certificate with an RSA key, because a listener offers more ciphers with RSA than with ECDSA. */
 function makeCertificate(folder: Folder): void {
   const files = ['-keyout', folder.file(certificate.key), '-out', folder.file(certificate.cert)];
   const args = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost', ...files];
   execFileSync('openssl', args, { stdio: 'ignore' });
 }
 
-/** Runs some sections of testssl.sh, by their options. */
+/** Runs the sections of testssl.sh that the options in `sections` select. */
 async function findings(folder: Folder, port: number, name: string, ...sections: string[]): Promise<Finding[]> {
   const json = folder.file(name);
   const quiet = ['--quiet', '--color', '0', '--warnings', 'batch', '--nodns', 'none'];
   const child = spawn('testssl', [...sections, ...quiet, '--jsonfile', json, `127.0.0.1:${port}`], {
     stdio: 'ignore',
-    // Otherwise it warns about an openssl without the GOST engine, which it does not need: it tries ciphers by itself.
+    // Suppress a warning about an openssl without the GOST engine, which testssl.sh does not need, because it tries ciphers by itself.
     env: { ...process.env, NO_ENGINE: 'true' },
   });
   const ended = new Promise((resolve) => void child.once('close', resolve));
@@ -59,7 +59,7 @@ async function startWeakListener(folder: Folder): Promise<number> {
   return listen(server);
 }
 
-// ROBOT takes as long as all other vulnerabilities together, and is one of OpenSSL, not of a listener's settings.
+// The check for ROBOT takes as long as all others together. It concerns OpenSSL, not the settings of a listener.
 const robot = process.env['TESTSSL'] === 'all' ? ['-BB'] : undefined;
 const others = ['-H', '-I', '-T', '-R', '-C', '-B', '-O', '-Z', '-W', '-A', '-L', '-F', '-J', '-D', '-4'];
 const protocolsAndCiphers = ['-p', '-s', '-f', '-P'];
@@ -92,7 +92,7 @@ describeUnless(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
       const found = (id: string): string | undefined => all.find((each) => each.id === id)?.finding;
       for (const old of ['SSLv2', 'SSLv3', 'TLS1', 'TLS1_1']) expect(`${old} ${found(old)}`).toBe(`${old} not offered`);
       for (const version of ['TLS1_2', 'TLS1_3']) expect(found(version)).toMatch(/^offered/);
-      // It ran to the end.
+      // testssl.sh ran to the end.
       const looked = all.map(({ id }) => id);
       expect(looked).toEqual(
         expect.arrayContaining(['cipherlist_NULL', 'PFS', 'heartbleed', 'LUCKY13', 'RC4', ...(robot ? ['ROBOT'] : [])]),

@@ -24,7 +24,7 @@ import { onEachResponse, turnsOfResponses, waiter } from '../support/turns.ts';
 
 const keyless = request('GET / HTTP/1.1', 'Host: localhost');
 
-/** Connections that the sidecar has accepted: it accepts a few in a turn. */
+/** Opens connections and waits until the sidecar has accepted them, because it accepts only a few in each turn. */
 async function openConnections(sidecar: TestSidecar, count: number): Promise<Connection[]> {
   const before = await limitUsed(sidecar, 'connections');
   const connections = await Promise.all(Array.from({ length: count }, () => openConnection(sidecar.port)));
@@ -42,18 +42,18 @@ function orderOfResponses(): readonly string[] {
   return order;
 }
 
-test('few requests of strangers begin in a turn of the event loop, however many connections they have', async () => {
+test('few requests without a key begin in a turn of the event loop, however many connections there are', async () => {
   const { sidecar } = await start();
   const clients = await openConnections(sidecar, 160);
   const turns = turnsOfResponses();
   for (const client of clients) client.send(keyless);
   await Promise.all(clients.map((client) => client.untilText('missing_api_key')));
   expect(turns).toHaveLength(160);
-  // In each turn, eight that were just read begin, and eight that wait.
+  // In each turn, eight requests that were just read begin, and eight that wait.
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
 });
 
-test('work that never waits has its room in each turn', async () => {
+test('work that never waits finds room in each turn', async () => {
   const turns = new TickQueue(8);
   for (let i = 0; i < 3; i += 1) {
     for (let started = 0; started < 8; started += 1) expect(turns.tryStart()).toBe(true);
@@ -115,12 +115,13 @@ test('work that goes on in promises counts as time of its turn', async () => {
   let done = 0;
   for (let i = 0; i < 8; i += 1)
     queue.add(() => {
-      void Promise.resolve()
-        .then(() => {})
-        .then(() => {
-          done += 1;
-          now += 3;
-        });
+      const work = async (): Promise<void> => {
+        await Promise.resolve();
+        await Promise.resolve();
+        done += 1;
+        now += 3;
+      };
+      void work();
     });
   await nextTurn();
   expect(done).toBe(2);
@@ -128,7 +129,7 @@ test('work that goes on in promises counts as time of its turn', async () => {
   expect(done).toBe(4);
 });
 
-test('those held up are broken by many that send small pieces in one turn, and not by as many in several', async () => {
+test('a batch of clients that are held up is broken by many that send small pieces in one turn, but not by as many in several turns', async () => {
   const heldUp = new HeldUp(3);
   const brokenBy = (): boolean[] => [1, 2].map(() => heldUp.isBrokenByOneMore());
   expect(brokenBy()).toEqual([false, false]);
@@ -137,7 +138,7 @@ test('those held up are broken by many that send small pieces in one turn, and n
   expect(heldUp.isBrokenByOneMore()).toBe(true);
 });
 
-test('the requests of all public keys of an environment wait together, and those of accounts apart', () => {
+test('the requests of all public keys of an environment wait together, and those of secret keys separately for each account', () => {
   const budgets = new Budgets(configOf('http://127.0.0.1:1').limits, true);
   /** How many requests of the account start in a turn. */
   const startedOf = (account: string, tier: 'public' | 'secret'): number => {
@@ -184,7 +185,7 @@ test('no further work starts in a turn that has taken five milliseconds', { time
   for (; started.size < 6; turn += 1) await nextTurn();
 });
 
-test('after long work nothing of its kind starts for three times as long', async () => {
+test('after long work, no work of its kind starts for three times as long', async () => {
   const turns = new TickQueue(1);
   await waiter.wait(turns);
   const before = performance.now();
@@ -215,12 +216,12 @@ test('a request whose client has left before its turn is not answered', async ()
 test.each([
   ['a new connection', false],
   ['a connection that has carried its key before', true],
-])('a merchant does not wait behind strangers, on %s', async (_name, isKnown) => {
+])('a merchant does not wait behind clients without a key, on %s', async (_name, isKnown) => {
   const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
   const sidecar = await startSidecar(config);
   const strangers = await openConnections(sidecar, 160);
   const [merchant] = await openConnections(sidecar, 1);
-  // Refused at once, so that responses end in the order in which requests begin.
+  // These requests are refused at once, so responses end in the order in which requests begin.
   const refused = (client: string, ...more: string[]): string =>
     request('PUT /read HTTP/1.1', 'Host: localhost', `X-Client: ${client}`, ...more);
   if (isKnown) await merchant?.send(refused('known', authorization)).untilText('method_not_allowed');
@@ -232,7 +233,7 @@ test.each([
   expect(order.indexOf('merchant')).toBeLessThan(80);
 });
 
-/** A request that is refused at once, so that responses end in the turns, and the order, in which requests begin. */
+/** A request that is refused at once, so responses end in the turns and in the order in which requests begin. */
 function refusedPut(client: string, key: string, host = 'localhost'): string {
   return request(
     'PUT /api/v1/transactions/initialize HTTP/1.1',
@@ -257,7 +258,7 @@ test('a customer of a live shop does not wait behind customers of a test shop', 
 });
 
 describe('requests of one merchant', () => {
-  test('begin a few in a turn of the event loop, however many connections there are', async () => {
+  test('begin only a few per turn of the event loop, however many connections there are', async () => {
     const { sidecar } = await startGateway();
     const clients = await openConnections(sidecar, 160);
     const turns = turnsOfResponses();
@@ -268,7 +269,7 @@ describe('requests of one merchant', () => {
   });
 
   test.each([100, 8_193, 65_536])(
-    'whose bodies of %i bytes end together are worked on a few in a turn',
+    'whose bodies of %i bytes end together are processed only a few per turn',
     async (length) => {
       const { sidecar } = await startGateway({ limits: { buffered: 32 * 1_048_576 } });
       const clients = await openConnections(sidecar, 160);
@@ -280,7 +281,7 @@ describe('requests of one merchant', () => {
         `Content-Length: ${length}`,
       );
       for (const client of clients) client.send(`${head}"${'x'.repeat(length - 2)}`);
-      await eventually('all but their last bytes are held', async () => {
+      await eventually('all bodies but their last bytes are held', async () => {
         return (await limitUsed(sidecar, 'buffered')) >= 160 * (length - 1);
       });
       const turns = turnsOfResponses();
@@ -316,7 +317,7 @@ describe('requests of one merchant', () => {
 });
 
 test.each([
-  ['of a stranger waits behind requests of strangers', [], 'missing_api_key', true],
+  ['without a key waits behind requests without a key', [], 'missing_api_key', true],
   ['of a merchant does not', [authorization], 'account_inactive', false],
 ])('a WebSocket handshake %s', async (_name, sent, code, waits) => {
   const settings = { routes: [route('/ws', { upgrade: true })], accounts: [{ ...globex, active: false }] };
@@ -331,7 +332,7 @@ test.each([
   expect(before > 80).toBe(waits);
 });
 
-test('a stranger who would have to wait, but whom the budget has no room for, is refused at once', async () => {
+test('a client without a key that would have to wait, but for which the budget has no room, is refused at once', async () => {
   const sidecar = await startSidecar(
     configOf('http://127.0.0.1:9', { limits: { buffered: 8 * 2_000, requestBody: 1_000 } }),
   );
@@ -351,10 +352,10 @@ test('a stranger who would have to wait, but whom the budget has no room for, is
 });
 
 test.each([
-  ['strangers', [], 'anonymous'],
+  ['clients without a key', [], 'anonymous'],
   ['one merchant', [authorization], 'account'],
 ])(
-  'after a refusal for want of room, the connections of %s are read again a few in a turn',
+  'after a refusal for lack of room, the connections of %s are read again only a few per turn',
   async (_name, sent, reason) => {
     const { origin } = await startSilentUpstream();
     const limits = { buffered: 8 * 2_000, requestBody: 1_000, inFlight: 2, account: 0.5 };
@@ -379,7 +380,7 @@ test.each([
   },
 );
 
-test('a merchant who pipelines does not wait behind strangers who pipeline', async () => {
+test('a merchant who pipelines does not wait behind clients without a key that pipeline', async () => {
   const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
   const sidecar = await startSidecar(config);
   const strangers = await openConnections(sidecar, 40);
@@ -397,7 +398,7 @@ test('a merchant who pipelines does not wait behind strangers who pipeline', asy
   expect(order.lastIndexOf('merchant')).toBeLessThan(300);
 });
 
-test('owners of work that is done one piece in a turn take turns, whatever is withdrawn', async () => {
+test('if one piece of work is done in each turn, the owners of work take turns, whatever is withdrawn', async () => {
   const queue = new FairTickQueue<string>(1);
   const started: string[] = [];
   const add = (owner: string, name: string): (() => void) => queue.of(owner).add(() => started.push(name));
@@ -411,7 +412,7 @@ test('owners of work that is done one piece in a turn take turns, whatever is wi
   expect(started).toHaveLength(4);
 });
 
-test('requests with public keys of one account, however many, wait for one of another at a time', async () => {
+test('requests with public keys of one account, however many, take turns with those of another account', async () => {
   const { limits } = configOf('http://127.0.0.1:1');
   const budgets = new Budgets(limits, true);
   onTestFinished(() => budgets.stop());

@@ -11,14 +11,14 @@ const routes = [route('/ws', { upgrade: true, keys: ['public', 'secret'] })];
 const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
 const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
 
-/** A sidecar and an upstream that switches protocols on every request. */
+/** Starts a sidecar and an upstream that switches protocols on every request. */
 async function start() {
   const upstream = await startByteUpstream(({ socket }) => void socket.write(switching));
   const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
   return { upstream, sidecar };
 }
 
-/** Bodies: how they come, their framing, and pieces that are sent one after the other. */
+/** Bodies: how they arrive, their framing, and the pieces that are sent one after the other. */
 const bodies: readonly (readonly [name: string, framing: string, ...pieces: readonly string[]])[] = [
   ['with the head', 'Content-Length: 5', 'hello'],
   ['later', 'Content-Length: 5', '', 'hello', 'x'],

@@ -8,7 +8,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const silence = 1_000;
 
-/** The plain uploads: how their body is framed, whose it is, and what its pieces are. */
+/** The plain uploads: whose they are, the key, and the character that each of their pieces consists of. */
 const uploads: readonly (readonly [name: string, key: string, first: string])[] = [
   ['of an account that does not encrypt', keys.globex, 'x'],
   ['of an encrypting account, inspected first', keys.acme, '{'],
@@ -52,12 +52,12 @@ describe('on plain routes timeouts.request limits the silence of an upload, not 
     client.socket.end();
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(0));
     expect(upstream.seen).toEqual([]);
-    // The core has the beginning of an upload that was not held back until it is inspected.
+    // The core has the beginning of the upload, unless the sidecar held the upload back for inspection.
     expect(forwarded).toBe(upstream.heads() === 0 ? 'no' : 'maybe');
   });
 });
 
-test('on enveloped routes it limits the length: a body that trickles in is refused', async () => {
+test('on enveloped routes timeouts.request limits the length: a body that trickles in is refused', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { request: silence } }));
   const client = await openConnection(sidecar.port);

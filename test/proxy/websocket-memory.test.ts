@@ -14,7 +14,7 @@ import { keys } from '../support/sidecar.ts';
 const guide = readFileSync('docs/operators/capacity.md', 'utf8');
 const bound = '640 KiB';
 
-/** The port of a core that sends back what it gets after its 101, as far as it is read. */
+/** Starts a core that sends back what it gets after its 101, as far as that is read. Returns its port. */
 function startEcho(): Promise<number> {
   const server = createServer((socket) => {
     socket
@@ -27,7 +27,7 @@ function startEcho(): Promise<number> {
   return listen(server);
 }
 
-/** Opens a WebSocket, reads nothing of it, and sends what it takes: in long records behind a short one. */
+/** Opens a WebSocket, reads nothing from it, and sends all it accepts, in long records after a short one. */
 async function fill(port: number): Promise<void> {
   const tls: TLSSocket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }).on('error', () => {});
   onTestFinished(() => void tls.destroy());
@@ -59,7 +59,7 @@ test('a WebSocket whose two sides do not read takes no more than docs/operators/
     nodeOptions: ['--max-semi-space-size=1', '--gc-global'],
   });
   const { pid = 0 } = serving.process;
-  // What the first ones load and allocate for all is not theirs.
+  // The first WebSockets load code and allocate memory that all WebSockets share, so they are not counted.
   for (let i = 0; i < 10; i += 1) await fill(serving.port);
   await delay(1_000);
   const before = residentMemory(pid);
@@ -71,7 +71,7 @@ test('a WebSocket whose two sides do not read takes no more than docs/operators/
       const last = after;
       await delay(500);
       after = residentMemory(pid);
-      // On a busy machine nothing may have arrived for a while.
+      // Two equal figures are not enough, because on a busy machine nothing may have arrived yet.
       return Math.abs(after - last) < 500_000 && (after - before) / count > 100_000;
     })
     .toBe(true);

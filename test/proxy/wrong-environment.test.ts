@@ -25,7 +25,7 @@ async function lineOf(sidecar: TestSidecar, key: string): Promise<Record<string,
   return sidecar.accessLines()[before] ?? {};
 }
 
-test('a key in the wrong environment is named on the access line and in the activity, and is no use of it', async () => {
+test('a key in the wrong environment is named on the access line and in the activity, and does not count as used', async () => {
   const { sidecar, upstream } = await startGateway({ operators: operatorsOf([dashboard]) });
   const key = apiKey(keys.acmeLive).id;
   const line = await lineOf(sidecar, keys.acmeLive);
@@ -43,7 +43,7 @@ test('a key in the wrong environment is named on the access line and in the acti
   expect(upstream.heads()).toBe(0);
 });
 
-/** A gateway over a directory that answers no look-up. */
+/** Starts a gateway that looks keys up in `directory`. Returns its port. */
 async function startOver(directory: KeyDirectory, inFlight: number): Promise<{ readonly port: number }> {
   const config = configOf('http://127.0.0.1:1', { limits: { inFlight } });
   const silent = createLogger('silent', { write: () => {} });
@@ -63,7 +63,7 @@ async function startOver(directory: KeyDirectory, inFlight: number): Promise<{ r
   return { port: await listen(server) };
 }
 
-test('a key in the wrong environment waits for no look-up, and its look-ups are as few as those of throttled clients', async () => {
+test('a request with a key in the wrong environment waits for no look-up, and the look-ups are as few as for throttled clients', async () => {
   let asked = 0;
   const never = new Promise<LookupResult>(() => {});
   const find = (): Promise<LookupResult> => {
@@ -74,11 +74,11 @@ test('a key in the wrong environment waits for no look-up, and its look-ups are 
   for (let i = 0; i < 20; i += 1) {
     expectPlainRefusal(await send(gateway, 'GET /x', { key: `${keys.acmeLive}${i}` }), 'environment_mismatch');
   }
-  // An eighth of a quarter of 64.
+  // Look-ups of throttled clients get an eighth of a quarter of the 64 slots.
   expect(asked).toBe(2);
 });
 
-test('a look-up that fails for a key in the wrong environment ends nothing', async () => {
+test('a failed look-up of a key in the wrong environment does no harm', async () => {
   const find = (): Promise<LookupResult> => Promise.reject(new Error('gone'));
   const gateway = await startOver({ find, holds: () => false, serves: () => false }, 64);
   for (let i = 0; i < 3; i += 1) {

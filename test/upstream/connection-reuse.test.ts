@@ -20,7 +20,7 @@ function linesOf(connections: readonly UpstreamConnection[]): string[][] {
 
 /** Stops the monotonic clock. @returns a function that sets it, in milliseconds from now */
 function holdClock(): (milliseconds: number) => void {
-  // Whole milliseconds, because sums of fractions are not exact.
+  // Use whole milliseconds, because sums of fractions are not exact.
   const start = Math.ceil(performance.now());
   let offset = 0;
   const spy = vi.spyOn(performance, 'now').mockImplementation(() => start + offset);
@@ -63,7 +63,7 @@ test('a connection is reused although its response arrives before Node is told t
   const upstream = upstreamAt(origin);
   for (let i = 0; i < 3; i += 1) {
     const { outcome } = ask(upstream, 'GET', undefined, '/', (event) => {
-      // As over TLS: it comes in a later turn of the event loop.
+      // Report it in a later turn of the event loop, as happens over TLS.
       if (event === 'data') setImmediate(report);
     });
     expect(await outcome).toBe(200);
@@ -106,7 +106,7 @@ describe('a connection that may be in the middle of a request is not reused', ()
 });
 
 describe('a request on a reused connection', () => {
-  /** Ends each connection with the second request on it, and all in `deadly` at once. */
+  /** Starts an upstream that ends each connection at its second request, or at a request to `deadly`. */
   async function startMortal(end: (socket: Socket) => void, deadly = '/none') {
     const got = new Map<string, number>();
     const { origin } = await startByteUpstream(
@@ -197,7 +197,7 @@ describe('a request on a reused connection', () => {
     const { origin } = await startRawUpstream((req, res) => {
       const id = String(req.headers['x-request-id']);
       got.set(id, (got.get(id) ?? 0) + 1);
-      // Delays from 0 to 4 ms end before, while and after the next request is sent.
+      // With delays from 0 to 4 ms, the connection ends before, while or after the next request is sent.
       delay = (delay + 1) % 9;
       const wait = delay / 2;
       res.end('{}', () => setTimeout(() => req.socket.destroy(), wait));
@@ -305,7 +305,7 @@ describe('a request whose client has disconnected is not sent', () => {
     expect(linesOf(connections).flat()).toEqual(['GET /next HTTP/1.1']);
   });
 
-  test('if its connection had been idle for long, which then serves the next request', async () => {
+  test('if its connection had been idle for a long time, which then serves the next request', async () => {
     const setClock = holdClock();
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);

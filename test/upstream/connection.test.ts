@@ -29,7 +29,7 @@ test('a body of unknown length is sent in chunks that end with CRLF, and a last 
   );
 });
 
-test('a body in small pieces waits for an upstream that does not read, although their bytes have room', async () => {
+test('a body in small pieces waits for an upstream that does not read, although there is room for the bytes', async () => {
   const { origin, connections } = await startByteUpstream((connection) => {
     void vi
       .waitFor(() => expect(connection.received).toMatch(/0\r\n\r\n$/))
@@ -113,7 +113,7 @@ test('a POST is sent on a new connection if the idle one has just died', async (
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => start + 1_000);
   onTestFinished(() => clock.mockRestore());
   const outcome = await new Promise((resolve) => {
-    // In a timer, after which Node reports the end of the connection before the request is sent.
+    // Do this in a timer, after which Node reports the end of the connection before it sends the request.
     setTimeout(() => {
       connections[0]?.socket.destroy();
       resolve(ask(upstream, 'POST').outcome);

@@ -21,7 +21,7 @@ const handshake =
   `GET /ws/feed HTTP/1.1\r\n${head}Connection: Upgrade\r\nUpgrade: websocket\r\n` +
   'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
 
-/** What a client sends, and how the core is spoken to. */
+/** Kinds of requests: the name, the protocol of the core, and what a client sends. */
 const kinds = [
   ['requests', 'http', request],
   ['requests over TLS', 'https', request],
@@ -40,7 +40,7 @@ function startBefore(protocol: 'http' | 'https', port: number): Promise<TestSide
   );
 }
 
-/** Replaces the system's look-up during the test; returns what ends that before. */
+/** Replaces the system's look-up until the end of the test. Returns a function that restores it earlier. */
 function replaceLookup(by: LookupFunction): () => void {
   const spy = vi.spyOn(dns, 'lookup').mockImplementation(by as typeof dns.lookup);
   syncBuiltinESMExports();
@@ -52,7 +52,7 @@ function replaceLookup(by: LookupFunction): () => void {
   return restore;
 }
 
-/** Has each look-up take as long as this says of its number. Counts them, and those in progress. */
+/** Makes the `i`th look-up take `time(i)` milliseconds. Counts all look-ups, and the most at the same time. */
 function slowLookups(time: (i: number) => number = () => 450): {
   readonly count: () => number;
   readonly most: () => number;
@@ -62,7 +62,7 @@ function slowLookups(time: (i: number) => number = () => 450): {
   let running = 0;
   let most = 0;
   const slow: LookupFunction = (host, options, callback) => {
-    // Listeners look their addresses up, too.
+    // Do not count the look-ups of the listeners' own addresses.
     if (host !== 'localhost') return lookup(host, options, callback);
     count += 1;
     running += 1;
@@ -77,7 +77,7 @@ function slowLookups(time: (i: number) => number = () => 450): {
 }
 
 test.each(kinds)(
-  '%s that are given up leave no look-ups of the core behind for which others wait',
+  '%s that are given up leave behind no look-ups of the core that others wait for',
   async (_, protocol, text) => {
     const lookups = slowLookups();
     const tls = createHttpsServer(authority.issue('DNS:localhost'));
@@ -94,13 +94,13 @@ test.each(kinds)(
     client.send(handshake);
     await client.untilText('101 Switching Protocols');
     expect(lookups.count()).toBeGreaterThan(1);
-    // The second one begins because half a second is late. No third one does.
+    // A second look-up begins because the first one is late. No third one begins.
     expect(lookups.most()).toBe(2);
   },
 );
 
 test('a look-up whose answer is lost keeps no request waiting for seconds', async () => {
-  // As a resolver that is asked again after five seconds.
+  // The first look-up takes five seconds, as if the resolver had to be asked again.
   const lookups = slowLookups((i) => (i === 1 ? 5_000 : 3));
   const { port } = await startWebSocketUpstream();
   const sidecar = await startBefore('http', port);
@@ -114,7 +114,7 @@ test('a look-up whose answer is lost keeps no request waiting for seconds', asyn
   expect(lookups.count()).toBe(2);
 });
 
-test('a failed look-up beside another one fails no request', async () => {
+test('a failed look-up fails no request while another look-up is in progress', async () => {
   const { lookup } = dns;
   const pending: ((fails: boolean) => void)[] = [];
   const held: LookupFunction = (host, options, callback) => {
@@ -146,7 +146,7 @@ test('a failed look-up beside another one fails no request', async () => {
 });
 
 test.each(kinds)('%s that are given up are not kept until a look-up ends', async (_, protocol, text) => {
-  // Longer than this test.
+  // The look-ups take longer than this test.
   const lookups = slowLookups(() => 60_000);
   let withdrawn = 0;
   const forOne = vi.spyOn(SharedLookup.prototype, 'forOne').mockImplementation(function (this: SharedLookup) {
@@ -179,6 +179,6 @@ test('a connection that is withdrawn gets no result', async () => {
   one.lookup('localhost', { all: true }, () => void done.push('one'));
   other.lookup('localhost', { all: true }, () => void done.push('other'));
   one.withdraw();
-  await eventually('the other has one', () => done.length === 1);
+  await eventually('the other connection has a result', () => done.length === 1);
   expect(done).toEqual(['other']);
 });

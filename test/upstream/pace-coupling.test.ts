@@ -8,7 +8,7 @@ import { paceCoupling } from '../../src/upstream/pace-coupling.ts';
 import { eventually } from '../support/eventually.ts';
 import { manualQueue } from '../support/manual-queue.ts';
 
-/** Both ends of a connection. */
+/** Opens a connection and returns both ends. */
 async function openPair(): Promise<readonly [Socket, Socket]> {
   const accepted = Promise.withResolvers<Socket>();
   const server = createServer(accepted.resolve).listen(0, '127.0.0.1');
@@ -25,7 +25,7 @@ async function openPair(): Promise<readonly [Socket, Socket]> {
 
 const directions = ['client', 'core'] as const;
 
-/** A coupling, one way of it: what the sender writes is read from `source`, and goes by `to` to the receiver. */
+/** Starts a coupling and returns one direction of it: what `sender` writes is read from `source` and written to `to` for `receiver`. */
 async function start(from: (typeof directions)[number], queue: Queue = soon) {
   const [merchant, client] = await openPair();
   const [upstream, core] = await openPair();
@@ -43,7 +43,7 @@ async function start(from: (typeof directions)[number], queue: Queue = soon) {
   paceCoupling(client, upstream, (resume) => void queue.add(resume), queue);
   let received = '';
   receiver.on('data', (bytes: Buffer) => (received += bytes.toString('latin1')));
-  // The pipes begin to read.
+  // Wait until the pipes begin to read.
   await nextTurn();
   return { sender, source, to, receiver, writes: () => writes, received: () => received };
 }
@@ -51,7 +51,7 @@ async function start(from: (typeof directions)[number], queue: Queue = soon) {
 const one = Buffer.from('x');
 
 describe.each(directions)('from the %s', (from) => {
-  test('small pieces of one turn are one write; after a hundred of them nothing is read until its turn comes', async () => {
+  test('small pieces of one turn are combined into one write; after a hundred of them, nothing is read until the sender’s turn comes', async () => {
     const { queue, waiting: resting } = manualQueue();
     const { to, writes, received, sender } = await start(from, queue);
     for (let i = 1; i < 100; i += 1) to.write(one);
@@ -61,12 +61,12 @@ describe.each(directions)('from the %s', (from) => {
     sender.write('later');
     for (let i = 0; i < 50; i += 1) await nextTurn();
     expect(writes()).toBe(1);
-    await eventually('it has arrived', () => received().length === 100);
+    await eventually('the small pieces have arrived', () => received().length === 100);
     resting[0]?.();
-    await eventually('it is read again', () => received().endsWith('later'));
+    await eventually('the sender is read again', () => received().endsWith('later'));
   });
 
-  test('of one that sends much, at most 512 KiB are read in a turn', async () => {
+  test('of a lot of data, at most 512 KiB are read in a turn', async () => {
     const { sender, source } = await start(from);
     const sent = 32_000_000;
     sender.write(Buffer.alloc(sent, 'z'));
@@ -79,14 +79,14 @@ describe.each(directions)('from the %s', (from) => {
     expect(most).toBeLessThanOrEqual(524_288);
   });
 
-  test('a long piece behind a small one is written at once: how much is not taken is known in time', async () => {
+  test('a long piece behind a small one is written at once, so that it is known in time how much the receiver has not taken', async () => {
     const { to, receiver } = await start(from);
     receiver.pause();
     for (let i = 0; i < 400; i += 1) for (const length of [1, 16_384]) to.write(Buffer.alloc(length));
     expect(to.writableLength).toBeGreaterThan(0);
   });
 
-  test('one that sends a byte in each turn is not read while 200 of them are not taken', async () => {
+  test('a sender of one byte per turn is not read while the receiver has not taken 200 of its bytes', async () => {
     const { sender, source, to, received } = await start(from);
     to.cork();
     for (let i = 0; i < 200; i += 1) {
@@ -97,7 +97,7 @@ describe.each(directions)('from the %s', (from) => {
     for (let i = 0; i < 50; i += 1) await nextTurn();
     expect(source.bytesRead).toBe(0);
     to.uncork();
-    await eventually('it is read again', () => received().endsWith('later'));
+    await eventually('the sender is read again', () => received().endsWith('later'));
   });
 
   test('the order of small and long pieces is kept, also at the end', async () => {

@@ -8,10 +8,10 @@ import { manualQueue } from '../support/manual-queue.ts';
 import { targetOf } from '../support/sidecar.ts';
 
 const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
-/** Two lines, of its head and of its end. */
+/** The shortest chunk: a line with its size, and one byte. */
 const tinyChunk = '1\r\na\r\n';
 
-/** An upstream that answers with a body in chunks, and what waits there to be read on. */
+/** Starts an upstream that responds with `body`, which is in chunks. `waiting` has the reads that wait for their turn. */
 async function start(body: string) {
   const core = await startByteUpstream(({ socket }) => void socket.write(`${head}${body}`));
   const { queue: reading, waiting } = manualQueue();
@@ -20,7 +20,7 @@ async function start(body: string) {
   return { core, upstream, waiting };
 }
 
-test('a connection that has sent many chunks, or much, is not read on before its turn', async () => {
+test('a connection that has sent many chunks, or a lot of data, is not read further before its turn', async () => {
   for (const body of [tinyChunk.repeat(20_000), `80000\r\n${'a'.repeat(0x80000)}\r\n`]) {
     const { upstream, waiting } = await start(`${body}0\r\n\r\n`);
     const { outcome } = ask(upstream);
@@ -28,7 +28,7 @@ test('a connection that has sent many chunks, or much, is not read on before its
     let isComplete = false;
     void outcome.then(() => (isComplete = true));
     for (;;) {
-      await eventually('it waits, or is complete', () => isComplete || waiting.length > 0);
+      await eventually('the connection waits, or the response is complete', () => isComplete || waiting.length > 0);
       if (isComplete) break;
       for (let i = 0; i < 20; i += 1) await nextTurn();
       expect(waiting.length).toBeLessThanOrEqual(1);
@@ -49,8 +49,8 @@ test('a connection that has sent a few chunks does not wait', async () => {
 test('a connection that is closed while it waits does not take a turn from others', async () => {
   const { upstream, waiting, core } = await start(tinyChunk.repeat(20_000));
   const { call } = ask(upstream);
-  await eventually('it waits', () => waiting.length === 1);
+  await eventually('the connection waits', () => waiting.length === 1);
   call.abort();
-  await eventually('it waits no more', () => waiting.length === 0);
-  await eventually('it is closed', () => core.connections[0]?.closed === true);
+  await eventually('the connection no longer waits', () => waiting.length === 0);
+  await eventually('the connection is closed', () => core.connections[0]?.closed === true);
 });

@@ -7,7 +7,7 @@ import { ignored } from '../support/ask-upstream.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { manualQueue } from '../support/manual-queue.ts';
 
-/** A connection that awaits a response of `length` bytes, what was heard of it, and what waits there to be read on. */
+/** Creates a connection that awaits a response of `length` bytes. `heard` lists its events, `waiting` the reads that wait for a turn. */
 async function start(length: number) {
   const { port } = await startSilentUpstream();
   const socket = connect(port, '127.0.0.1');
@@ -40,9 +40,9 @@ async function start(length: number) {
 
 const letters = (count: number): string[] => Array.from({ length: count }, () => 'a');
 
-test('after a hundred small pieces of an upstream what follows is held, and read as one in its turn', async () => {
+test('after a hundred small pieces of an upstream, what follows is held, and read as one piece in its turn', async () => {
   const { heard, waiting, answer, socket } = await start(2_000);
-  // The head is one of them.
+  // The head counts as one of the hundred small pieces.
   for (const letter of letters(98)) answer(letter);
   expect(waiting).toHaveLength(0);
   answer('b');
@@ -55,14 +55,14 @@ test('after a hundred small pieces of an upstream what follows is held, and read
   expect(socket.isPaused()).toBe(false);
 });
 
-test('the end of a response that is held comes in its turn, and what follows it is unasked', async () => {
+test('the end of a response that is held comes in its turn, and what follows it is unsolicited', async () => {
   const { heard, waiting, answer } = await start(150);
   for (const letter of letters(151)) answer(letter);
   waiting.shift()?.();
   expect(heard.slice(99)).toEqual(['a'.repeat(51), 'unasked', 'end']);
 });
 
-test('what is held waits also while the client reads nothing', async () => {
+test('held bytes also wait while the client reads nothing', async () => {
   const { connection, heard, waiting, answer } = await start(2_000);
   for (const letter of letters(110)) answer(letter);
   connection.pause();
@@ -72,7 +72,7 @@ test('what is held waits also while the client reads nothing', async () => {
   expect(heard.slice(99)).toEqual(['a'.repeat(11)]);
 });
 
-test('what is held is not lost if the upstream closes the connection', async () => {
+test('held bytes are not lost if the upstream closes the connection', async () => {
   const { heard, waiting, answer, socket } = await start(150);
   for (const letter of letters(150)) answer(letter);
   socket.destroy();

@@ -14,7 +14,7 @@ function idsOf({ received }: UpstreamConnection): string[] {
   return [...received.matchAll(/^X-Request-Id: (.*)\r$/gm)].map(([, id = '']) => id);
 }
 
-/** A core that sends `respond`'s bytes for each request, and a sidecar before it. */
+/** Starts a core that sends what `respond` returns for each request, and a sidecar before it. */
 async function start(respond: (ids: readonly string[], connection: UpstreamConnection) => string) {
   const upstream = await startByteUpstream(
     (connection) => void connection.socket.write(respond(idsOf(connection), connection)),
@@ -39,7 +39,7 @@ describe('a response with the id of an earlier request of its connection', () =>
   test.each([
     ['of the one before', 1],
     ['of 32 requests before', 32],
-  ])('%s is withheld, and the connection closed', async (_name, back) => {
+  ])('%s is withheld, and the connection is closed', async (_name, back) => {
     const { upstream, sidecar } = await start((ids) =>
       withId(ids.length > back ? (ids.at(-1 - back) ?? '') : (ids.at(-1) ?? '')),
     );
@@ -52,14 +52,14 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(response.status).toBe(502);
     expect(JSON.parse(response.body)).toMatchObject({ code: 'upstream_unavailable' });
     await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
-    // It may have been carried out: it is not sent again, although it is a GET.
+    // The request may have been carried out, so it is not sent again, although it is a GET.
     expect(upstream.connections.flatMap(idsOf)).toHaveLength(back + 1);
     expect(sidecar.accessLines().at(-1)).toMatchObject({ status: 502, upstream_error: 'EARLIER_RESPONSE' });
     expect(await unasked(sidecar)).toBe(1);
     expect(warnings(sidecar)).toMatchObject([{ level: 'error', environment: 'test' }]);
   });
 
-  test('cannot reach another account that chose the same id: its request is sent on another connection', async () => {
+  test('cannot reach another account that chose the same id, because its request is sent on another connection', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
     const headers = { 'X-Request-Id': 'order-1' };
     for (const key of [keys.acme, keys.acme, keys.globex, keys.globex, keys.acme]) {
@@ -73,12 +73,12 @@ describe('a response with the id of an earlier request of its connection', () =>
       ['acme', 'acme', 'acme'],
       ['globex', 'globex'],
     ]);
-    // Others are sent on either.
+    // Requests with other ids are sent on either connection.
     expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
     expect(upstream.connections).toHaveLength(2);
   });
 
-  test('is withheld, but is no fault of a core whose echo makes two ids equal: their client may have chosen them', async () => {
+  test('is withheld, but is no fault of a core whose echo makes two ids equal, because their client may have chosen them', async () => {
     const { upstream, sidecar } = await start((ids) => withId((ids.at(-1) ?? '').replace('.', '')));
     const statuses: number[] = [];
     for (const id of ['ab', 'a.b', 'c', 'd']) {
@@ -94,7 +94,7 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(await unasked(sidecar)).toBe(0);
   });
 
-  test('is not noticed of 33 requests before: no connection remembers all that it has carried', async () => {
+  test('is not noticed if that request was 33 requests before, because no connection remembers all ids', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-34) ?? ids.at(-1) ?? ''));
     for (let i = 0; i < 34; i += 1) {
       expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
@@ -105,7 +105,7 @@ describe('a response with the id of an earlier request of its connection', () =>
 
   test('cannot reach another account that chose the id of the latest of many requests', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
-    // As many as are remembered, and one more in the place of the first.
+    // Fill the memory of ids, so that the next id takes the place of the first.
     for (let i = 0; i < 32; i += 1) {
       await send(sidecar, 'GET /', { key: keys.globex });
       await settle();
@@ -117,7 +117,7 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(upstream.connections.map((each) => idsOf(each).length)).toEqual([33, 1]);
   });
 
-  test('cannot reach whoever has a public key and chose the same id: strangers have it', async () => {
+  test('cannot reach a client with a public key that chose the same id, because anyone can have that key', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
     const headers = { 'X-Request-Id': 'order-1' };
     for (const key of [keys.globex, keys.globexPublic, keys.globexPublic, keys.globex]) {
@@ -130,7 +130,7 @@ describe('a response with the id of an earlier request of its connection', () =>
     expect(kinds).toEqual([['secret', 'secret'], ['public'], ['public']]);
   });
 
-  test('has no more than 32 idle connections kept, however often strangers repeat an id', async () => {
+  test('leads to no more than 32 idle connections, however often clients with a public key repeat an id', async () => {
     const { upstream, sidecar } = await start((ids) => withId(ids.at(-1) ?? ''));
     const headers = { 'X-Request-Id': 'order-1' };
     const open = (): number => upstream.connections.filter(({ closed }) => !closed).length;
@@ -140,7 +140,7 @@ describe('a response with the id of an earlier request of its connection', () =>
       await settle();
       await vi.waitFor(() => expect(open()).toBe(Math.min(i, 32)));
     }
-    // Any other request is sent on one of them.
+    // A request with any other id is sent on one of these connections.
     expect((await send(sidecar, 'GET /', { key: keys.acme })).status).toBe(200);
     expect(upstream.connections).toHaveLength(35);
   });
@@ -200,7 +200,7 @@ describe('after bytes that nobody asked for', () => {
   }
 
   test.each<[string, string, (connection: UpstreamConnection) => string]>([
-    ['on a connection that rests', 'GET', ({ socket }) => (setTimeout(() => socket.write('H'), 20), ok)],
+    ['on an idle connection', 'GET', ({ socket }) => (setTimeout(() => socket.write('H'), 20), ok)],
     ['in one piece with a response', 'GET', () => `${ok}H`],
     ['as the body of a response to HEAD', 'HEAD', () => ok],
   ])('%s no connection is reused for 60 s', async (_name, method, faulty) => {
@@ -217,7 +217,7 @@ describe('after bytes that nobody asked for', () => {
     const before = upstream.connections.length;
     expect(await get('/faulty', method)).toBe(200);
     await vi.waitFor(async () => expect(await unasked(sidecar)).toBe(1));
-    // Those that were idle are closed, too.
+    // The connections that were idle are closed, too.
     await vi.waitFor(() => expect(upstream.connections.every(({ closed }) => closed)).toBe(true));
     setClock(59_999);
     for (let i = 1; i <= 3; i += 1) {
@@ -232,8 +232,8 @@ describe('after bytes that nobody asked for', () => {
 });
 
 describe('a connection is reused only after one poll for events', () => {
-  test('so that bytes that have arrived behind a response are never the response to a request that is sent at its end', async () => {
-    // The client reads 65,536 bytes at a time: the first response fills a read, the one too many comes with the next.
+  test('so that bytes that have arrived behind a response are never taken for the response to a request that is sent at its end', async () => {
+    // The sidecar reads 65,536 bytes at a time. The first response fills a read, so the unsolicited one comes with the next read.
     const head = 'HTTP/1.1 200 OK\r\nContent-Length: ';
     const size = 65_536 - head.length - '65496\r\n\r\n'.length;
     const first = `${head}${size}\r\n\r\n${'x'.repeat(size)}`;
@@ -264,7 +264,7 @@ describe('a connection is reused only after one poll for events', () => {
     ]);
   });
 
-  test('of the event loop, which is not the one in whose middle it became idle', async () => {
+  test('of the event loop that begins after it has become idle', async () => {
     const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);
     let turns = 0;
@@ -284,11 +284,11 @@ describe('a connection is reused only after one poll for events', () => {
       { method: 'GET', target: '/first', headers: [], body: undefined },
       { ...ignored, onEnd, onError: reject },
     );
-    // In the end of the first turn, which is the one of the response, it is not sent; the second one follows a poll for events.
+    // The request is not sent at the end of the first turn, in which the response ended. The second turn follows a poll for events.
     expect(await promise).toBe(1);
   });
 
-  test('for which a request waits, instead of opening one more', async () => {
+  test('for which a request waits instead of opening another connection', async () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);
     let left = 50;
@@ -307,7 +307,7 @@ describe('a connection is reused only after one poll for events', () => {
     expect(connections).toHaveLength(1);
   });
 
-  test('and a request that its client gives up meanwhile is not sent', async () => {
+  test('and a request that its client gives up before that is not sent', async () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);
     const { promise, resolve } = Promise.withResolvers<void>();

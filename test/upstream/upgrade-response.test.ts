@@ -89,7 +89,7 @@ describe('a response other than 101 to a handshake is read as strictly as any ot
     ['by a chunk without an end', `${chunked}\r\n3\r\nabcd\r\n0\r\n\r\n`],
   ])('a body that breaks off %s breaks the response off', async (_name, bytes) => {
     const { ordinary, handshake } = await outcomes(bytes);
-    // The part that has arrived together with the fault may be lost.
+    // A part of the response that has arrived together with the fault may be lost.
     expect(ordinary.received.startsWith(handshake.received)).toBe(true);
     expect(() => parseOnly(handshake.received)).toThrow(/not a whole|^0 responses/);
     expect(handshake.logged).toMatchObject([{ status: 200, error: expect.any(String) }]);
@@ -112,7 +112,7 @@ describe('a response other than 101 to a handshake is read as strictly as any ot
     const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`;
     let sent = 0;
     let isEnough = false;
-    // It ends only after the wait was seen: the kernel may hold more than any length that is chosen before.
+    // The response ends only after the test has seen it wait, because the kernel may hold more than any length chosen in advance.
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n');
       const send = (): void => {
@@ -129,10 +129,10 @@ describe('a response other than 101 to a handshake is read as strictly as any ot
     const client = await openConnection(sidecar.port);
     client.socket.pause();
     client.send(request('GET /ws/feed HTTP/1.1', 'Host: localhost', authorization, ...upgrade));
-    // On a busy machine a single look would take a pause of the process for a wait.
+    // On a busy machine, a single check would take a pause of the process for a wait.
     const looks: number[] = [];
     await eventually(
-      'the upstream has sent nothing for four looks',
+      'the upstream has sent nothing for four checks',
       () => {
         looks.unshift(sent);
         return sent > 1 && looks[3] === sent;

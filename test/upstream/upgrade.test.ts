@@ -39,13 +39,13 @@ function settings(more: Parameters<typeof configOf>[1] = {}): Parameters<typeof 
   return { routes: [...routes, webSocketRoute], ...more };
 }
 
-/** A sidecar, and an upstream of WebSockets. */
+/** Starts a WebSocket upstream and a sidecar before it. */
 async function startEcho(more: Parameters<typeof configOf>[1] = {}) {
   const upstream = await startWebSocketUpstream();
   return { upstream, sidecar: await startSidecar(configOf(upstream.origin, settings(more))) };
 }
 
-/** A sidecar before an upstream at `origin`, and a client that has sent it a handshake. */
+/** Starts a sidecar before an upstream at `origin`, and a client that sends it a handshake. */
 async function startHandshake(origin: string, more: Parameters<typeof configOf>[1] = {}) {
   const sidecar = await startSidecar(configOf(origin, settings(more)));
   const client = await openConnection(sidecar.port);
@@ -53,7 +53,7 @@ async function startHandshake(origin: string, more: Parameters<typeof configOf>[
   return { sidecar, client };
 }
 
-/** A WebSocket of globex, closed when the test is over. */
+/** Opens a WebSocket of globex, which is closed when the test is over. */
 function connect(
   sidecar: TestSidecar,
   path = '/ws/feed',
@@ -72,7 +72,7 @@ async function echoed(socket: WebSocket, message: string | Buffer): Promise<stri
   return isBinary ? data : data.toString();
 }
 
-/** The handshake as bytes. */
+/** The bytes of a WebSocket handshake. */
 function handshake(path: string, ...headers: readonly string[]): string {
   return [
     `GET ${path} HTTP/1.1`,
@@ -102,7 +102,7 @@ describe('a WebSocket on a route with `upgrade`', () => {
     expect(String((await pushed)[0])).toBe('unasked');
   });
 
-  test.each(['http', 'https'])('gives all to a side that does not read for a while: %s', async (scheme) => {
+  test.each(['http', 'https'])('delivers everything to a side that does not read for a while: %s', async (scheme) => {
     const authority = createAuthority();
     const tls = scheme === 'https' ? { ...authority.issue('IP:127.0.0.1'), clientCa: undefined } : undefined;
     const upstream = await startWebSocketUpstream();
@@ -238,7 +238,7 @@ describe('a WebSocket on a route with `upgrade`', () => {
   test('carries the bytes that the client sent right after the handshake', async () => {
     const { sidecar } = await startEcho();
     const client = await openConnection(sidecar.port);
-    // A masked text frame `hi`, by a mask of zeros.
+    // A text frame `hi`, with a mask of zeros.
     client.send(`${handshake('/ws/feed', authorization)}\x81\x82\0\0\0\0hi`);
     expect(await client.untilText('\x81\x02hi')).toMatch(/^HTTP\/1\.1 101 /);
   });
@@ -295,7 +295,7 @@ describe('a WebSocket on a route with `upgrade`', () => {
         expect(await echoed(socket, message)).toBe(message);
       }
     }
-    // A bundle of CAs is read once for all connections of a sidecar.
+    // Each sidecar reads its CAs once for all connections.
     expect(made.mock.calls.filter(([options]) => options?.ca === authority.cert)).toHaveLength(2);
     const socket = connect(await at(`https://localhost:${upstream.port}`, createAuthority().cert), '/ws/x', authorized);
     const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
@@ -373,7 +373,7 @@ describe('a refused handshake', () => {
     },
   );
 
-  test('that was sent to the core is not refused for want of room for a body that it does not have', async () => {
+  test('that was sent to the core is not refused for lack of room for a body, because it has none', async () => {
     const hold = vi.spyOn(Reservation.prototype, 'hold').mockReturnValue(false);
     onTestFinished(() => hold.mockRestore());
     const upstream = await startWebSocketUpstream();
@@ -524,7 +524,7 @@ describe('when one side vanishes, the other is closed', () => {
   });
 });
 
-test('a WebSocket behind a request that waits for its response is opened after that, and gets the bytes behind it', async () => {
+test('a WebSocket behind a request that waits for its response is opened after that response, and gets the bytes behind its handshake', async () => {
   let release: (() => void) | undefined;
   const upstream = await startWebSocketUpstream(createServer(), (_req, res) => {
     release = () => void res.end('slow');
@@ -533,7 +533,7 @@ test('a WebSocket behind a request that waits for its response is opened after t
   const client = await openConnection(sidecar.port);
   client.send(
     `GET /slow HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\n\r\n${handshake('/ws/feed', authorization)}` +
-      // A masked frame with the text `hi`, and the mask 0.
+      // A text frame `hi`, with a mask of zeros.
       '\x81\x82\0\0\0\0hi',
   );
   await vi.waitFor(async () => expect([release === undefined, await inFlight(sidecar)]).toEqual([false, 1]));

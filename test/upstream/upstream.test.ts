@@ -60,7 +60,7 @@ describe('an upstream with TLS', () => {
   const forAnother = authority.issue('DNS:core.internal');
   const client = authority.issue('DNS:sidecar');
 
-  /** Starts one; `names` are the server names of its handshakes. */
+  /** Starts an upstream with TLS. `names` has the server names of its requests. */
   async function startTls(
     options: ServerOptions,
     respond: RequestListener = (_req, res) => void res.end('{}'),
@@ -76,7 +76,7 @@ describe('an upstream with TLS', () => {
     return { port: await listen(server), names, heads: () => heads };
   }
 
-  test('has a hundred handshakes a second for strangers that repeat an id; other requests are not counted', async () => {
+  test('gets at most a hundred handshakes a second for clients with public keys that repeat an id; other requests are not counted', async () => {
     const upstream = await startTls(forName);
     const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca: authority.cert });
     const outcome = async (stranger: boolean): Promise<unknown> => {
@@ -92,7 +92,7 @@ describe('an upstream with TLS', () => {
     const from = Math.ceil(performance.now());
     for (const passed of [0, 1_000]) {
       clock.mockReturnValue(from + passed);
-      // The very first one needs no other connection.
+      // The very first request needs no other connection.
       if (passed === 0) expect(await outcome(true)).toBe(200);
       for (let i = 0; i < 100; i += 1) expect(await outcome(true)).toBe(200);
       expect(await outcome(true)).toEqual(refused);
@@ -115,7 +115,7 @@ describe('an upstream with TLS', () => {
   });
 
   describe.each(['TLSv1.2', 'TLSv1.3'] as const)('over %s', (version) => {
-    /** @returns whether each connection of the upstream was a session resumed */
+    /** Starts an upstream. `resumed` says for each of its connections whether it resumed a session. */
     async function startResumable(options: ServerOptions = {}) {
       const server = createHttpsServer(
         { ...forName, minVersion: version, maxVersion: version, ...options },
@@ -164,14 +164,14 @@ describe('an upstream with TLS', () => {
   });
 
   describe('shares a session', () => {
-    /** A connection that brings a session. Node's own servers send no ticket to a client that has resumed one; others do. */
+    /** Simulates a connection that gets a session. Node's servers send no ticket to a client that has resumed a session, but others do. */
     function connectBy(shared: SharedTls, isReused: boolean, session: string): void {
       const socket = Object.assign(new EventEmitter(), { isSessionReused: () => isReused });
       shared.follow(socket as unknown as TLSSocket);
       socket.emit('session', Buffer.from(session));
     }
 
-    test('of a connection that resumed none: with one after another its certificate would not be verified again', () => {
+    test('of a connection that resumed none, because a chain of resumed sessions would never verify the certificate again', () => {
       const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
       const kept = (isReused: boolean, session: string): string | undefined => {
         connectBy(shared, isReused, session);
@@ -180,7 +180,7 @@ describe('an upstream with TLS', () => {
       expect([kept(false, 'first'), kept(true, 'second'), kept(false, 'third')]).toEqual(['first', 'first', 'third']);
     });
 
-    test('for a minute: then the certificate is verified again', () => {
+    test('for a minute, after which the certificate is verified again', () => {
       const shared = new SharedTls(targetOf('https://localhost'), 'localhost');
       const from = performance.now();
       const clock = vi.spyOn(performance, 'now').mockReturnValue(from);
@@ -194,12 +194,12 @@ describe('an upstream with TLS', () => {
     });
   });
 
-  /** One that has its own way with clients that resume a session. */
+  /** Starts an upstream that calls `onResume` for a client that resumes a session. */
   async function startStubborn(onResume: (done: (error: Error) => void) => void) {
     const offered: boolean[] = [];
     const own = new Set<string>();
     const server = createHttpsServer(
-      // Without tickets: those would not be looked up.
+      // Disable tickets, because the server would not look them up in `resumeSession`.
       { ...forName, maxVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_TICKET },
       (_req, res) => void res.setHeader('Connection', 'close').end('{}'),
     );
@@ -229,7 +229,7 @@ describe('an upstream with TLS', () => {
     ['refuses', (done) => done(new Error('broken'))],
     ['does not respond to', () => {}],
   ])(
-    'that %s whoever resumes a session has handshakes without one, at once and for ten minutes',
+    'that %s clients that resume a session gets handshakes without one, at once and for ten minutes',
     async (_name, onResume) => {
       const { statuses, resumptions } = await startStubborn(onResume);
       expect(await statuses(1)).toEqual([200]);
@@ -249,7 +249,7 @@ describe('an upstream with TLS', () => {
     },
   );
 
-  test('has its session resumed although a client has left during a handshake that was to', async () => {
+  test('has its session resumed even after a client has left during a handshake that was to resume it', async () => {
     const { sidecar, statuses, resumptions } = await startStubborn(() => {});
     expect(await statuses(1)).toEqual([200]);
     const leaving = await openConnection(sidecar.port);
@@ -405,7 +405,7 @@ describe('connections', () => {
   });
 
   test('that fail before anything is sent are tried exactly once more', async () => {
-    // Ends each connection before its TLS handshake is complete.
+    // The upstream ends each connection before its TLS handshake is complete.
     const upstream = await startSilentUpstream();
     for (const body of ['text', 'x'.repeat(100_000)]) {
       const before = upstream.connections.length;
@@ -430,7 +430,7 @@ describe('connections', () => {
 });
 
 describe('a request is never sent twice', () => {
-  /** An upstream that counts requests by a header, and ends its connections at the worst moments. */
+  /** Starts an upstream that counts requests by their id, and ends its connections at the worst moments. */
   async function startFaulty(end: (socket: Socket, nth: number) => void) {
     const counts = new Map<string, number>();
     const served = new WeakMap<Socket, number>();
@@ -474,7 +474,7 @@ describe('a request is never sent twice', () => {
     async (method) => {
       let delay = 0;
       const { upstream, counts } = await startFaulty((socket) => {
-        // Delays from 0 to 3 ms end before, while and after the next request is sent.
+        // With delays from 0 to 3 ms, the connection ends before, while or after the next request is sent.
         delay = (delay + 1) % 7;
         setTimeout(() => socket.destroy(), delay / 2);
       });

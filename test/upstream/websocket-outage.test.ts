@@ -22,7 +22,7 @@ vi.mock('../../src/accounts/file/directory.ts', async (load) => {
   };
 });
 
-test('a WebSocket stays open while its key is known to be valid, and ends when an outage has lasted for too long to know it', async () => {
+test('a WebSocket stays open while its key is known to be valid, and ends when an outage has lasted too long for that to be known', async () => {
   const upstream = await startWebSocketUpstream();
   const routes = [route('/ws', { upgrade: true, keys: ['secret'] })];
   const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
