@@ -77,6 +77,75 @@ export class FairQueue<Owner> {
   }
 }
 
+/** Work that waits for its turn. */
+interface WaitingWork {
+  readonly start: () => void;
+  /** Called instead of `start` if the work is evicted. */
+  readonly evict: () => void;
+}
+
+/**
+ * Waiting work of owners that belong together in groups, such as clients in networks. The outer groups take turns, then the groups within a
+ * group, then the owners, so a group gets no more turns because it has more owners.
+ */
+export class NestedFairQueue {
+  length = 0;
+  /** Work of an owner; empty in a group. */
+  readonly #work = new Set<WaitingWork>();
+  /** The groups, or owners, within this group, in the order of turns. */
+  readonly #within = new Map<string, NestedFairQueue>();
+
+  /**
+   * Adds work that waits for a turn.
+   *
+   * @param path the groups of the owner, the outer one first, and then the owner
+   * @returns a function that withdraws the work. It returns whether the work was still waiting
+   */
+  add([name, ...rest]: readonly string[], work: WaitingWork): () => boolean {
+    this.length += 1;
+    const group = name === undefined ? undefined : (this.#within.get(name) ?? new NestedFairQueue());
+    if (name === undefined || group === undefined) this.#work.add(work);
+    else this.#within.set(name, group);
+    const withdraw = group?.add(rest, work) ?? (() => this.#work.delete(work));
+    return () => {
+      const isWithdrawn = withdraw();
+      if (isWithdrawn) this.length -= 1;
+      if (isWithdrawn && name !== undefined && group?.length === 0) this.#within.delete(name);
+      return isWithdrawn;
+    };
+  }
+
+  /** Removes and returns the next piece of work, for the caller to start. */
+  shift(): (() => void) | undefined {
+    const work = this.#remove(([first]) => first);
+    return work?.start;
+  }
+
+  /** Evicts the oldest work of the owner that has the most, in the group that has the most. */
+  evict(): void {
+    this.#remove((groups) => groups.reduce((most, each) => (each[1].length > most[1].length ? each : most)))?.evict();
+  }
+
+  /** Removes the oldest work in the group that `choose` chooses. The group then goes to the end. */
+  #remove(choose: (groups: readonly Group[]) => Group | undefined): WaitingWork | undefined {
+    if (this.length === 0) return undefined;
+    this.length -= 1;
+    const [first] = this.#work;
+    if (first !== undefined) {
+      this.#work.delete(first);
+      return first;
+    }
+    const [name, group] = choose([...this.#within]) ?? [];
+    if (name === undefined || group === undefined) return undefined;
+    const work = group.#remove(choose);
+    this.#within.delete(name);
+    if (group.length > 0) this.#within.set(name, group);
+    return work;
+  }
+}
+
+type Group = readonly [name: string, group: NestedFairQueue];
+
 /** Runs one piece of work at a time. Owners of waiting work take turns. */
 export class OneAtATime {
   readonly #waiting = new FairQueue<string>();

@@ -20,7 +20,7 @@ export function crossCheck(file: YamlFile, content: Content): void {
   checkAccounts(file, content.accounts);
   checkMasterKeys(file, content);
   checkRoutes(file, content.routes ?? []);
-  checkLimits(file, content.limits);
+  checkLimits(file, content);
 }
 
 function checkListeners(file: YamlFile, { listen, admin, operators }: Content): void {
@@ -226,9 +226,16 @@ function routeKey(path: string): string {
   return key.length > 1 && key.endsWith('/') ? key.slice(0, -1) : key;
 }
 
-function checkLimits(file: YamlFile, limits: Content['limits']): void {
+function checkLimits(file: YamlFile, { environments = {}, limits }: Content): void {
   if (limits?.buffered === undefined || limits.requestBody === undefined) return;
-  if (limits.buffered < limits.requestBody) {
-    file.report(['limits', 'buffered'], 'expected at least as much as limits.requestBody');
-  }
+  const path = ['limits', 'buffered'];
+  const times = limits.buffered / limits.requestBody;
+  const served = environmentNames.filter((name) => environments[name] !== undefined).length;
+  if (times < 1) file.report(path, 'expected at least as much as limits.requestBody');
+  // Public keys get half of an environment's part, and clients without a key at least one body.
+  else if (times < 4 * served)
+    file.warn(
+      path,
+      `below ${4 * served} × limits.requestBody, bodies without a secret key may take all that secret keys of an environment need`,
+    );
 }

@@ -98,9 +98,10 @@ export class ExchangeRunner {
       client.isLookedUp = identified instanceof Promise;
       if (client.isLookedUp) responder.asked = directory;
       return continueWith(identified, (exchange) => {
-        client.isLookedUp = false;
         responder.asked = undefined;
         if (responder.settled) return;
+        if (client.isLookedUp) client.letGiveWay(false);
+        client.isLookedUp = false;
         responder.exchange = exchange;
         if (!this.#charge(responder, exchange)) {
           http.keepAlive = false;
@@ -122,6 +123,8 @@ export class ExchangeRunner {
     });
     // A request that waits from here on outlives the read buffer, so it needs a copy of its body.
     responder.keepBody();
+    // Until the key is known to exist, anyone may have sent it, so the body may be evicted.
+    if (client.isLookedUp) client.letGiveWay(true);
   }
 
   /** From now on, every response closes its connection. */

@@ -1,10 +1,11 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { KeyDirectory, LookupResult, Principal } from '../../src/accounts/key-directory.ts';
 import { Budgets, type Claim } from '../../src/proxy/capacity/budgets.ts';
 import { indexes } from '../../src/proxy/capacity/parts.ts';
 import { WaitQueue, type Waiter } from '../../src/wait-queue.ts';
 import { Reservation } from '../../src/proxy/capacity/reservation.ts';
-import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
+import { LookUps, type Guesser } from '../../src/proxy/capacity/look-ups.ts';
 import { configOf } from '../support/sidecar.ts';
 import { waiter } from '../support/turns.ts';
 
@@ -143,7 +144,18 @@ describe('a budget', () => {
       expect(budgets.buffered.take(900, claim)).toBeUndefined();
       budgets.buffered.give(900, claim);
     }
-    expect(budgets.buffered.take(901, budgets.anonymous.live)).toBe('anonymous');
+  });
+
+  test('gives clients without a key an eighth, or four thirds of the longest body if that is more', () => {
+    for (const [requestBody, most] of [
+      [900, 1_200],
+      [800, 1_066],
+      [700, 1_000],
+    ] as const) {
+      const { buffered, anonymous } = newBudgets({ buffered: 8_000, requestBody });
+      expect(buffered.take(most + 1, anonymous.live)).toBe('anonymous');
+      expect(buffered.take(most, anonymous.live)).toBeUndefined();
+    }
   });
 });
 
@@ -151,7 +163,7 @@ describe('a reservation', () => {
   const secretOf = (budgets: Budgets, account: string): Claim => budgets.claim('live', account, 'secret');
 
   test('returns its bytes to the part of the budget that they came from', () => {
-    const budgets = newBudgets({ requestBody: 1_000 });
+    const budgets = newBudgets({ requestBody: 750 });
     const reservation = new Reservation(budgets, budgets.anonymous.live);
     expect(reservation.hold(600)).toBe(true);
     reservation.claim = budgets.claim('live', 'acme', 'secret');
@@ -281,15 +293,19 @@ test('waiting clients without a key leave a quarter of their part to incomplete 
   expect(budgets.buffered.used).toBe(1_750);
 });
 
-test('a bounded number of guesses wait for their look-up', async () => {
+/** A client whose key is not cached, and one that has made too many guesses. */
+const client = (): Guesser => ({ networks: ['net', 'client'], isThrottled: false });
+const suspect = (): Guesser => ({ networks: ['net', 'client'], isThrottled: true });
+
+test('a bounded number of guesses wait for their look-up, and the one that has waited longest is refused', async () => {
   const lookUps = new LookUps(8);
   const { promise, resolve } = Promise.withResolvers<LookupResult>();
   const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
   // One guess is looked up, and two wait.
-  const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
-  expect(await lookUps.find(directory, 'guess', () => 'client', waiter)).toBe('unavailable');
+  const guesses = [1, 2, 3, 4].map(async () => lookUps.find(directory, 'guess', suspect, waiter));
+  expect(await guesses[1]).toBe('unavailable');
   resolve(undefined);
-  expect(await Promise.all(waiting)).toEqual([undefined, undefined, undefined]);
+  expect(await Promise.all(guesses)).toEqual([undefined, 'unavailable', undefined, undefined]);
 });
 
 test('a guess whose client leaves while it waits makes room for another one', async () => {
@@ -303,14 +319,13 @@ test('a guess whose client leaves while it waits makes room for another one', as
   const directory: KeyDirectory = { find, holds: () => false, serves: () => false };
   const leave: (() => void)[] = [];
   const leaving: Waiter = { wait: (queue) => new Promise((turn) => void leave.push(queue.add(turn))) };
-  const first = lookUps.find(directory, 'first', () => 'client', waiter);
-  for (const hash of ['left', 'left too']) void lookUps.find(directory, hash, () => 'client', leaving);
-  expect(await lookUps.find(directory, 'one more', () => 'client', waiter)).toBe('unavailable');
+  const first = lookUps.find(directory, 'first', suspect, waiter);
+  for (const hash of ['left', 'left too']) void lookUps.find(directory, hash, suspect, leaving);
   for (const each of leave) each();
-  const next = lookUps.find(directory, 'next', () => 'client', waiter);
+  const later = ['next', 'last'].map(async (hash) => lookUps.find(directory, hash, suspect, waiter));
   resolve(undefined);
-  expect(await Promise.all([first, next])).toEqual([undefined, undefined]);
-  expect(asked).toEqual(['first', 'next']);
+  expect(await Promise.all([first, ...later])).toEqual([undefined, undefined, undefined]);
+  expect(asked).toEqual(['first', 'next', 'last']);
 });
 
 describe('look-ups of keys that are not cached', () => {
@@ -334,16 +349,16 @@ describe('look-ups of keys that are not cached', () => {
   test('of suspects are open one at a time, and the end of each one lets the next one begin', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(32);
-    const found = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
-    expect(await lookUps.find(directory, 'guess', () => 'client', waiter)).toBe('unavailable');
+    const found = Array.from({ length: 10 }, async () => lookUps.find(directory, 'guess', suspect, waiter));
+    expect(await found[1]).toBe('unavailable');
     for (let i = 0; i < 9; i += 1) {
       expect(open).toHaveLength(1);
       await answerOne();
     }
-    expect(await Promise.all(found)).toEqual(Array(9).fill(undefined));
+    expect(await Promise.all(found)).toEqual([undefined, 'unavailable', ...Array<undefined>(8).fill(undefined)]);
     expect(most()).toBe(1);
     // All places for waiting suspects are free again.
-    const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
+    const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', suspect, waiter));
     for (let i = 0; i < 9; i += 1) await answerOne();
     expect(await Promise.all(again)).toEqual(Array(9).fill(undefined));
   });
@@ -351,33 +366,37 @@ describe('look-ups of keys that are not cached', () => {
   test('are never more than a quarter of inFlight, plus an eighth of that for suspects', async () => {
     const { directory, open, answerOne, most } = startDirectory();
     const lookUps = new LookUps(16);
-    const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', () => 'client', waiter));
-    const others = Array.from({ length: 4 }, async () => lookUps.find(directory, 'key', () => undefined, waiter));
+    const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', suspect, waiter));
+    const others = Array.from({ length: 4 }, async () => lookUps.find(directory, 'key', client, waiter));
     expect(open).toHaveLength(5);
     // With an empty cache, many merchants' keys are looked up at the same moment.
-    const waiting = Array.from({ length: 12 }, async () => lookUps.find(directory, 'key', () => undefined, waiter));
+    const [evicted, ...waiting] = Array.from({ length: 13 }, async () =>
+      lookUps.find(directory, 'key', client, waiter),
+    );
     expect(open).toHaveLength(5);
-    expect(await lookUps.find(directory, 'key', () => undefined, waiter)).toBe('unavailable');
+    expect(await evicted).toBe('unavailable');
     while (open.length > 0) await answerOne();
     expect(await Promise.all([...suspects, ...others, ...waiting])).toEqual(Array(21).fill(undefined));
     expect(most()).toBe(5);
   });
 
-  test('from a network in which others guess are throttled only while half of the slots are taken', async () => {
-    const { directory, open, answerOne } = startDirectory();
-    const lookUps = new LookUps(16);
-    const find = async (throttle: 'client' | 'network' | undefined): Promise<LookupResult> =>
-      lookUps.find(directory, 'key', () => throttle, waiter);
-    const throttled = [find('client'), find('client')];
-    expect(open).toHaveLength(1);
-    const others = [find('network'), find(undefined)];
-    expect(open).toHaveLength(3);
-    const late = find('network');
-    expect(open).toHaveLength(3);
-    const other = find(undefined);
-    expect(open).toHaveLength(4);
-    while (open.length > 0) await answerOne();
-    await Promise.all([...throttled, ...others, late, other]);
+  test('take turns by network and client, and those of the network that has the most are evicted', async () => {
+    const { directory, open } = startDirectory();
+    const lookUps = new LookUps(8);
+    const order: string[] = [];
+    const find = async (name: string, networks: readonly string[]): Promise<void> => {
+      const result = await lookUps.find(directory, name, () => ({ networks, isThrottled: false }), waiter);
+      order.push(result === 'unavailable' ? `${name} evicted` : name);
+    };
+    const all = ['a1', 'a1', 'a2', 'a3', 'a4', 'a5'].map(async (client, i) => find(`${client}-${i}`, ['a', client]));
+    all.push(find('b1-6', ['b', 'b1']), find('b2-7', ['b', 'b2']), find('c1-8', ['c', 'c1']));
+    while (open.length > 0) {
+      open.shift()?.();
+      await nextTurn();
+    }
+    await Promise.all(all);
+    // Two were looked up at once, and six may wait. The network that was evicted from goes to the end.
+    expect(order).toEqual(['a2-2 evicted', 'a1-0', 'a1-1', 'b1-6', 'c1-8', 'a3-3', 'b2-7', 'a4-4', 'a5-5']);
   });
 
   test('of suspects go on although their clients leave while other look-ups take all places', async () => {
@@ -385,12 +404,12 @@ describe('look-ups of keys that are not cached', () => {
     const lookUps = new LookUps(8);
     const leave: (() => void)[] = [];
     const leaving: Waiter = { wait: (queue) => new Promise((turn) => void leave.push(queue.add(turn))) };
-    const others = [1, 2].map(async () => lookUps.find(directory, 'key', () => undefined, waiter));
-    for (let i = 0; i < 3; i += 1) void lookUps.find(directory, 'guess', () => 'client', leaving);
+    const others = [1, 2].map(async () => lookUps.find(directory, 'key', client, waiter));
+    for (let i = 0; i < 3; i += 1) void lookUps.find(directory, 'guess', suspect, leaving);
     for (const each of leave) each();
     while (open.length > 0) await answerOne();
     await Promise.all(others);
-    const later = lookUps.find(directory, 'valid', () => 'client', waiter);
+    const later = lookUps.find(directory, 'valid', suspect, waiter);
     expect(open).toHaveLength(1);
     await answerOne();
     expect(await later).toBeUndefined();
@@ -401,20 +420,20 @@ describe('look-ups of keys that are not cached', () => {
     const find = async (): Promise<LookupResult> => principal;
     const answering: KeyDirectory = { find, holds: () => false, serves: () => false };
     const lookUps = new LookUps(8);
-    expect(await lookUps.find(answering, 'key', () => undefined, waiter)).toBeDefined();
+    expect(await lookUps.find(answering, 'key', client, waiter)).toBeDefined();
     const { directory, open, answerOne } = startDirectory();
-    const guesses = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
-    expect(await lookUps.find(directory, 'guess', () => 'client', waiter)).toBe('unavailable');
+    const guesses = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', suspect, waiter));
+    expect(open).toHaveLength(1);
     const known = [true, false, true, false].map(async (isSuspect) =>
-      lookUps.find(directory, 'key', () => (isSuspect ? 'client' : undefined), waiter),
+      lookUps.find(directory, 'key', isSuspect ? suspect : client, waiter),
     );
     expect(open).toHaveLength(5);
     while (open.length > 0) await answerOne();
     // The key no longer exists.
     expect(await Promise.all(known)).toEqual(Array(4).fill(undefined));
     expect(await Promise.all(guesses)).toEqual([undefined, undefined, undefined]);
-    const again = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => 'client', waiter));
-    expect(await lookUps.find(directory, 'key', () => 'client', waiter)).toBe('unavailable');
+    const again = [1, 2].map(async () => lookUps.find(directory, 'key', suspect, waiter));
+    expect(open).toHaveLength(1);
     while (open.length > 0) await answerOne();
     await Promise.all(again);
   });
@@ -426,7 +445,7 @@ describe('look-ups of keys that are not cached', () => {
       serves: () => false,
     };
     const lookUps = new LookUps(64);
-    await lookUps.find(answering, 'key', () => undefined, waiter);
+    await lookUps.find(answering, 'key', client, waiter);
     const { directory, open } = startDirectory();
     for (let i = 0; i < 20; i += 1) void Promise.resolve(lookUps.findUnawaited(directory, 'key')).catch(() => {});
     expect(open).toHaveLength(2);
@@ -441,9 +460,9 @@ describe('look-ups of keys that are not cached', () => {
     const lookUps = new LookUps(8);
     for (let i = 0; i < 10; i += 1) {
       for (const isSuspect of [true, false]) {
-        await expect(async () =>
-          lookUps.find(failing, 'key', () => (isSuspect ? 'client' : undefined), waiter),
-        ).rejects.toThrow('gone');
+        await expect(async () => lookUps.find(failing, 'key', isSuspect ? suspect : client, waiter)).rejects.toThrow(
+          'gone',
+        );
       }
     }
   });

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
-import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
+import { LookUps, type Guesser } from '../../src/proxy/capacity/look-ups.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
 import { inFlight, limitUsed } from '../support/metrics.ts';
@@ -180,21 +180,23 @@ describe('look-ups', () => {
     }
   }
 
+  const client = (): Guesser => ({ networks: ['client'], isThrottled: false });
+  const suspect = (): Guesser => ({ networks: ['client'], isThrottled: true });
+
   test('are bounded, and a key that the directory holds is found beyond the bound', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(40);
-    const waiting = Array.from({ length: 40 }, async (_, i) =>
-      lookUps.find(directory, String(i), () => undefined, waiter),
-    );
-    expect(await lookUps.find(directory, 'one more', () => undefined, waiter)).toBe('unavailable');
+    const all = Array.from({ length: 41 }, async (_, i) => lookUps.find(directory, String(i), client, waiter));
+    const [evicted, ...waiting] = [...all.slice(10), ...all.slice(0, 10)];
+    expect(await evicted).toBe('unavailable');
     expect(directory.asked).toBe(10);
-    expect(lookUps.find(directory, 'held', () => 'client', waiter)).toMatchObject({ account: globex });
+    expect(lookUps.find(directory, 'held', suspect, waiter)).toMatchObject({ account: globex });
     for (let i = 0; i < 4; i += 1) {
       directory.release();
       await turn();
     }
     expect(await Promise.all(waiting)).toEqual(Array.from({ length: 40 }, () => undefined));
-    const again = lookUps.find(directory, 'again', () => undefined, waiter);
+    const again = lookUps.find(directory, 'again', client, waiter);
     directory.release();
     expect(await again).toBeUndefined();
   });
@@ -204,20 +206,20 @@ describe('look-ups', () => {
     const lookUps = new LookUps(64);
     let finished = 0;
     const suspects = Array.from({ length: 16 }, async (_, i) => {
-      await lookUps.find(directory, `suspect-${i}`, () => 'client', waiter);
+      await lookUps.find(directory, `suspect-${i}`, suspect, waiter);
       finished += 1;
     });
     expect(directory.asked).toBe(2);
     // Suspects do not delay other look-ups.
-    void lookUps.find(directory, 'other', () => undefined, waiter);
+    void lookUps.find(directory, 'other', client, waiter);
     expect(directory.asked).toBe(3);
     while (finished < suspects.length) {
       directory.release();
       await turn();
     }
     expect(directory.asked).toBe(17);
-    const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => 'client', waiter));
-    void lookUps.find(directory, 'c', () => 'client', waiter);
+    const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, suspect, waiter));
+    void lookUps.find(directory, 'c', suspect, waiter);
     expect(directory.asked).toBe(19);
     directory.release();
     await Promise.all(two);

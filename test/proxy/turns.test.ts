@@ -194,6 +194,15 @@ test('after long work, no work of its kind starts for three times as long', asyn
   expect(performance.now() - before).toBeGreaterThanOrEqual(48);
 });
 
+test('after work that was interrupted by other work, the rest depends on the work alone', async () => {
+  const turns = new TickQueue(1);
+  await waiter.wait(turns);
+  const before = performance.now();
+  turns.restAfter(before - 100_000, 16);
+  await waiter.wait(turns);
+  expect(performance.now() - before).toBeGreaterThanOrEqual(48);
+});
+
 test('a request whose client has left before its turn is not answered', async () => {
   const answered: (string | undefined)[] = [];
   const answer = oneInATurn(({ url }, res) => {

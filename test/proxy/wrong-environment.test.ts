@@ -1,19 +1,12 @@
-import { Registry } from 'prom-client';
-import { expect, onTestFinished, test } from 'vitest';
-import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
+import { expect, test } from 'vitest';
+import type { LookupResult } from '../../src/accounts/key-directory.ts';
 import { Operations } from '../../src/accounts/operations.ts';
-import { Listener } from '../../src/http1/listener.ts';
-import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
-import { Proxy } from '../../src/proxy/proxy.ts';
-import { createLogger } from '../../src/telemetry/logger.ts';
-import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
-import { Upstreams } from '../../src/upstream/upstream.ts';
 import { openStore, settings, vault } from '../accounts/postgres/fixtures.ts';
 import { ask, dashboard } from '../operators/api.ts';
 import { expectPlainRefusal, send } from '../support/client.ts';
 import { eventually } from '../support/eventually.ts';
 import { startGateway } from '../support/gateway.ts';
-import { listen } from '../support/listen.ts';
+import { startOverDirectory } from '../support/over-directory.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { apiKey, configOf, keys, operatorsOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
@@ -43,26 +36,6 @@ test('a key in the wrong environment is named on the access line and in the acti
   expect(upstream.heads()).toBe(0);
 });
 
-/** Starts a gateway that looks keys up in `directory`. Returns its port. */
-async function startOver(directory: KeyDirectory, inFlight: number): Promise<{ readonly port: number }> {
-  const config = configOf('http://127.0.0.1:1', { limits: { inFlight } });
-  const silent = createLogger('silent', { write: () => {} });
-  const recorder = new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0');
-  const upstreams = new Upstreams(() => {}).configure(config);
-  const proxy = new Proxy(new GatewaySnapshot(config, upstreams), directory, silent, recorder, Date.now);
-  const timeouts = { headTimeout: 10_000, idleTimeout: 10_000, lingerTimeout: 2_000 };
-  const { server } = new Listener(
-    {
-      limits: { maxHeadSize: 16_384, maxFields: 100, ...timeouts },
-      tls: undefined,
-      clock: Date.now,
-    },
-    (connection) => proxy.accept(connection),
-  );
-  onTestFinished(() => proxy.stop());
-  return { port: await listen(server) };
-}
-
 test('a request with a key in the wrong environment waits for no look-up, and the look-ups are as few as for throttled clients', async () => {
   let asked = 0;
   const never = new Promise<LookupResult>(() => {});
@@ -70,7 +43,7 @@ test('a request with a key in the wrong environment waits for no look-up, and th
     asked += 1;
     return never;
   };
-  const gateway = await startOver({ find, holds: () => false, serves: () => false }, 64);
+  const gateway = await startOverDirectory({ find, holds: () => false, serves: () => false }, { inFlight: 64 });
   for (let i = 0; i < 20; i += 1) {
     expectPlainRefusal(await send(gateway, 'GET /x', { key: `${keys.acmeLive}${i}` }), 'environment_mismatch');
   }
@@ -80,7 +53,7 @@ test('a request with a key in the wrong environment waits for no look-up, and th
 
 test('a failed look-up of a key in the wrong environment does no harm', async () => {
   const find = (): Promise<LookupResult> => Promise.reject(new Error('gone'));
-  const gateway = await startOver({ find, holds: () => false, serves: () => false }, 64);
+  const gateway = await startOverDirectory({ find, holds: () => false, serves: () => false }, { inFlight: 64 });
   for (let i = 0; i < 3; i += 1) {
     expectPlainRefusal(await send(gateway, 'GET /x', { key: keys.acmeLive }), 'environment_mismatch');
   }

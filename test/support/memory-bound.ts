@@ -44,7 +44,7 @@ export function memoryBound({
   return (
     60 * mib +
     heapTerms({ semiSpace, initialHeap }) +
-    1.5 * (buffered + Math.max(requestBody, buffered / 8)) +
+    1.5 * (buffered + Math.max((4 / 3) * requestBody, buffered / 8)) +
     inFlight * 340 * kib +
     connections * ((tls ? 128 * kib : 10 * kib) + header) +
     20 * mib +

@@ -18,9 +18,9 @@ import { continueWith } from '../../promises.ts';
 import type { TrafficRecorder } from '../../telemetry/traffic-recorder.ts';
 import { FailureLimiter } from '../capacity/attempts.ts';
 import type { ClientConnection } from '../capacity/client-connection.ts';
-import { LookUps, type Throttle } from '../capacity/look-ups.ts';
+import { LookUps, type Guesser } from '../capacity/look-ups.ts';
 import type { Waiter } from '../../wait-queue.ts';
-import { clientAddress, clientSite } from './client-address.ts';
+import { clientNetworks } from './client-address.ts';
 import { ambiguousBecause, ambiguousHead } from './ambiguity.ts';
 import { nothingKnown, refused, type Admitted, type Exchange } from './exchange.ts';
 import { without } from './fields.ts';
@@ -31,12 +31,6 @@ import type { GatewaySnapshot } from './snapshot.ts';
 import { cipherTestAt } from './target.ts';
 import type { EpochMs, MonotonicMs } from '../../times.ts';
 import { sha256Hex } from '../../cryptography.ts';
-
-/**
- * How many times as many failed keys an IPv6 /48 may have as one of its /64 networks: a single client may have all 65,536 of them, but so may
- * many clients of one provider.
- */
-const siteFactor = 8;
 
 /** Maximum length of an `Authorization` header that a connection keeps. The longest key has 208 characters. */
 const maxKept = 256;
@@ -129,31 +123,25 @@ export class Admission {
     }
     const { attempts, window } = snapshot.limits.failedKeys;
     // Not needed for keys that are cached.
-    let networks: readonly [address: string, site: string] | undefined;
-    const waits = () => {
-      const { peer } = client;
-      networks ??= [clientAddress(peer, head.forwarded.for, snapshot), clientSite(peer, head.forwarded.for, snapshot)];
-      const [address, site] = networks;
-      const ofClient = this.#failedKeys.limited(address, attempts, startedAt);
-      return { address, site, ofClient, ofSite: this.#failedKeys.limited(site, siteFactor * attempts, startedAt) };
+    let known: readonly string[] | undefined;
+    const find = () => {
+      const networks = (known ??= clientNetworks(client.peer, head.forwarded.for, snapshot));
+      const address = networks.at(-1) ?? '';
+      return { networks, address, seconds: this.#failedKeys.limited(address, attempts, startedAt) };
     };
-    const throttle = (): Throttle | undefined => {
-      const { ofClient, ofSite } = waits();
-      if (ofClient !== undefined) return 'client';
-      return ofSite === undefined ? undefined : 'network';
+    const guesser = (): Guesser => {
+      const { networks, seconds } = find();
+      return { networks, isThrottled: seconds !== undefined };
     };
-    return continueWith(this.#lookUps.find(directory, key.hash, throttle, waiter), (found) => {
+    return continueWith(this.#lookUps.find(directory, key.hash, guesser, waiter), (found) => {
       const now = this.#clock();
       const principal = authenticate(key, found, now);
       if (!(principal instanceof Refusal)) return permitted(exchange, principal, snapshot, now);
       if (principal.code !== 'invalid_api_key') return { ...exchange, refusal: principal };
       // After too many guesses, a client's wrong keys are refused as `too_many_attempts` for a while. A valid key from the same address is
       // never refused for this reason, because other clients may share the address.
-      const { address, site, ofClient, ofSite } = waits();
-      const seconds = ofClient ?? ofSite;
-      // A client is counted although its network is beyond its limit. Otherwise, it would never be throttled itself.
-      if (ofClient === undefined) this.#failedKeys.failed(address, window, startedAt);
-      if (ofSite === undefined && site !== address) this.#failedKeys.failed(site, window, startedAt);
+      const { address, seconds } = find();
+      if (seconds === undefined) this.#failedKeys.failed(address, window, startedAt);
       const refusal = seconds === undefined ? principal : new Refusal('too_many_attempts', { retryAfter: seconds });
       return { ...exchange, principal: knownPrincipal(found), refusal };
     });

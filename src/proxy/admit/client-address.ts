@@ -21,6 +21,21 @@ export function clientAddress(peer: string, forwardedFor: string | undefined, sn
   return network(findClient(peer, forwardedFor, snapshot), undefined, 4);
 }
 
+/**
+ * The client's networks, the largest first, and then its address for limits (see `clientAddress`): of IPv6 the /48, the /56 and the /64, of
+ * IPv4 the /24 and the address. A provider assigns one of these to a customer.
+ */
+export function clientNetworks(
+  peer: string,
+  forwardedFor: string | undefined,
+  snapshot: GatewaySnapshot,
+): readonly string[] {
+  const client = findClient(peer, forwardedFor, snapshot);
+  if (!client.includes(':')) return [network(client, 3, 3), client];
+  const address = network(client, undefined, 4);
+  return [network(client, undefined, 3), address.replace(/[0-9a-f]{1,2}::\/64$/, '::/56'), address];
+}
+
 /** The network that the client's address belongs to. Unlike `clientAddress`, it is that of a site, which usually gets a whole IPv6 /48. */
 export function clientSite(peer: string, forwardedFor: string | undefined, snapshot: GatewaySnapshot): string {
   return network(findClient(peer, forwardedFor, snapshot), undefined, 3);

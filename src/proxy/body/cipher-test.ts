@@ -5,7 +5,7 @@ import { hintForHeaders, hintForMissing, hintForTestBody } from '../../envelope/
 import { isJsonInSlices, minifyJson } from '../../envelope/json/json.ts';
 import { stringMember } from '../../envelope/json/members.ts';
 import { findCause } from '../../envelope/hints/diagnosis.ts';
-import { inSlices } from '../../slices.ts';
+import { inSlices, sliceLength } from '../../slices.ts';
 import { Refusal } from '../../errors.ts';
 import type { ServerExchange } from '../../http1/exchange.ts';
 import { ambiguousBecause } from '../admit/ambiguity.ts';
@@ -20,6 +20,9 @@ import { isEncoded, readBody, type LongBodies } from './read.ts';
  * How many bytes of a `key` or `iv` header are read. No key or IV is that long, so one with quotes or spaces around it is still recognised.
  */
 const maxFieldLength = 256;
+
+/** How many milliseconds the processing of a slice takes at most. Between the slices of a body, the process does other work. */
+const sliceTime = 1.5;
 
 /** Serves a test endpoint with the key, IV and data that the caller has sent. Nothing is looked up or forwarded. */
 export async function runCipherTest(
@@ -69,7 +72,8 @@ export async function runCipherTest(
     responder.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], response);
     return undefined;
   } finally {
-    if (began !== undefined) queue.restAfter(began);
+    const slices = Math.ceil(read.length / sliceLength);
+    if (began !== undefined) queue.restAfter(began, slices === 1 ? undefined : slices * sliceTime);
   }
 }
 

@@ -190,8 +190,10 @@ export class Budgets {
       const limit = indexes[name];
       this.#least[limit] = min;
       this.#quotas.total[limit] = size;
-      this.#quotas.anonymous[limit] = part(anonymous);
-      this.#quotas.anonymousWaiting[limit] = Math.floor(part(anonymous) * besideHeads);
+      // Even beside the longest body that is being processed, and so cannot be evicted, there is room for incomplete heads.
+      const ofAnonymous = Math.max(part(anonymous), Math.floor(min / besideHeads));
+      this.#quotas.anonymous[limit] = ofAnonymous;
+      this.#quotas.anonymousWaiting[limit] = Math.floor(ofAnonymous * besideHeads);
       this.#quotas.anonymousTest[limit] = part(servesBoth ? anonymous / 2 : anonymous);
       this.#quotas.public[limit] = part(1 / 2);
       this.#quotas.test[limit] = part(servesBoth ? 1 / 2 : 1);

@@ -52,7 +52,6 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   heldBytes = 0;
   since = 0;
   latestAt = 0;
-  /** The maximum of `heldBytes`. */
   maxHeld = Infinity;
   /** Why the sidecar has closed the connection; undefined if it has not. */
   closedFor: ClosingReason | undefined;
@@ -188,6 +187,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   idle(): void {
     this.#request = undefined;
     this.#reservation = undefined;
+    this.isLookedUp = false;
     if (this.#left) return;
     const { anonymous, publicKeys } = this.#all.eviction;
     const { tier } = this.#claim;

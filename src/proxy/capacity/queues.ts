@@ -49,14 +49,14 @@ export class TickQueue {
 
   /**
    * Starts nothing for three times as long as the work took, so that the work takes at most a quarter of the time. Otherwise, long work in
-   * every turn, even if it is bounded, would keep new clients waiting, because only a few connections are accepted and only a few
-   * handshakes begin in a turn.
+   * every turn, even if it is bounded, would keep new clients waiting, because a turn accepts only a few connections.
    *
    * @param began when the work began, on `performance.now()`'s scale
+   * @param most how many milliseconds the work took at most, if other work was done in between
    */
-  restAfter(began: number): void {
+  restAfter(began: number, most = Infinity): void {
     const now = performance.now();
-    this.#restUntil = now + restFactor * (now - began);
+    this.#restUntil = now + restFactor * Math.min(most, now - began);
   }
 
   #schedule(): void {
@@ -166,7 +166,7 @@ export class FairTickQueue<Owner> {
         const withdrawals = [this.#groups[group]?.add(owner, start), this.#ticks.add(() => this.#work.shift()?.())];
         return () => withdrawals.forEach((withdraw) => withdraw?.());
       },
-      restAfter: (began) => this.#ticks.restAfter(began),
+      restAfter: (began, most) => this.#ticks.restAfter(began, most),
     };
   }
 }

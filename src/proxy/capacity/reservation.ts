@@ -33,9 +33,9 @@ export class Reservation implements Waiter {
   #waiting: Claim | undefined;
   #waitingBytes = 0;
   /**
-   * Whether the request's bytes may be evicted. The client decides how long these bytes are held: they are a body for a test endpoint, or a
-   * response that the client does not read. Eviction closes the connection if it has never carried a valid key. A body that waits for a
-   * look-up may be a merchant's, so it is not evicted. A body that may be evicted takes room only from unread responses.
+   * Whether the request's bytes may be evicted. The client decides how long these bytes are held: they are a body for a test endpoint, a body
+   * whose key is being looked up, or a response that the client does not read. Eviction closes the connection if it has never carried a
+   * valid key, unless the request is complete and can be refused. A body for a test endpoint takes room only from unread responses.
    */
   givesWay = false;
   /**
