@@ -10,7 +10,7 @@ import type { Stage } from './stage.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import type { Workload } from './workloads.ts';
 
-/** The latency that a peer adds to that of the upstream alone, at one rate. Milliseconds, all rounds. */
+/** The latency that a peer adds to that of the upstream alone, at one rate. Milliseconds, over all rounds. */
 export interface AddedLatency {
   readonly peer: string;
   /** Requests a second. */
@@ -19,13 +19,13 @@ export interface AddedLatency {
   readonly p99: Spread;
 }
 
-/** Rates at which users compare proxies. */
+/** The rates at which users usually compare proxies. */
 const rates = [200, 2_000] as const;
 
 /**
- * In each round, measures the upstream alone and then each peer in front of it at the same rate, and subtracts.
+ * In each round, measures the upstream alone, and then each peer in front of it at the same rate, and subtracts.
  *
- * @param workload one that the upstream can serve alone: passed through, not sealed
+ * @param workload must be one that the upstream can also serve alone: passed through, not sealed
  */
 export async function addedLatency(
   stage: Stage,

@@ -17,8 +17,8 @@ import {
 export interface Block {
   readonly name: string;
   /**
-   * Paragraphs and tables; the first paragraph says how it was measured. Undefined if the report does not have this
-   * part.
+   * Paragraphs and tables. The first paragraph says how the results were measured. Undefined if the report does not
+   * have this part.
    */
   readonly content: (report: Report) => readonly (string | Table)[] | undefined;
 }
@@ -30,7 +30,7 @@ export const blocks: readonly Block[] = [
       compare && [
         `Median and range of ${compare.pace.rounds} rounds of ${compare.pace.seconds} s.`,
         'Ratios with large bodies:',
-        // In a window of `cost`, too few requests of this size fit; `cost` measures the other workloads better.
+        // Too few requests of this size fit into a window of `cost`. Other workloads are measured better by `cost`.
         ratioTable(
           compare.results.filter(({ workload }) => workload.answered >= 1_024 ** 2),
           compare.titles,

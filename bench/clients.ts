@@ -2,18 +2,18 @@ import { connect, type Socket } from 'node:net';
 import { ResponseReader } from './response-reader.ts';
 
 /**
- * Connections that send requests one after the other until they are stopped. All responses must have the length and the
- * status of the first, so that almost nothing has to be parsed.
+ * Connections that send requests one after the other until they are stopped. All responses must have the same length
+ * and status as the first one, so that hardly anything has to be parsed.
  */
 export class Clients {
   readonly #requests: readonly Buffer[];
   readonly #connections: readonly Connection[];
   #next = 0;
   #stopped = false;
-  /** The number of complete responses. */
+  /** The number of complete responses so far. */
   answered = 0;
 
-  /** Begins to send. */
+  /** Begins to send requests. */
   constructor(port: number, requests: readonly Buffer[], connections: number) {
     this.#requests = requests;
     const onResponse = (connection: Connection): void => this.#onResponse(connection);
@@ -37,12 +37,12 @@ export class Clients {
   }
 }
 
-/** One connection, for one request at a time. */
+/** One connection, which sends one request at a time. */
 class Connection {
   readonly #socket: Socket;
   readonly #onResponse: (connection: Connection) => void;
   #ended = false;
-  /** Of the first response. */
+  /** The status of the first response. */
   #status = '';
   #length = 0;
   #received = 0;
@@ -53,7 +53,7 @@ class Connection {
       this.#status = head.slice(9, 12);
       this.#length = head.length + 4 + body.length;
     }, true);
-    // Connections could share this buffer, but a fresh one is fast enough.
+    // All connections could share one buffer, but a separate one is fast enough.
     const buffer = Buffer.allocUnsafe(65_536);
     this.#socket = connect({
       host: '127.0.0.1',

@@ -1,2 +1,2 @@
-// Loaded into a measured sidecar: collects the whole heap on a signal.
+// Loaded into a measured sidecar. Collects the whole heap when a signal arrives.
 process.on('SIGUSR2', () => globalThis.gc?.());

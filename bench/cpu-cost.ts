@@ -15,21 +15,21 @@ import type { Workload } from './workloads.ts';
 export interface CpuCosts {
   readonly workload: Workload;
   readonly pace: CostPace;
-  /** The others are compared with the first. */
+  /** The first peer is the one with which the others are compared. */
   readonly peers: readonly CpuCost[];
 }
 
-/** The cost of a request at a peer, with one figure for each set of processes. */
+/** The cost of a request at one peer, with one figure for each set of processes. */
 interface CpuCost {
   readonly peer: string;
   readonly title: string;
-  /** CPU microseconds. */
+  /** The cost in CPU microseconds. */
   readonly microseconds: readonly number[];
-  /** The ratio to the first peer. */
+  /** The ratio to the first peer's cost. */
   readonly ratios: readonly number[];
 }
 
-/** How it is measured. */
+/** How the cost is measured. */
 export interface CostPace {
   /** The number of sets of fresh processes: V8 compiles each process a little differently. */
   readonly sets: number;
@@ -41,10 +41,10 @@ export interface CostPace {
 }
 
 /**
- * Measures small differences on a machine that is not quiet: all peers run under load at the same time on one core, so
- * that a disturbance slows all of them within milliseconds. Each window compares the costs with those of the first
- * peer; the median of the windows counts. The microseconds are these ratios times the lower quartile of the first peer,
- * because a disturbance can only raise a cost.
+ * Measures small differences on a machine that is not quiet. All peers run under load on one core at the same time, so
+ * that a disturbance slows all of them down within milliseconds. Each window compares the costs with that of the first
+ * peer, and the median of the windows counts. The microseconds are these ratios times the lower quartile of the first
+ * peer's cost, because a disturbance can only raise a cost.
  */
 export async function cpuCosts(
   stage: Stage,
@@ -70,7 +70,7 @@ export async function cpuCosts(
   return { workload, pace, peers: costs };
 }
 
-/** CPU microseconds of a request, by peer and window. */
+/** The CPU microseconds of a request, by peer and window. */
 async function oneSet(
   stage: Stage,
   workload: Workload,

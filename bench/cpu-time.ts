@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Linux counts in hundredths of a second in /proc, whatever the frequency of its timer. */
+/** In /proc, Linux counts in hundredths of a second, whatever the frequency of its timer is. */
 const ticksPerSecond = 100;
 
-/** CPU seconds that a process, all its threads and its descendants have used, in user and system mode. */
+/** The CPU seconds, in user and system mode, that a process, all its threads and its descendants have used. */
 export function cpuSeconds(pid: number): number {
   return familyOf(pid).reduce((sum, each) => sum + secondsIn(`/proc/${each}/stat`), 0);
 }
 
 /**
- * CPU nanoseconds of the running threads of a process and its descendants: finer than `cpuSeconds`, for short slices of
- * load.
+ * The CPU nanoseconds that the running threads of a process and its descendants have used. They are more precise than
+ * `cpuSeconds`, for short slices of load.
  */
 export function cpuNanoseconds(pid: number): number {
   const schedules = familyOf(pid).flatMap((each) =>
@@ -21,17 +21,17 @@ export function cpuNanoseconds(pid: number): number {
 
 function secondsIn(file: string): number {
   const stat = read(file);
-  // The name, in parentheses, may contain anything; utime, stime, cutime and cstime are fields 14 to 17.
+  // The name, in parentheses, may contain anything. utime, stime, cutime and cstime are fields 14 to 17.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0) / ticksPerSecond;
 }
 
-/** Bytes of memory in use by a process and its descendants; shared pages count for each. */
+/** The bytes of memory that a process and its descendants use. Shared pages count for each of them. */
 export function residentMemory(pid: number): number {
   return memory(pid, 'VmRSS');
 }
 
-/** The peak of their memory. */
+/** The peak of the memory that a process and its descendants use. */
 export function peakMemory(pid: number): number {
   return memory(pid, 'VmHWM');
 }
@@ -62,7 +62,7 @@ function threadsOf(pid: number): string[] {
   }
 }
 
-/** A file of /proc; empty if the process has just ended. */
+/** The contents of a file in /proc; empty if the process has just ended. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');

@@ -22,7 +22,7 @@ export async function writeDocs(report: Report): Promise<void> {
   writeFileSync(file, await format(page, { ...(await resolveConfig(file)), filepath: file }));
 }
 
-/** @throws if the page has no such markers */
+/** @throws if the page does not have these markers */
 function replaced(page: string, name: string, content: string): string {
   const [begin, end] = [`<!-- begin ${name} -->`, `<!-- end ${name} -->`];
   const from = page.indexOf(begin);

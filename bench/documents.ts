@@ -1,6 +1,6 @@
 /**
- * A JSON document of exactly `size` bytes (32 at least), always the same: the body that merchants send, the response of
- * the upstream, and the expected result.
+ * A JSON document of exactly `size` bytes (at least 32), which is always the same. It serves as the body that merchants
+ * send, as the response of the upstream, and as the expected result.
  */
 export function documentOf(size: number): Buffer {
   const items: string[] = [];

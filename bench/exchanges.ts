@@ -5,7 +5,7 @@ import { documentOf } from './documents.ts';
 import { merchantsOf, type Merchant } from './merchants.ts';
 import type { Workload } from './workloads.ts';
 
-/** A request in bytes and its expected result, made on demand because it may be large. */
+/** A request in bytes, and its expected result, which is created on demand because it may be large. */
 export interface Exchange {
   readonly request: Buffer;
   readonly expected: () => Expected;
@@ -16,19 +16,19 @@ export interface Expected {
   readonly contentType: string;
   readonly sealed: boolean;
   readonly body: Buffer;
-  /** The account, and the SHA-256 of the body that the upstream must receive; undefined if it must receive nothing. */
+  /** The account that the upstream must see, and the SHA-256 of the body that it must receive; undefined if it must receive nothing. */
   readonly forwarded: { readonly account: string; readonly sha256: string } | undefined;
 }
 
-/** The merchants whose keys every peer knows; half of them encrypt. */
+/** The merchants whose keys every peer knows. Half of them encrypt. */
 const known = { encrypting: merchantsOf(100, 'encrypting'), plain: merchantsOf(100, 'plain') } as const;
 export const knownMerchants: readonly Merchant[] = [...known.encrypting, ...known.plain];
 
-/** Bodies of this size are sent by one merchant: those of a hundred would fill the memory. */
+/** Only one merchant sends bodies of this size, because those of a hundred would fill the memory. */
 const large = 1_024 ** 2;
 
 /**
- * The exchanges of a workload: the same for each of a hundred merchants, computed without the sidecar's code for
+ * The exchanges of a workload, which are the same for each of a hundred merchants. They are computed without the sidecar's code for
  * envelopes.
  *
  * @param checked whether the upstream reports the request that it received
@@ -70,7 +70,7 @@ function forwarded(merchant: Merchant, plaintext: Buffer | undefined, response: 
   };
 }
 
-/** Requests with envelopes that must not open, each with a different fault: a proxy that accepts one saves work. */
+/** Requests with envelopes that must not open, each because of a different fault. A proxy that accepted one would save work. */
 export function brokenRequests(): { readonly fault: string; readonly request: Buffer }[] {
   const [merchant] = known.encrypting;
   if (merchant === undefined) return [];
@@ -89,10 +89,7 @@ export function brokenRequests(): { readonly fault: string; readonly request: Bu
   }));
 }
 
-/**
- * The same request from each merchant: with a document of this size, sealed if the merchant encrypts, or without a
- * body.
- */
+/** The same request from each merchant: with a document of this size, which is sealed if the merchant encrypts, or without a body. */
 export function requestsOf(merchants: readonly Merchant[], path: string, sent?: number): Buffer[] {
   const plaintext = sent === undefined ? undefined : documentOf(sent);
   return merchants.map((merchant, i) =>
@@ -119,7 +116,7 @@ function requestOf(path: string, apiKey: string, requestId: string, body: Buffer
   return Buffer.concat([Buffer.from(head), body ?? Buffer.alloc(0)]);
 }
 
-/** The plaintext in an envelope of the merchant, or unchanged if the merchant does not encrypt. */
+/** The plaintext in an envelope of the merchant, or as it is if the merchant does not encrypt. */
 function sealed(plaintext: Buffer, { encryption }: Merchant): Buffer {
   if (encryption === undefined) return plaintext;
   const cipher = createCipheriv('aes-256-cbc', encryption.key, encryption.iv);

@@ -4,10 +4,11 @@ import { ResponseReader } from './response-reader.ts';
 import { percentile } from './statistics.ts';
 
 /**
- * Sends requests at a fixed rate, however late the responses are, and prints their latencies as a line of JSON. A
- * program of its own: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS CONNECTIONS`.
- * A latency counts from the moment at which the request was due, not from when it could be sent, so that a stall adds
- * to the latency of every request that had to wait (no "coordinated omission").
+ * Sends requests at a fixed rate, however late the responses are, and prints their latencies as a line of JSON. This is
+ * a separate program: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS CONNECTIONS`.
+ *
+ * A latency is measured from the moment at which the request was due, not from when it could be sent, so that a stall
+ * adds to the latency of every request that had to wait (no "coordinated omission").
  */
 const [port = 0, , rate = 0, seconds = 0, open = 0] = process.argv.slice(2).map(Number);
 const requests = readRequests(process.argv[3] ?? '');
@@ -17,7 +18,7 @@ const latencies = new Float64Array(total);
 let due = 0;
 let answered = 0;
 
-/** Due times of requests that wait for a connection. */
+/** The due times of requests that wait for a connection. */
 const waiting: number[] = [];
 const idle: Connection[] = [];
 const connections: Connection[] = [];
@@ -68,7 +69,8 @@ function readRequests(path: string): Buffer[] {
 }
 
 /**
- * Waits a tenth of a millisecond, which is too short for Node's timers, and leaves the core to the upstream meanwhile.
+ * Waits for a tenth of a millisecond, which is too short for Node's timers, and leaves the core to the upstream in the
+ * meantime.
  */
 const never = new Int32Array(new SharedArrayBuffer(4));
 

@@ -12,11 +12,11 @@ import type { Stage } from './stage.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import { withSidecar } from './with-sidecar.ts';
 
-/** The resources of a sidecar besides CPU time. */
+/** One of the sidecar's resources other than CPU time. */
 export interface Footprint {
   readonly title: string;
   readonly unit: 'ms' | 'MB' | 'bytes';
-  /** The limit that it should not exceed. */
+  /** The value that the figure should not exceed. */
   readonly goal: number;
   readonly figure: Spread;
 }
@@ -34,7 +34,7 @@ export async function footprint(
   for (let round = 0; round < rounds; round += 1) {
     await withSidecar(stage, { merchants: merchantsOf(10, 'encrypting') }, async ({ process }, startUp) => {
       figures.start.push(startUp);
-      // Memory that only the start needs is released a moment later.
+      // Memory that is needed only at startup is released a moment later.
       await setTimeout(2_000);
       figures.idle.push(residentMemory(process.pid) / megabyte);
     });
@@ -63,8 +63,8 @@ export async function footprint(
 }
 
 /**
- * Bytes per request that survive the young generation. Several full collections under load come first, because tables
- * that promote their entries do so only once they are old themselves.
+ * The number of bytes per request that survive the young generation. Several full collections under load come first,
+ * because tables that promote their entries do so only once they are old themselves.
  */
 async function promotedPerRequest(
   stage: Stage,
@@ -93,7 +93,7 @@ async function promotedPerRequest(
   );
 }
 
-/** Bytes that V8 has promoted so far, as its log says. */
+/** The number of bytes that V8 has promoted so far, according to its log. */
 function promotedIn(log: string): number {
   const lines = readFileSync(log, 'latin1').matchAll(/"gc":"s",.*?"promoted":(\d+)/g);
   return [...lines].reduce((sum, [, bytes]) => sum + Number(bytes), 0);

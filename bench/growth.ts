@@ -11,10 +11,10 @@ import type { Stage } from './stage.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import { withSidecar } from './with-sidecar.ts';
 
-/** How one figure changes with one size. */
+/** How a figure changes as a size grows. */
 export interface Curve {
   readonly title: string;
-  /** The size that grows. */
+  /** The name of the size that grows. */
   readonly size: string;
   readonly unit: string;
   readonly points: readonly { readonly at: number; readonly figure: Spread }[];
@@ -31,9 +31,9 @@ interface Point {
 interface Figures {
   /** Milliseconds from the start of the process until it accepts connections. */
   readonly startUp: number;
-  /** Bytes in use two seconds later, before the first request. */
+  /** The bytes in use two seconds later, before the first request. */
   readonly idleMemory: number;
-  /** CPU microseconds. */
+  /** The CPU microseconds of a request. */
   readonly perRequest: number;
 }
 
@@ -45,7 +45,7 @@ const cost = ({ perRequest }: Figures): number => perRequest;
 const megabytes = (bytes: number): number => bytes / 1024 ** 2;
 
 /**
- * The costs of the sidecar as its tasks grow.
+ * The sidecar's costs as its tasks grow.
  *
  * @param say called with the name of each measurement
  */
@@ -95,14 +95,14 @@ function routesPoint(at: number): Point {
   };
 }
 
-/** Few connections keep the requests in flight within the limits of the sidecar. */
+/** With few connections, the requests in flight stay within the sidecar's limits. */
 function bodiesPoint(at: number): Point {
   const senders = knownMerchants.slice(0, at > 100_000 ? 4 : 100);
   const requests = requestsOf(senders, `/api/s2s/responses/${at}`, at);
   return { at, setup: { requestBody: '4MiB' }, requests, connections: 8 };
 }
 
-/** The figures of each point by round, from a fresh process each time. */
+/** The figures of each point in each round, each time from a fresh process. */
 async function figuresOf(
   stage: Stage,
   points: readonly Point[],
@@ -112,7 +112,7 @@ async function figuresOf(
   for (let round = 0; round < rounds; round += 1) {
     for (const point of points) {
       const measured = await withSidecar(stage, point.setup, async (sidecar, startUp, directory) => {
-        // Memory that only the start needs is released a moment later.
+        // Memory that is needed only at startup is released a moment later.
         await setTimeout(2_000);
         const idleMemory = residentMemory(sidecar.process.pid);
         const file = join(directory, 'requests');
@@ -129,7 +129,7 @@ async function figuresOf(
   return figures;
 }
 
-/** Bytes of memory with each number of idle connections, by round. */
+/** The bytes of memory with each number of idle connections, for each round. */
 async function heldMemory(stage: Stage, rounds: number): Promise<Map<number, number[]>> {
   const figures = new Map<number, number[]>();
   for (let round = 0; round < rounds; round += 1) {

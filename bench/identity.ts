@@ -7,10 +7,10 @@ import type { Workload } from './workloads.ts';
 const tried = 5;
 
 /**
- * Sends a server the requests of the following measurement, and compares each byte of its responses and of the requests
- * at the upstream with the expected ones.
+ * Sends a server the requests of the following measurement. Compares each byte of its responses, and of the requests
+ * that reach the upstream, with what is expected.
  *
- * @param identifies whether the server knows API keys, and so sends the upstream the account
+ * @param identifies whether the server knows API keys, and therefore tells the upstream the account
  * @returns the differences
  */
 export async function faultsOf(port: number, workload: Workload, identifies: boolean): Promise<string[]> {
@@ -46,7 +46,7 @@ function compare({ status, head, body }: Response, expected: Expected, identifie
   return pairs.filter(([, is, shall]) => is !== shall).map(([what, is, shall]) => `${what}: ${is}, not ${shall}`);
 }
 
-/** One request on a connection of its own. */
+/** Sends one request on a separate connection. */
 function ask(port: number, request: Buffer): Promise<Response> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(request));

@@ -4,13 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ResponseReader } from './response-reader.ts';
 import { knownMerchants, requestsOf } from './exchanges.ts';
 
-/** Sockets opened at a time: as many as fit into the queue of a listener. */
+/** How many sockets are opened at once. As many fit into a listener's queue. */
 const batch = 100;
 
 /**
- * Memory in use with an increasing number of connections, each used once and then left idle.
+ * Measures the memory in use with an increasing number of connections, each of which is used once and then left idle.
  *
- * @param memory returns the memory that the server uses now, in bytes
+ * @param memory returns the memory that the server is using, in bytes
  */
 export async function memoryWithConnections(port: number, memory: () => number): Promise<Map<number, number>> {
   const [request] = requestsOf(knownMerchants.slice(0, 1), '/api/s2s/responses/156', 350);

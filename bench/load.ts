@@ -6,13 +6,13 @@ import { fileURLToPath } from 'node:url';
 export interface Load {
   readonly requests: number;
   readonly seconds: number;
-  /** Responses of 400 and above. */
+  /** The number of responses with a status of 400 and above. */
   readonly refused: number;
-  /** Broken connections and missing responses. */
+  /** The number of broken connections and missing responses. */
   readonly failed: number;
 }
 
-/** Milliseconds from the moment a request was due. */
+/** Milliseconds from the moment at which a request was due. */
 export interface Latency {
   readonly p50: number;
   readonly p99: number;
@@ -48,7 +48,7 @@ function urlOf(port: number): string {
   return `http://127.0.0.1:${port}/`;
 }
 
-/** The output of a command that runs on the same cores as this process. */
+/** Runs a command on the same cores as this process. Returns its output. */
 function run(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });

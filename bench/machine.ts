@@ -41,7 +41,8 @@ export function hasCommand(command: string): boolean {
 }
 
 /**
- * The cores as taskset takes them: one for the measured server, the rest for load, upstream and the benchmark itself.
+ * The cores, in the notation of taskset: one for the measured server, the rest for load, upstream and the benchmark
+ * itself.
  */
 export interface Cores {
   readonly server: string;

@@ -54,7 +54,7 @@ async function compare(stage: Stage, options: Options): Promise<NonNullable<Repo
   return { pace, titles, results };
 }
 
-/** The default peers: the usual alternatives to the sidecar. */
+/** By default, the peers are the usual alternatives to the sidecar. */
 async function latency(stage: Stage, options: Options): Promise<NonNullable<Report['latency']>> {
   const { rounds = 5, seconds, warmUp } = options;
   const workload = workloads.find(({ name }) => name === 'pass-get');
@@ -65,7 +65,7 @@ async function latency(stage: Stage, options: Options): Promise<NonNullable<Repo
   return { rounds, titles, added };
 }
 
-/** The selected peers that can run; reports why the others cannot. */
+/** The selected peers that can run. Reports why the others cannot. */
 function present(all: readonly Peer[], names: readonly string[] | undefined): Peer[] {
   const unknown = names?.find((name) => !all.some((peer) => peer.name === name));
   if (unknown !== undefined) throw new Error(`unknown peer: ${unknown}`);
@@ -90,7 +90,7 @@ async function withOptions(stage: Stage, options: Options): Promise<NonNullable<
   return optionCosts(stage, firstOf(options.workloads), peerOf('sidecar'), costPaceOf(options));
 }
 
-/** By default the sidecar, the floor, and the baseline if there is one. */
+/** By default, the peers are the sidecar, the floor, and the baseline if there is one. */
 async function costs(stage: Stage, options: Options): Promise<NonNullable<Report['cost']>> {
   const usual = new Set(['sidecar', 'baseline', 'floor']);
   const peers = present(
@@ -122,7 +122,7 @@ function peerOf(name: string): Peer {
   return peer;
 }
 
-/** `--rounds` is the number of sets of processes. */
+/** `--rounds` sets the number of sets of processes. */
 function costPaceOf({ rounds: sets = 3, warmUp }: Options): CostPace {
   return { sets, warmUp, windows: 30, window: 500 };
 }

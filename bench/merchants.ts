@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import type { PeerAccount } from './peers/settings.ts';
 
-/** An account of the benchmark with its one API key, in the test environment. */
+/** An account in the benchmark, with its only API key, which is for the test environment. */
 export interface Merchant {
   readonly id: string;
   readonly apiKey: string;
@@ -12,7 +12,7 @@ export interface Merchant {
 /** An account that encrypts. */
 type EncryptingMerchant = Merchant & Required<Pick<Merchant, 'encryption'>>;
 
-/** A merchant whose data is derived from its number, so that it is always the same. */
+/** A merchant whose data is derived from its number, so that the data is always the same. */
 function merchantOf(i: number, kind: 'encrypting' | 'plain'): EncryptingMerchant {
   const id = `${kind}-${i}`;
   const letters = hash('sha256', id);
@@ -28,7 +28,7 @@ export function merchantsOf(count: number, kind: 'encrypting' | 'plain'): Mercha
   });
 }
 
-/** The merchants in an accounts file of the sidecar, with hashed API keys. */
+/** An accounts file for the sidecar that contains these merchants, with hashed API keys. */
 export function accountsYaml(merchants: readonly Merchant[]): string {
   const lines = ['accounts:'];
   for (const { id, apiKey, encryption } of merchants) {
@@ -45,7 +45,7 @@ export function accountsYaml(merchants: readonly Merchant[]): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The merchants in the form that the peers read. */
+/** These merchants in the form that the peers read. */
 export function peerAccounts(merchants: readonly Merchant[]): Record<string, PeerAccount> {
   return Object.fromEntries(
     merchants.map(({ id, apiKey, encryption }) => [hash('sha256', apiKey), { account: id, ...encryption }]),

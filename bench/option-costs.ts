@@ -13,7 +13,7 @@ import type { Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 
 /**
- * Compares the sidecar with a KMS, with traces of some requests, and with traces of all requests, to the sidecar without these. The
+ * Compares a sidecar without these options to one with a KMS, one with traces of some requests, and one with traces of all requests. The
  * collector is a server that accepts everything.
  */
 export async function optionCosts(stage: Stage, workload: Workload, sidecar: Peer, pace: CostPace): Promise<CpuCosts> {

@@ -30,7 +30,7 @@ const commands = ['compare', 'growth', 'latency', 'footprint', 'options', 'seals
 export interface Options {
   readonly command: (typeof commands)[number];
   readonly workloads: readonly Workload[];
-  /** Names; undefined means all. */
+  /** The names of the peers; undefined stands for all. */
   readonly peers: readonly string[] | undefined;
   readonly baseline: string | undefined;
   readonly rounds: number | undefined;

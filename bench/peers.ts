@@ -13,9 +13,9 @@ import type { Command } from './processes.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 import type { Workload } from './workloads.ts';
 
-/** The environment in which a peer runs. */
+/** Where a peer runs. */
 export interface Place {
-  /** A folder of its own. */
+  /** A folder for this peer alone. */
   readonly directory: string;
   readonly port: number;
   readonly upstream: number;
@@ -25,13 +25,13 @@ export interface Place {
 export interface Peer {
   readonly name: string;
   readonly title: string;
-  /** Whether it supports API keys and envelopes. Others are measured only with traffic that is passed through. */
+  /** Whether the peer supports API keys and envelopes. If not, it is measured only with traffic that is passed through. */
   readonly identifies: boolean;
-  /** Bytes of the largest body that it is measured with, because it buffers bodies. */
+  /** The size in bytes of the largest body with which the peer is measured, because it buffers bodies. */
   readonly mostBytes?: number;
-  /** V8 continues to optimise for seconds of load; other peers reach full speed after a thousand requests. */
+  /** On Node, V8 continues to optimise for several seconds under load. Other peers reach full speed after a thousand requests. */
   readonly runsOnNode: boolean;
-  /** The packages to install if it cannot run. */
+  /** The packages to install if the peer cannot run. */
   missing(): string | undefined;
   /** Writes the necessary files and returns the command that starts the peer. */
   prepare(place: Place): Command;
@@ -43,7 +43,7 @@ export function takes(peer: Peer, { kind, answered }: Workload): boolean {
 
 const sources = join(project, 'bench/peers');
 
-/** The sidecar of this checkout or of another one. */
+/** A peer that runs the sidecar of this checkout, or of another one. */
 function sidecar(name: string, title: string, checkout: string): Peer {
   return {
     name,
@@ -87,7 +87,7 @@ const go: Peer = {
     const program = join(place.directory, 'peer');
     const built = spawnSync('go', ['build', '-o', program, '.'], { cwd: join(sources, 'go'), encoding: 'utf8' });
     if (built.status !== 0) throw new Error(`go build failed: ${built.stderr}`);
-    // Each peer gets one core.
+    // Limits the peer to one core, like all others.
     return { command: program, args: [writeSettings(place)], env: { GOMAXPROCS: '1' } };
   },
 };
@@ -104,7 +104,7 @@ const httpProxy: Peer = {
   }),
 };
 
-/** The lowest cost of the same bytes on Node: the ratio to it shows what the sidecar adds, on any machine. */
+/** The lowest cost of the same bytes on Node. The ratio to it shows what the sidecar adds, on any machine. */
 const floor: Peer = {
   name: 'floor',
   title: 'the floor',
@@ -118,7 +118,7 @@ const floor: Peer = {
   }),
 };
 
-/** @param baseline another checkout of the sidecar, compiled, to compare with */
+/** @param baseline another checkout of the sidecar, already compiled, to compare with */
 export function peersOf(baseline: string | undefined): Peer[] {
   return [
     sidecar('sidecar', 'envelope-sidecar', project),

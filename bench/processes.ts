@@ -2,18 +2,18 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 
-/** The program to run. */
+/** A program to run. */
 export interface Command {
   readonly command: string;
   readonly args: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** How to run it. */
+/** How to run a program. */
 interface Settings {
-  /** The cores it may use, as taskset takes them. */
+  /** The cores that the program may use, in the notation of taskset. */
   readonly cores: string;
-  /** The file for standard output, and for standard error unless that has its own file. */
+  /** The file for standard output, and for standard error unless `errors` is set. */
   readonly output: string;
   readonly errors?: string;
 }
@@ -23,15 +23,15 @@ export interface Running {
   readonly pid: number;
   /** The exit code; null if a signal ended it. */
   readonly ended: Promise<number | null>;
-  /** Stops it, by force after five seconds. */
+  /** Stops the program, by force after five seconds. */
   stop(): Promise<void>;
 }
 
-/** All programs that the benchmark has started, so that none outlives it. */
+/** All programs that the benchmark has started. They are tracked so that none outlives it. */
 export class Processes {
   readonly #running = new Set<Running>();
 
-  /** Starts a program pinned to its cores: taskset replaces itself with it, so the pid is that of the program. */
+  /** Starts a program pinned to its cores. taskset replaces itself with the program, so the pid is the program's. */
   start({ command, args, env }: Command, { cores, output, errors }: Settings): Running {
     const out = openSync(output, 'a');
     const err = errors === undefined ? out : openSync(errors, 'a');

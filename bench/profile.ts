@@ -11,9 +11,11 @@ import { project, sidecarCommand } from './sidecar.ts';
 import { withStage, type Stage } from './stage.ts';
 import { workloads } from './workloads.ts';
 
-/** Prints where the CPU time of an enveloped exchange goes. The sidecar runs from `src/`, so that the folder of each function is known. */
+/**
+ * Prints where the CPU time of an enveloped exchange is spent. The sidecar runs from `src/`, so that the folder of each function is known.
+ */
 
-/** Whose code a sample is in; the first match counts. A line of `perf report` is "12.34%  DSO  [.] SYMBOL". */
+/** Whose code a sample belongs to. The first match counts. A line of `perf report` is "12.34%  DSO  [.] SYMBOL". */
 const parts: readonly (readonly [part: string, form: RegExp])[] = [
   ['kernel: TCP on loopback', /\[k\] /],
   ['ciphers and hashes: OpenSSL and its binding', /\[\.\] .*(?:aesni|crypto|EVP_|ossl_|sha256|Cipher)/i],
@@ -34,9 +36,9 @@ const warmUp = 15_000;
 const seconds = 10;
 
 interface Profile {
-  /** CPU microseconds of an exchange. */
+  /** The CPU microseconds of an exchange. */
   readonly cost: number;
-  /** Percent by part. */
+  /** The percentage of each part. */
   readonly shares: ReadonlyMap<string, number>;
 }
 

@@ -7,9 +7,9 @@ import type { Pace, Result, Sample } from './rounds.ts';
 import type { SealCost } from './seals.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 
-/** The results of a run, as in its JSON. */
+/** The results of a run, as in the JSON that it writes. */
 export interface Report {
-  /** The day, in UTC. */
+  /** The date, in UTC. */
   readonly date: string;
   readonly machine: Machine;
   readonly compare?: {
@@ -29,17 +29,17 @@ export interface Report {
   readonly footprint?: { readonly rounds: number; readonly figures: readonly Footprint[] };
 }
 
-/** A peer in a workload, over all rounds. */
+/** The figures of a peer in a workload, over all rounds. */
 export interface Row {
   readonly peer: string;
   readonly requestsPerCpuSecond: Spread;
-  /** The ratio of the sidecar to this peer in the same round; undefined for the sidecar itself. */
+  /** The ratio of the sidecar's figure to this peer's in the same round; undefined for the sidecar itself. */
   readonly ratio: Spread | undefined;
   readonly requestsPerSecond: Spread;
   readonly busy: Spread;
-  /** Milliseconds at this rate of requests a second. */
+  /** Latencies in milliseconds, at this rate of requests per second. */
   readonly latency: { readonly rate: Spread; readonly p50: Spread; readonly p99: Spread } | undefined;
-  /** Bytes. */
+  /** The peak memory in bytes. */
   readonly peakMemory: number;
 }
 

@@ -1,17 +1,17 @@
-/** A response's head, and its body if bodies are kept. */
+/** The head of a response, and its body if bodies are kept. */
 export interface Response {
   readonly status: number;
   readonly head: string;
   readonly body: Buffer;
 }
 
-/** Finds the ends of responses in the bytes of a connection. All responses of the benchmark state their length. */
+/** Finds the ends of responses in the bytes of a connection. All responses in the benchmark state their length. */
 export class ResponseReader {
   readonly #onResponse: (response: Response) => void;
   readonly #keepsBodies: boolean;
   #pending: Buffer | undefined;
   #head = '';
-  /** Bytes of the current body that are still expected. */
+  /** How many bytes of the current body are still expected. */
   #awaited = 0;
   #pieces: Buffer[] = [];
 
@@ -48,7 +48,7 @@ export class ResponseReader {
   }
 }
 
-/** The value of a header, in a head as received. */
+/** The value of a header in a head, as it was received. */
 export function headerOf(head: string, name: string): string | undefined {
   const start = `\n${name.toLowerCase()}:`;
   const from = head.toLowerCase().indexOf(start);

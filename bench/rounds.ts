@@ -15,17 +15,17 @@ export interface Sample {
   readonly peer: string;
   readonly requestsPerCpuSecond: number;
   readonly requestsPerSecond: number;
-  /** The share of its core that it used: below 0.9 it waited for the load. */
+  /** The share of its core that the peer used. Below 0.9, it had to wait for the load. */
   readonly busy: number;
-  /** At a fixed rate; absent if the workload has none. */
+  /** Latencies at a fixed rate; absent if the workload has none. */
   readonly latency?: Latency & { readonly rate: number };
 }
 
-/** A workload's figures, round by round. */
+/** The figures of a workload, by round. */
 export interface Result {
   readonly workload: Workload;
   readonly rounds: readonly (readonly Sample[])[];
-  /** Bytes, by peer, over all rounds. */
+  /** The peak memory of each peer in bytes, over all rounds. */
   readonly peakMemory: Readonly<Record<string, number>>;
 }
 
@@ -36,14 +36,14 @@ export interface Pace {
   /** Seconds of load before the first round, for peers on Node. */
   readonly warmUp: number;
   readonly latency: boolean;
-  /** Requests a second for latencies; by default half the maximum of each peer. */
+  /** The rate for latencies, in requests per second. By default, it is half of each peer's maximum. */
   readonly rate: number | undefined;
 }
 
-/** The client with the fixed rate must not be late itself. */
+/** Above this rate, the client that keeps the rate might be late itself. */
 const highestRate = 10_000;
 
-/** Measures peers with one workload, round by round, each in a fresh process, one after the other. */
+/** Measures peers with one workload in several rounds. In each round, the peers are measured one after the other. */
 export async function measure(stage: Stage, workload: Workload, peers: readonly Peer[], pace: Pace): Promise<Result> {
   const directory = join(stage.directory, workload.name);
   mkdirSync(directory);
@@ -67,7 +67,7 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
     const rounds: Sample[][] = [];
     for (let round = 0; round < pace.rounds; round += 1) {
       const samples: Sample[] = [];
-      // Each round begins with another peer, so that no peer always follows the same one.
+      // Each round begins with a different peer, so that no peer always follows the same one.
       const order = [...servers.slice(round % servers.length), ...servers.slice(0, round % servers.length)];
       for (const server of order) samples.push(await sample(server, workload, file, pace));
       rounds.push(samples);
@@ -87,7 +87,7 @@ export interface Server {
   readonly process: Running;
 }
 
-/** Starts a peer in its own folder below `parent`. */
+/** Starts a peer in a separate folder below `parent`. */
 export async function startPeer(stage: Stage, parent: string, peer: Peer): Promise<Server> {
   const directory = join(parent, peer.name);
   mkdirSync(directory);

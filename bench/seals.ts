@@ -8,12 +8,12 @@ import type { Stage } from './stage.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { withSidecar } from './with-sidecar.ts';
 
-/** What sealing through the operators' API costs merchants. */
+/** The cost for merchants of sealing through the operators' API. */
 export interface SealCost {
-  /** Per second. */
+  /** The number per second. */
   readonly requests: number;
   readonly seals: number;
-  /** Merchants' figures: with the same number of requests to the upstream instead of seals, and with seals. */
+  /** The merchants' figures: with as many requests to the upstream as seals, but without seals, and with seals. */
   readonly rounds: readonly { readonly without: Beside; readonly with: Beside }[];
 }
 
@@ -22,16 +22,16 @@ interface Beside extends Latency {
   readonly busy: number;
 }
 
-/** Webhooks per second. */
+/** The number of webhooks per second. */
 const seals = 1_000;
 
-/** The listener keeps ten connections for a token. */
+/** This must be below ten, because the listener keeps only ten connections per token. */
 const coreConnections = 8;
 
 const token = 'token-of-the-core-in-the-benchmark';
 
 /**
- * Measures merchants' latency with and without seals, in turns at the same sidecar. Without seals, the client of the payment core sends as
+ * Measures merchants' latency alternately with and without seals, on the same sidecar. Without seals, the payment core's client sends as
  * many requests of the same size to the upstream instead, because it shares a CPU core with the merchants' client.
  */
 export async function sealCost(
@@ -52,7 +52,7 @@ export async function sealCost(
       files.seals,
       sealsOf((id) => `/api/v1/accounts/${id}/encryption/test/seal`),
     );
-    // The envelope of 350 bytes.
+    // The response is as long as the envelope of a document of 350 bytes.
     writeRequests(
       files.others,
       sealsOf(() => '/responses/715'),
@@ -73,7 +73,7 @@ export async function sealCost(
     if (warmUp > 0) await beside.with(warmUp);
     const measured: { without: Beside; with: Beside }[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      // Rounds alternate in what comes first, so that neither always comes second.
+      // The order alternates from round to round, so that neither measurement always comes second.
       const first = round % 2 === 0 ? await beside.without(seconds) : undefined;
       const withSeals = await beside.with(seconds);
       measured.push({ without: first ?? (await beside.without(seconds)), with: withSeals });

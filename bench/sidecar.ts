@@ -8,9 +8,9 @@ import type { Command } from './processes.ts';
 
 export const project = fileURLToPath(new URL('..', import.meta.url));
 
-/** The settings of the sidecar that differ from the defaults. */
+/** The settings of a sidecar that differ from the defaults. */
 export interface SidecarSetup {
-  /** The folder of its files. */
+  /** The folder for the sidecar's files. */
   readonly directory: string;
   readonly port: number;
   readonly upstream: number;
@@ -26,10 +26,10 @@ const compileCache = (checkout: string): string => join(checkout, 'dist/compile-
 export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
 
 /**
- * The sidecar as it is shipped: compiled, started as in its image, access log at info to a file. Only the limits that
- * would end a benchmark are lifted: on wrong keys and on connections.
+ * The sidecar as it is shipped: compiled, started as in its image, with an access log at `info` in a file. Only the
+ * limits that would end a benchmark are lifted, which are those on wrong keys and on connections.
  *
- * @param checkout the project, or another checkout of it, with `dist/` in it
+ * @param checkout the project, or another checkout of it, which must contain `dist/`
  */
 export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags: readonly string[] = []): Command {
   const { directory, port, upstream, merchants, routes = [envelopedRoute], requestBody = '1MiB' } = setup;
@@ -43,7 +43,7 @@ export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags:
     ...setup.settings,
     limits: { failedKeys: '999999999/1m', connections: 16_384, requestBody },
   };
-  // JSON is YAML.
+  // JSON is also valid YAML.
   writeFileSync(join(directory, 'sidecar.yaml'), JSON.stringify(configuration));
   const serve = [join(checkout, 'dist/main.js'), 'serve', '--config', join(directory, 'sidecar.yaml')];
   const args = [...shippedFlags(checkout), ...nodeFlags, ...serve];

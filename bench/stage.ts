@@ -8,15 +8,15 @@ import { Processes } from './processes.ts';
 
 /** The set-up that all measurements share. */
 export interface Stage {
-  /** Temporary; removed at the end. */
+  /** A temporary folder, which is removed at the end. */
   readonly directory: string;
   readonly processes: Processes;
   readonly cores: Cores;
-  /** Port of the upstream. */
+  /** The port of the upstream. */
   readonly upstream: number;
 }
 
-/** Sets up, runs, and cleans up in any case. */
+/** Sets up the stage, calls `run`, and cleans up in any case. */
 export async function withStage<T>(run: (stage: Stage) => Promise<T>): Promise<T> {
   const cores = chooseCores();
   pinItself(cores.others);

@@ -5,7 +5,7 @@ export interface Spread {
   readonly max: number;
 }
 
-/** @param values one for each round, at least one */
+/** @param values one for each round; there must be at least one */
 export function spreadOf(values: readonly number[]): Spread {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length / 2;

@@ -8,7 +8,7 @@ import type { SealCost } from './seals.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import type { Workload } from './workloads.ts';
 
-/** Lines of cells; the first line is the head. */
+/** Lines of cells. The first line is the header row. */
 export type Table = readonly (readonly string[])[];
 
 const columns: readonly { readonly head: string; readonly timed?: true; readonly cell: (row: Row) => string }[] = [
@@ -35,7 +35,7 @@ export function workloadTable(result: Result, titles: Readonly<Record<string, st
   return [head, ...rows.map((row) => [titles[row.peer] ?? row.peer].concat(shown.map(({ cell }) => cell(row))))];
 }
 
-/** The ratio of the sidecar to each peer in each workload. A peer without any of them has no column. */
+/** The ratio of the sidecar to each peer in each workload. A peer without any ratio has no column. */
 export function ratioTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
   const lines = results.map((result) => ({ workload: result.workload, rows: rowsOf(result) }));
   const peers = Object.keys(titles).filter(
@@ -55,7 +55,7 @@ export function memoryTable(results: readonly Result[], titles: Readonly<Record<
   return [['', 'MB'], ...Object.entries(titles).map(([peer, title]) => [title, megabytes(most(peer))])];
 }
 
-/** The ratios of costs that were measured together: the cost at the peer divided by that of the sidecar. */
+/** The ratios of costs that were measured together: the cost at the peer divided by the sidecar's. */
 export function costRatioTable(costs: readonly CpuCosts[]): Table {
   const titles = new Map(costs.flatMap(({ peers }) => peers.slice(1).map(({ peer, title }) => [peer, title])));
   return [
@@ -84,7 +84,7 @@ function ratioLine(
   return [title, ...ratios];
 }
 
-/** The resources of the sidecar besides CPU time, with their limits. */
+/** The sidecar's resources other than CPU time, with their goals. */
 export function footprintTable(footprint: readonly Footprint[]): Table {
   return [
     ['', 'measured', 'goal', ''],
@@ -97,7 +97,7 @@ export function footprintTable(footprint: readonly Footprint[]): Table {
   ];
 }
 
-/** The cost of a request at each peer: µs of CPU time, and the difference from the first peer. */
+/** The cost of a request at each peer, in µs of CPU time, and the difference from the first peer. */
 export function costTable({ peers }: CpuCosts): Table {
   const [first] = peers;
   return [
@@ -111,7 +111,7 @@ export function costTable({ peers }: CpuCosts): Table {
   ];
 }
 
-/** The latency that each peer adds to that of the upstream, a line per rate. */
+/** The latency that each peer adds to that of the upstream, with one line per rate. */
 export function addedLatencyTable(added: readonly AddedLatency[], titles: Readonly<Record<string, string>>): Table {
   return [
     ['', 'requests/s', 'p50 added, ms', 'p99 added, ms'],
@@ -124,7 +124,9 @@ export function addedLatencyTable(added: readonly AddedLatency[], titles: Readon
   ];
 }
 
-/** Merchants' median latency without seals and with them. The p99 of a short round is noise; only the JSON has it. */
+/**
+ * Merchants' median latency without and with seals. The p99 of a short round is noise, so only the JSON contains it.
+ */
 export function sealTable({ seals, rounds }: SealCost): Table {
   const line = (title: string, name: 'p50' | 'busy'): string[] => [
     title,
@@ -139,7 +141,7 @@ export function sealTable({ seals, rounds }: SealCost): Table {
   ];
 }
 
-/** How costs grow, a line for each figure. */
+/** How costs grow, with one line for each figure. */
 export function growthTable(growth: readonly Curve[]): Table {
   return [
     ['', 'by', 'figures'],
@@ -151,7 +153,7 @@ export function growthTable(growth: readonly Curve[]): Table {
   ];
 }
 
-/** For a terminal: the first column to the left, numbers to the right. */
+/** Formats a table for a terminal, with the first column aligned left and numbers aligned right. */
 export function asText(table: Table): string {
   const columns = table[0]?.length ?? 0;
   const widths = Array.from({ length: columns }, (_, column) =>
@@ -178,7 +180,7 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** A number with at least three significant digits, and no insignificant decimals. */
+/** A number with at least three significant digits, but no insignificant decimals. */
 function significant(value: number): string {
   return value >= 100 ? count(value) : value.toPrecision(3);
 }

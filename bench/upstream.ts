@@ -3,14 +3,14 @@ import { createServer, type Socket } from 'node:net';
 import { documentOf } from './documents.ts';
 
 /**
- * The upstream of every measured server, a program of its own: `node bench/upstream.ts PORT`.
- * It responds to `…/SIZE` with a document of this size once the request's body has arrived. It speaks just enough
- * HTTP/1.1 for that, on bare sockets, because it shares a core with the load and must not be the bottleneck. With
- * `?check` in the target, the response also has the SHA-256 of the request's body, and the account.
+ * The upstream of every measured server, which is a separate program: `node bench/upstream.ts PORT`. It responds to `…/SIZE` with a
+ * document of this size once the request's body has arrived. It speaks just enough HTTP/1.1 for that, on bare sockets, because it shares a
+ * core with the load and must not be the bottleneck. With `?check` in the target, the response also contains the SHA-256 of the request's
+ * body, and the account.
  */
 const megabyte = 1024 ** 2;
 
-/** Larger responses are not kept in memory: one piece is sent repeatedly. */
+/** Larger responses are not kept in memory. One piece is sent repeatedly instead. */
 const largest = 64 * megabyte;
 const responses = new Map<number, Buffer>();
 
@@ -24,7 +24,7 @@ function responseOf(size: number, more: string): Buffer[] {
   return [Buffer.from(head, 'latin1'), document];
 }
 
-/** The response to `GET /api/s2s/responses/156` in one buffer, because most requests are equal. */
+/** The responses to requests such as `GET /api/s2s/responses/156`, each in one buffer, because most requests are the same. */
 const ready = new Map<string, Buffer>();
 
 function serve(socket: Socket): void {
@@ -88,7 +88,7 @@ function serve(socket: Socket): void {
   socket.setNoDelay(true);
 }
 
-/** Writes `document` repeatedly until `size` bytes are sent, as fast as the other side reads. */
+/** Writes `document` repeatedly until `size` bytes have been sent, as fast as the other side reads them. */
 function stream(socket: Socket, document: Buffer, size: number): void {
   let left = size;
   const write = (): void => {

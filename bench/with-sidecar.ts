@@ -7,10 +7,10 @@ import { project, sidecarCommand, type SidecarSetup } from './sidecar.ts';
 import type { Stage } from './stage.ts';
 
 /**
- * Runs with a fresh sidecar, which is stopped afterwards.
+ * Calls `run` with a fresh sidecar, which is stopped afterwards.
  *
- * @param run gets the milliseconds from the start of the process until it accepts connections, and the folder of its
- * files
+ * @param run receives the milliseconds from the start of the process until it accepts connections, and the folder of
+ * its files
  */
 export async function withSidecar<T>(
   stage: Stage,

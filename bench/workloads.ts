@@ -1,20 +1,20 @@
-/** One kind of traffic, with which all peers are measured. */
+/** One kind of traffic with which all peers are measured. */
 export interface Workload {
   readonly name: string;
   readonly title: string;
   /**
-   * `enveloped`: from accounts that encrypt, on a route that opens and seals; `plain`: from accounts that do not,
-   * passed through; `refused`: with unknown API keys.
+   * `enveloped` requests are from accounts that encrypt, on a route that opens and seals; `plain` requests are from
+   * accounts that do not encrypt, and are passed through; `refused` requests have unknown API keys.
    */
   readonly kind: 'enveloped' | 'plain' | 'refused';
   readonly connections: number;
-  /** Bytes of the request's body before it is sealed; if absent, the request is a GET. */
+  /** The size in bytes of the request's body before it is sealed. If absent, the request is a GET. */
   readonly sent?: number;
-  /** Bytes of the upstream's response before it is sealed, if the request is forwarded. */
+  /** The size in bytes of the upstream's response before it is sealed, if the request is forwarded. */
   readonly answered: number;
-  /** Whether latencies at a fixed rate are measured, too. */
+  /** Whether latencies are also measured, at a fixed rate. */
   readonly latency: boolean;
-  /** The goal for the ratio of requests per CPU-second, by peer. */
+  /** The goals for the ratio of requests per CPU-second, by peer. */
   readonly goals?: Readonly<Record<string, number>>;
 }
 

@@ -3,21 +3,21 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Writes vectors.json. All ciphertext, digests and base64 come from the openssl command: none of this project's code
- * takes part, nor Node's.
+ * Writes vectors.json. All ciphertexts, digests and base64 come from the openssl command. Neither this project's code
+ * nor Node's takes part.
  */
 
 type KeyText = 'text' | 'base64';
 type Encoding = 'hex' | 'base64';
 
-/** As merchants are given them. */
+/** A key and an IV as merchants are given them. */
 interface Credentials {
   readonly key: string;
   readonly iv: string;
   readonly key_text: KeyText;
 }
 
-/** Seals to `data`, which opens to `plaintext`. */
+/** A plaintext that seals to `data`, which opens to `plaintext`. */
 export interface ValidVector extends Credentials {
   readonly name: string;
   readonly encoding: Encoding;
@@ -26,14 +26,14 @@ export interface ValidVector extends Credentials {
   readonly fingerprint: string;
 }
 
-/** Does not open; `code` is what the kits say of it. */
+/** Data that does not open. `code` is the kits' code for it. */
 export interface InvalidVector extends Credentials {
   readonly name: string;
   readonly data: string;
   readonly code: string;
 }
 
-/** Credentials that are refused before anything is sealed; `code` is what the kits say of them. */
+/** Credentials that are refused before anything is sealed. `code` is the kits' code for them. */
 export interface BadCredentials extends Credentials {
   readonly name: string;
   readonly code: string;
@@ -46,7 +46,7 @@ export interface Vectors {
 }
 
 const demo: Credentials = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-', key_text: 'text' };
-/** Of the form that the sidecar generates: both are base64 too. */
+/** Credentials of the form that the sidecar generates. Both strings are also valid base64. */
 const generated: Credentials = { key: 'k7Jq2vXw9RtB4mNz8LpC1sDfG5hYeU3a', iv: 'Zx9Qw3Er7Ty1Ui5O', key_text: 'text' };
 const longIv: Credentials = { ...generated, iv: 'Zx9Qw3Er7Ty1Ui5OaBcDeQ==' };
 const accented: Credentials = { key: 'clé-de-31-caractères-et-32-oc!', iv: 'demo-iv-of-acme-é', key_text: 'text' };
@@ -88,7 +88,7 @@ function valid(name: string, plaintext: string, credentials = demo, encoding: En
   return { name, ...credentials, encoding, plaintext, data, fingerprint: fingerprintOf(credentials) };
 }
 
-/** JSON of this many bytes. */
+/** A JSON text of this many bytes. */
 const ofLength = (length: number): string => (length === 1 ? '7' : JSON.stringify('x'.repeat(length - 2)));
 
 const charge = '{"amount":1500}';
@@ -126,7 +126,7 @@ function invalidVectors(): InvalidVector[] {
   const hex = encode(encrypt(demo, Buffer.from(charge)), 'hex');
   const two = encrypt(demo, Buffer.from(ofLength(20)));
   const in64 = encode(two, 'base64');
-  /** Plaintext in whole blocks, whose end is not PKCS#7. */
+  /** The ciphertext of whole blocks whose end is not PKCS#7 padding. */
   const padded = (text: string, ...end: readonly number[]): Buffer =>
     encrypt(demo, Buffer.concat([Buffer.from(text), Buffer.from(end)]), '-nopad');
   const notUtf8 = (name: string, ...bytes: readonly number[]): InvalidVector =>
@@ -163,7 +163,7 @@ function invalidVectors(): InvalidVector[] {
     failed('padding with spaces', padded('{"amount":15}', 32, 32, 32)),
     failed('padding to blocks of 32 bytes', padded('{"amount":15}', ...Array.from({ length: 19 }, () => 19))),
     row('decryption_failed', 'sealed with another key', encode(encrypt(generated, Buffer.from(letters)), 'hex')),
-    // The first block comes out as other bytes, of which one at least is not UTF-8.
+    // The first block decrypts to other bytes, of which at least one is not UTF-8.
     row('decryption_failed', 'sealed with another IV', encode(encrypt(demo, Buffer.from(letters)), 'hex'), {
       ...demo,
       iv: `\u00b4${'x'.repeat(14)}`,
@@ -231,7 +231,7 @@ function badCredentials(): BadCredentials[] {
   ];
 }
 
-/** All vectors, made anew. */
+/** Generates all vectors again. */
 export function generateVectors(): Vectors {
   return { valid: validVectors(), invalid: invalidVectors(), bad_credentials: badCredentials() };
 }

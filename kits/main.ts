@@ -1,6 +1,6 @@
 /**
- * Tries all kits: the vectors, each kit's own tests, then each client against a running sidecar.
- * `npm run kits -- [--runs N] [KIT…]`.
+ * Tries all kits: first the vectors, then each kit's own tests, then each client against a running sidecar. `npm run kits -- [--runs N]
+ * [KIT…]`.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { tryVectors } from './conformance/vectors.ts';
 import { rotation, Scenarios, Stage } from './end-to-end/scenarios.ts';
 import { environmentIn, states, type State } from './end-to-end/sidecar.ts';
 
-/** The programs that each kit needs. One that lacks any is absent. */
+/** The programs that each kit needs. If any is missing, the kit counts as absent. */
 const programs: Readonly<Record<string, readonly string[]>> = {
   typescript: ['node'],
   php: ['php'],
@@ -41,7 +41,7 @@ interface Row {
   readonly details: string;
 }
 
-/** With a sidecar for the example in the kit's README, and what the example is run with: a line for each state of a rotation. */
+/** Runs a kit's own tests. They get a sidecar and all states of a rotation, for the example in the kit's README. */
 async function ownTests(kit: string): Promise<readonly string[]> {
   const stage = await Stage.build();
   try {

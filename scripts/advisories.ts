@@ -1,6 +1,6 @@
 import { nameOf, type LockedPackage } from './run-time-packages.ts';
 
-/** A version of a package with a known vulnerability: the parts of an OSV document (ossf.github.io/osv-schema) that are read. */
+/** An advisory on known vulnerabilities: the parts of an OSV document (ossf.github.io/osv-schema) that are read here. */
 export interface Advisory {
   readonly id: string;
   readonly summary?: string;
@@ -15,16 +15,16 @@ export interface Advisory {
   }[];
 }
 
-/** scripts/advisories.json */
+/** The contents of scripts/advisories.json. */
 export interface Advisories {
-  /** The day of the data, such as 2026-11-23; null if there is none yet. */
+  /** The date of the data, such as 2026-11-23; null if there is none yet. */
   readonly date: string | null;
-  /** Why an advisory does not concern the sidecar, by its id. */
+  /** The reasons why advisories do not concern the sidecar, by the advisory's id. */
   readonly accepted: Readonly<Record<string, string>>;
   readonly advisories: readonly Advisory[];
 }
 
-/** A line for each locked package that an advisory names, unless it was accepted. */
+/** A line for each locked package that an advisory concerns, unless the advisory was accepted. */
 export function findVulnerable(packages: ReadonlyMap<string, LockedPackage>, known: Advisories): string[] {
   const open = known.advisories.filter(({ id, withdrawn }) => withdrawn === undefined && !(id in known.accepted));
   const lines = [...packages].flatMap(([folder, { version }]) =>
@@ -35,7 +35,7 @@ export function findVulnerable(packages: ReadonlyMap<string, LockedPackage>, kno
   return [...new Set(lines)];
 }
 
-/** Whether an advisory names a version of an npm package. */
+/** Whether an advisory concerns this version of an npm package. */
 function concerns({ affected }: Advisory, name: string, version: string): boolean {
   return affected
     .filter((each) => each.package.ecosystem === 'npm' && each.package.name === name)
@@ -45,7 +45,7 @@ function concerns({ affected }: Advisory, name: string, version: string): boolea
     );
 }
 
-/** Events are in order: a version is affected from each `introduced` on, up to `fixed` or `last_affected`. */
+/** The events are ordered. Versions are affected from each `introduced` on, up to the next `fixed` or `last_affected`. */
 function isWithin(version: string, events: readonly Readonly<Record<string, string>>[]): boolean {
   let within = false;
   for (const { introduced, fixed, last_affected: last } of events) {
@@ -56,7 +56,7 @@ function isWithin(version: string, events: readonly Readonly<Record<string, stri
   return within;
 }
 
-/** The order of semantic versions: below 0 if `a` is older than `b`. */
+/** Compares semantic versions. The result is below 0 if `a` is older than `b`. */
 export function compareVersions(a: string, b: string): number {
   const [ours, theirs] = [partsOf(a), partsOf(b)];
   for (const i of [0, 1, 2]) {

@@ -1,6 +1,6 @@
 /**
- * Compares package-lock.json with the advisories in scripts/advisories.json, without the network. Exit code 1 if a package is
- * vulnerable. `node scripts/check-vulnerabilities.ts FOLDER` first takes over those that matter from a folder of OSV files.
+ * Compares package-lock.json with the advisories in scripts/advisories.json, without using the network. The exit code is 1 if a package is
+ * vulnerable. `node scripts/check-vulnerabilities.ts FOLDER` first copies the relevant advisories from a folder of OSV files.
  */
 import { globSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { lockedPackages, nameOf } from './run-time-packages.ts';
 
 const file = fileURLToPath(new URL('advisories.json', import.meta.url));
 
-/** Data older than this is called old. Days. */
+/** The age from which the data is called old, in days. */
 const maxAge = 30;
 
 const [folder] = process.argv.slice(2);
@@ -28,7 +28,7 @@ if (known.date === null) {
 }
 process.exitCode = vulnerable.length > 0 ? 1 : 0;
 
-/** Keeps the advisories on packages of the lock file, dated by the newest file. */
+/** Stores the advisories on packages in the lock file, with the date of the newest file. */
 function takeOver(from: string): void {
   const names = new Set([...lockedPackages().keys()].map(nameOf));
   const files = globSync('**/*.json', { cwd: from }).map((each) => join(from, each));

@@ -6,7 +6,7 @@ import { Output } from '../src/cli/output.ts';
 import { commandLine } from '../src/cli/program.ts';
 import { misconfigured } from '../src/cli/store-command.ts';
 
-/** Options that the introduction of the page describes once. */
+/** Options that the introduction to the page describes once for all commands. */
 const common = new Set(['--config', '--json', '--actor', '--help']);
 
 /** docs/commands.md: every command with its arguments and options. */
@@ -28,7 +28,7 @@ export function commandsPage(): string {
   );
 }
 
-/** Only its environment and version are used while no command runs. */
+/** The I/O of a program that runs no command, so that only the environment and the version are used. */
 function silentIo(): CliIo {
   return {
     stdin: new PassThrough(),
@@ -43,7 +43,7 @@ function silentIo(): CliIo {
   };
 }
 
-/** The commands that do something, by their names without the program's. */
+/** The commands that do something, each with its name, without that of the program. */
 function leaves(group: Command, path = ''): (readonly [name: string, command: Command])[] {
   return group.commands.flatMap((command) => {
     const name = `${path}${command.name()}`;
@@ -61,7 +61,7 @@ function sectionOf([name, command]: readonly [name: string, command: Command]): 
   return `## ${name}\n\n\`sidecar ${usage}\`: ${command.description()}\n\n${rows.join('')}`;
 }
 
-/** `audit list --actor` filters: it is not the option of the same name that commands which change accounts have. */
+/** Whether an option is one of those in `common`. `audit list --actor` is not, because it is a filter. */
 function isCommon(command: string, option = ''): boolean {
   return common.has(option) && !(command === 'audit list' && option === '--actor');
 }

@@ -1,6 +1,6 @@
 import { cryptography, delegated } from '../src/cryptography.ts';
 
-/** docs/cryptography.md: the inventory that PCI DSS 12.3.3 asks for. */
+/** docs/cryptography.md, the inventory that PCI DSS 12.3.3 requires. */
 export function cryptographyPage(): string {
   const uses = Object.values(cryptography).map(
     ({ name, bits, purpose, files, standard, fips, quantum }) =>

@@ -18,7 +18,7 @@ import type { JsonSchema } from './schema-lists.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
-/** The JSON Schemas, the OpenAPI documents and the pages that are generated, by path from the root of the project. */
+/** The generated JSON Schemas, OpenAPI documents and pages, by their paths from the root of the project. */
 export async function generate(): Promise<ReadonlyMap<string, string>> {
   const values = valuesIn({ directory: '', files: new Files() }, {});
   const sidecar = jsonSchema('sidecar', 'The file of envelope-sidecar', sidecarSchema(values));

@@ -6,7 +6,9 @@ import { nameOf, runTimePackages } from './run-time-packages.ts';
 const root = fileURLToPath(new URL('../', import.meta.url));
 const path = 'docs/licences.md';
 
-/** docs/licences.md: every package in the image by its licence, and the file with the licence's text. */
+/**
+ * docs/licences.md: the packages in the image, grouped by licence, each with the file that contains the licence's text.
+ */
 export async function generate(): Promise<string> {
   const packages = [...runTimePackages()].map(([folder, { version, license = 'none' }]) => ({
     line: `- \`${nameOf(folder)}@${version}\`${locationOf(licenceText(folder))}`,
@@ -33,13 +35,13 @@ ${sections.join('\n')}`,
   );
 }
 
-/** Where the text of a licence is, unless it is in `LICENSE`. */
+/** How to find a licence's text, unless it is in `LICENSE`. */
 function locationOf(text: string | undefined): string {
   if (text === undefined) return ', without a text: the README names the licence';
   return text === 'LICENSE' ? '' : `, ${text}`;
 }
 
-/** The file of a package that contains the text of its licence: a licence file, or the README. */
+/** The file of a package that contains the text of its licence, which is a licence file or the README. */
 function licenceText(folder: string): string | undefined {
   const files = readdirSync(`${root}${folder}`).toSorted();
   const says = (file: string): boolean =>

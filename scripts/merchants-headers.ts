@@ -1,19 +1,19 @@
 import { requestIdForm } from '../src/proxy/admit/head.ts';
 import { fingerprintForm } from '../src/proxy/admit/sealing.ts';
 
-/** A header that merchants send or read; their page and their OpenAPI document are made from these rows. */
+/** A header that merchants send or read. Their page and their OpenAPI document are generated from these rows. */
 interface HeaderRow {
   readonly name: string;
   readonly from: 'you' | 'API';
-  /** As it is written on the page. */
+  /** The value as written on the page. */
   readonly value: string;
-  /** A sentence or two, in Markdown. */
+  /** One or two sentences, in Markdown. */
   readonly text: string;
-  /** JSON Schema of the value; without one, OpenAPI describes the header by other means. */
+  /** The JSON Schema of the value. If there is none, OpenAPI describes the header by other means. */
   readonly schema?: Readonly<Record<string, unknown>>;
 }
 
-/** A fingerprint of credentials. */
+/** The schema of a fingerprint of credentials. */
 const fingerprint = { type: 'string', pattern: fingerprintForm.source };
 const requestId = { type: 'string', pattern: requestIdForm.source };
 
@@ -83,7 +83,7 @@ export const headerRows = [
   },
 ] as const satisfies readonly HeaderRow[];
 
-/** The headers of one direction that OpenAPI describes as headers, by name. */
+/** The headers of one direction that OpenAPI describes as headers, by their names. */
 export function describedHeaders(from: HeaderRow['from']): ReadonlyMap<string, Required<HeaderRow>> {
   const rows: readonly HeaderRow[] = headerRows;
   const described = rows.filter((row): row is Required<HeaderRow> => row.from === from && row.schema !== undefined);

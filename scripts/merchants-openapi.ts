@@ -12,12 +12,12 @@ import {
   type Json,
 } from './merchants-refusals.ts';
 
-/** The endpoints that a payment core has under envelopes differ: one stands for all of them. */
+/** Payment cores have different enveloped endpoints, so this path stands for all of them. */
 const envelopedPath = '/api/s2s/{endpoint}';
 
 const codes = Object.keys(refusals) as RefusalCode[];
 
-/** The description of what merchants call, in OpenAPI 3.1: the two test endpoints, the envelope, and the refusals. */
+/** An OpenAPI 3.1 description of what merchants call: the two test endpoints, the envelope, and the refusals. */
 export function merchantsOpenApi(demo: DemoCredentials): Json {
   return {
     openapi: '3.1.0',
@@ -99,7 +99,7 @@ function testEndpoint(
   { requestBody, response }: { readonly requestBody: Json; readonly response: Json },
 ): Json {
   return {
-    // No key is needed; one that is sent is checked.
+    // No API key is needed, but if one is sent, it is checked.
     security: [{}, { apiKey: [] }],
     parameters: ['key', 'iv', 'X-Request-Id'].map((name) => reference(`parameters/${name}`)),
     requestBody: { required: true, ...requestBody },

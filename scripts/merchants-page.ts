@@ -4,20 +4,20 @@ import { findRefusal, refusals, type RefusalCode } from '../src/errors.ts';
 import { headerRows } from './merchants-headers.ts';
 import type { JsonSchema } from './schema-lists.ts';
 
-/** A key and an IV as merchants are given them. */
+/** A key and an IV in the form in which merchants get them. */
 export interface DemoCredentials {
   readonly key: string;
   readonly iv: string;
 }
 
-/** What the tables of the page are made of, besides the tables in code. */
+/** The sources of the page's tables, apart from those in code. */
 interface Sources {
   readonly demo: DemoCredentials;
-  /** The JSON Schema of `sidecar.yaml`, for its defaults. */
+  /** The JSON Schema of `sidecar.yaml`, from which the defaults are taken. */
   readonly sidecar: JsonSchema;
 }
 
-/** The merchants' page with tables made from the code. @throws if the page has no place for one of them */
+/** The merchants' page with tables generated from the code. @throws if the page has no place for one of them */
 export function withTables(page: string, { demo, sidecar }: Sources): string {
   const tables = {
     headers: headersTable(),
@@ -45,7 +45,7 @@ function headersTable(): string {
   return tableOf(['Header', 'Sent by', 'Meaning'], rows);
 }
 
-/** Documents that the page shows sealed: the second has characters of two and of three bytes. */
+/** Documents that the page shows sealed. The second contains characters of two and of three bytes. */
 const samples = ['{"amount":1500}', '{"name":"Zoë €"}'];
 
 function vectorsTable(demo: DemoCredentials): string {
@@ -63,7 +63,7 @@ function vectorsTable(demo: DemoCredentials): string {
   return tableOf(['With the credentials of the demo', ''], rows);
 }
 
-/** The string in the envelope of a text. */
+/** The string in the envelope of this text. */
 export function sealedText(credentials: DemoCredentials, encoding: Encoding, text: string): string {
   const { data } = JSON.parse(codecWith(credentials, encoding).seal(Buffer.from(text))) as { data: string };
   return data;
@@ -105,7 +105,7 @@ function defaultOf(schema: JsonSchema, ...path: readonly string[]): string {
   return `${value}`;
 }
 
-/** An amount as in a file, for readers: `1 MiB`, `30 s`. */
+/** An amount from a configuration file in a form for readers: `1 MiB`, `30 s`. */
 function inWords(amount: string): string {
   return amount.replace(/(?<=\d)(?=[A-Za-z])/, ' ').replace(/^1 m$/, 'a minute');
 }

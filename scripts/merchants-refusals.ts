@@ -11,14 +11,16 @@ const ofEnvelopes = ['envelope_required', 'envelope_malformed'] as const;
 const ofBodies = ['unsupported_content_encoding', 'body_too_large'] as const;
 const ofOthers = ['invalid_cipher_test', 'encryption_not_supported'] as const;
 
-/** The test endpoints need no key, take POST from everybody and forward nothing. */
+/**
+ * Refusals that test endpoints never return, because these need no key, accept POST from everyone and forward nothing.
+ */
 const neverOnTests = [
   ...(['missing_api_key', 'key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] as const),
   ...ofEnvelopes,
   ...ofCore,
 ];
 
-/** The refusals that an operation never has. */
+/** The refusals that each operation never returns. */
 const impossible = {
   encrypt: [...neverOnTests, 'decryption_failed'],
   decrypt: neverOnTests,
@@ -29,7 +31,7 @@ const impossible = {
 type Codes = readonly RefusalCode[];
 type Operation = keyof typeof impossible;
 
-/** The errors of an operation, by status. */
+/** The error responses of an operation, by status. */
 export function refusalResponses(operation: Operation): Json {
   const without: Codes = impossible[operation];
   const possible = codes.filter((code) => !without.includes(code));
@@ -51,7 +53,7 @@ function plainResponse(all: Codes): Json {
   };
 }
 
-/** Each of them is plain for an account without encryption. The errors of the API itself have the same statuses. */
+/** Each of these refusals is plain for an account without encryption. The API's own errors have the same statuses. */
 function envelopedResponse(all: Codes): Json {
   const sealed = all.filter((code) => findRefusal(code).sealed === true);
   const list = all.map((code) => `\`${code}\`${sealed.includes(code) ? ' (sealed)' : ''}`);
@@ -75,7 +77,7 @@ function contentOf(schema: string, some: Codes, suffix = ''): Json {
   return { schema: reference(`schemas/${schema}`), ...named };
 }
 
-/** The refusals of these operations as the sidecar sends them, plain or sealed with the credentials of the demo. */
+/** Examples of these operations' refusals, as the sidecar sends them: plain, or sealed with the demo's credentials. */
 export function refusalExamples(demo: DemoCredentials): Json {
   const occurrence = {
     requestId: '4e0b6f0c-3f2c-4d5e-9a53-0a6c1f1f7b1e',
@@ -95,7 +97,7 @@ export function refusalExamples(demo: DemoCredentials): Json {
   );
 }
 
-/** What each response under envelopes may have. */
+/** The headers that any response with envelopes may have. */
 export const envelopeHeaders = headerReferences(
   'Envelope',
   'Envelope-Content-Type',

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** A package as package-lock.json has it. */
+/** A package as described in package-lock.json. */
 export interface LockedPackage {
   readonly version: string;
   readonly license?: string;
-  /** A hash of what is downloaded, as `sha512-…`. */
+  /** The hash of the downloaded archive, such as `sha512-…`. */
   readonly integrity?: string;
   readonly dev?: boolean;
   readonly optional?: boolean;
@@ -19,21 +19,21 @@ export interface LockedPackage {
   readonly resolved?: string;
 }
 
-/** Every package of package-lock.json by its folder from the root of the project, the project itself left out. */
+/** Every package in package-lock.json, by its folder from the root of the project. The project itself is omitted. */
 export function lockedPackages(): ReadonlyMap<string, LockedPackage> {
   const file = fileURLToPath(new URL('../package-lock.json', import.meta.url));
   const { packages } = JSON.parse(readFileSync(file, 'utf8')) as { packages: Record<string, LockedPackage> };
   return new Map(Object.entries(packages).filter(([folder]) => folder !== ''));
 }
 
-/** The packages in the image: neither for development nor optional. */
+/** The packages in the image, which are those that are neither for development nor optional. */
 export function runTimePackages(): ReadonlyMap<string, LockedPackage> {
   return new Map(
     [...lockedPackages()].filter(([, { dev, optional, devOptional }]) => !(dev || optional || devOptional)),
   );
 }
 
-/** A package's name, which is the part of its folder after the last `node_modules/`. */
+/** The name of a package: the part of its folder after the last `node_modules/`. */
 export function nameOf(folder: string): string {
   return folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length);
 }

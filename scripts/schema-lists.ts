@@ -1,4 +1,4 @@
-/** The parts of `z.toJSONSchema` for one member that the page needs. */
+/** The parts of `z.toJSONSchema` for one member that the page uses. */
 export interface JsonSchema {
   readonly type?: string;
   readonly title?: string;
@@ -11,9 +11,9 @@ export interface JsonSchema {
 }
 
 /**
- * The members of a schema in Markdown: a list for each object, in the order of the file, under headings with its path.
+ * The members of a schema in Markdown: a list for each object, in the order of the file, under a heading with its path.
  *
- * @param listed the paths of the objects that have a list already, by their members
+ * @param listed the paths of the objects that already have a list, by their members
  */
 export function memberLists(schema: JsonSchema, path = '', level = 3, listed = new Map<string, string>()): string {
   const members = Object.entries(schema.properties ?? {});
@@ -28,7 +28,7 @@ export function memberLists(schema: JsonSchema, path = '', level = 3, listed = n
     const key = JSON.stringify(object.properties);
     const same = listed.get(key);
     listed.set(key, same ?? `${paths[0]}`);
-    // Objects that look alike share a list, under the name of the first.
+    // Objects with the same members share one list, under the name of the first object.
     const members =
       same === undefined ? memberLists(object, `${paths[0]}${suffix}.`, level + 1, listed) : `As \`${same}\`.`;
     return `${'#'.repeat(level)} ${heading}\n\n${members}`;
@@ -36,7 +36,7 @@ export function memberLists(schema: JsonSchema, path = '', level = 3, listed = n
   return [list.join('\n'), ...sections].join('\n\n');
 }
 
-/** The members that are objects, or lists of them; those with the same members together. */
+/** The members that are objects or lists of objects, grouped by the members that these have. */
 function bySchema(members: readonly [string, JsonSchema][]): [names: string[], object: JsonSchema, suffix: string][] {
   const groups = new Map<string, [string[], JsonSchema, string]>();
   for (const [name, member] of members) {

@@ -38,7 +38,7 @@ describe('a new configuration', () => {
       { operators: { ...operators, tls: demanding.tls } },
     ],
     ['limits.header', {}, { limits: { header: 8_192 } }],
-  ])('that changes %s logs that this needs a restart, and applies the rest', async (member, before, after) => {
+  ])('that changes %s logs that this change needs a restart, and applies the rest', async (member, before, after) => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, before));
     const warnings = (): unknown[] => sidecar.log.filter(({ level }) => level === 'warn').map((line) => line['member']);
@@ -46,14 +46,14 @@ describe('a new configuration', () => {
     expect(warnings()).toEqual([]);
     sidecar.app.apply(configOf(origin, { ...after, log: { level: 'warn', client: 'none' } }));
     expect(warnings()).toEqual([member]);
-    // It is logged again with each reload until the restart.
+    // The warning is logged again with each reload until the restart.
     sidecar.app.apply(configOf(origin, after));
     expect(warnings()).toEqual([member, member]);
-    // The operators' page lists it among the members that need a restart.
+    // The operators' page lists this member among those that need a restart.
     expect(readFileSync('docs/operators/reload.md', 'utf8')).toContain(`\`${member}\``);
   });
 
-  test('with a lower limits.header lets a head in progress end as it may until the restart', async () => {
+  test('with a lower limits.header does not limit a head in progress, because it applies only after the restart', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin));
     const client = await openConnection(sidecar.port);
@@ -94,10 +94,11 @@ describe('a new configuration', () => {
     expect(expired(await startSidecar(config, () => now))).toEqual(both);
   });
 
-  test('without the CA for client certificates keeps requiring its certificates, and logs that this needs a restart', async () => {
+  test('without the CA for client certificates still requires certificates from it, and logs that this needs a restart', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
-    // A CA of Node's own list, which Node uses without `ca`: its clients must not be accepted either.
+    // Adds another CA to Node's default list, which Node would use without `ca`. Clients with certificates from that CA
+    // must not be accepted either.
     const before = getCACertificates('default');
     setDefaultCACertificates([other.cert]);
     onTestFinished(() => setDefaultCACertificates(before));
@@ -169,7 +170,7 @@ describe('a new configuration', () => {
         return socket;
       };
       const [early, late] = [await begin(), await begin()];
-      // A later connection gets its response, so that the listener has accepted these.
+      // Once a later connection gets its response, the listener has also accepted these two.
       expect(await ask(connect({ port }, client))).toBe(true);
       const overTcp = (socket: Socket): TLSSocket =>
         connectTls({ socket, host: '127.0.0.1', ca: authority.cert, ...client }).on('error', () => {});
@@ -201,30 +202,30 @@ describe('a new configuration', () => {
   test.each([
     ['shorter', 60_000, 300],
     ['longer', 1_000, 60_000],
-  ])('with a %s timeouts.header limits TLS handshakes by it', async (_name, before, after) => {
+  ])('with a %s timeouts.header applies it to TLS handshakes', async (_name, before, after) => {
     const { origin } = await startUpstream();
     const config = (header: number) => configOf(origin, { listen: secured, timeouts: { header } });
     const sidecar = await startSidecar(config(before));
     const earlier = await openConnection(sidecar.port);
     sidecar.app.apply(config(after));
     const half = await openConnection(sidecar.port);
-    // Its first record is incomplete.
+    // Sends only part of the first TLS record.
     half.send(Buffer.from([0x16, 0x03, 0x01]));
-    // A shorter limit also applies to connections that wait already, a longer one to later ones only.
+    // A shorter limit also applies to connections that are already waiting, a longer one only to later connections.
     await earlier.untilEnded();
     if (after < before) await half.untilEnded();
     else expect(half.ending).toBe('open');
   });
 });
 
-/** A connection of a client with this certificate, or without one. */
+/** Connects with this client certificate, or without one. */
 function connect({ port }: { readonly port: number }, { cert, key }: Partial<Certificate>): TLSSocket {
   const socket = connectTls({ host: '127.0.0.1', port, ca: authority.cert, ...(cert && key && { cert, key }) });
   onTestFinished(() => void socket.destroy());
   return socket.on('error', () => {});
 }
 
-/** Whether a request on the connection gets a response. */
+/** Sends a request on the connection. Returns whether it gets a response. */
 function ask(socket: TLSSocket, apiKey = 'none'): Promise<boolean> {
   return new Promise((resolve) => {
     socket.once('data', () => resolve(true)).once('close', () => resolve(false));

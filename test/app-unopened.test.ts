@@ -5,7 +5,7 @@ import { scrape } from './support/metrics.ts';
 import { acme, configOf, globex, keys, startSidecar } from './support/sidecar.ts';
 import { startUpstream } from './support/upstream.ts';
 
-test('credentials in a file that do not open affect only their account, and show in the log, a metric and the online check', async () => {
+test('credentials in a file that do not open affect only their account, and appear in the log, a metric and the online check', async () => {
   const upstream = await startUpstream();
   const unwrapError = 'the sealed key of account acme in test does not open';
   const other = { ...acme, id: 'other', keys: [] };

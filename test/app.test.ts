@@ -20,7 +20,7 @@ import { startWebSocketUpstream } from './support/web-socket-upstream.ts';
 
 const key = keys.globex;
 
-/** A sidecar, and an upstream that responds when the test says so. */
+/** Starts a sidecar, and an upstream that responds when the test tells it to. */
 async function startWaiting(timeouts: Partial<Config['timeouts']> = {}): Promise<{
   readonly sidecar: TestSidecar;
   readonly upstream: TestUpstream;
@@ -32,7 +32,7 @@ async function startWaiting(timeouts: Partial<Config['timeouts']> = {}): Promise
   return { sidecar, upstream, respondToAll: () => waiting.splice(0).forEach((respond) => respond()) };
 }
 
-/** The same with one request in flight. @returns its response, too */
+/** Like `startWaiting`, but with one request in flight. @returns the response to this request, too */
 async function startBusy(timeouts: Partial<Config['timeouts']> = {}) {
   const started = await startWaiting(timeouts);
   const pending = send(started.sidecar, 'GET /', { key });
@@ -92,7 +92,7 @@ describe('when the sidecar is stopped', () => {
     expect(sidecar.log.at(-1)).toMatchObject({ msg: 'stopped' });
   });
 
-  test('a request that arrives on an open connection at that moment is served', async () => {
+  test('a request that arrives on an open connection at the moment of the stop is served', async () => {
     const { sidecar } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(get('/1'));
@@ -113,7 +113,7 @@ describe('when the sidecar is stopped', () => {
     await stopped;
   });
 
-  test('a request that takes longer than timeouts.drain is visibly broken off and logged', async () => {
+  test('a request that takes longer than timeouts.drain is visibly aborted and logged', async () => {
     let closed = 0;
     const upstream = await startUpstream((seen, res, req) => {
       req.socket.on('close', () => (closed += 1));
@@ -179,7 +179,7 @@ describe('when the sidecar is stopped', () => {
 
 describe('an address in use', () => {
   test.each(['listen', 'admin'] as const)(
-    'fails the start with an error that names it, and nothing stays open: %s',
+    'fails the start with an error that names it, and leaves nothing open: %s',
     async (member) => {
       const { port } = await startSilentUpstream();
       const lines: string[] = [];

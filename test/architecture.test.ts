@@ -3,8 +3,8 @@ import { dirname, join, normalize } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 /**
- * The layers from top to bottom. A file may import from its own folder and from every row below; folders that share a
- * row do not import each other. Of nested folders the inner one counts.
+ * The layers from top to bottom. A file may import from its own folder and from the rows below; folders in the same row
+ * do not import each other. A file belongs to the innermost folder that is listed.
  */
 const layers: readonly (readonly string[])[] = [
   ['main.ts'],
@@ -45,39 +45,39 @@ const layers: readonly (readonly string[])[] = [
     'times.ts',
     'tls.ts',
   ],
-  // A program for browsers: neither it nor the sidecar imports anything of the other.
+  // The console is a program for browsers. Neither it nor the sidecar imports anything from the other.
   ['console/'],
 ];
 
-/** The longest file that can be read in one sitting. */
+/** The maximum number of lines of a file, so that it can be read in one sitting. */
 const longest = 300;
 
 /**
- * A folder with a single file is needless. The names in one with no more than this are seen without scrolling, in an
- * editor's file tree or a listing.
+ * The maximum number of files in a folder, so that a file tree or a listing shows all names without scrolling. A folder
+ * with a single file is needless.
  */
 const mostFiles = 35;
 
-/** Tests of something other than a folder of src/. */
+/** Folders of tests that do not test a folder of src/. */
 const otherTests = new Set(['bench', 'deploy', 'docs', 'image', 'kits', 'scripts', 'support', 'trials']);
 
-/** A literal import: `import … from`, `import type … from`, `export … from`, `import '…'`. Formatting puts it first. */
+/** A static import: `import … from`, `import type … from`, `export … from`, `import '…'`. Prettier puts it first. */
 const staticImport = /^(?:import|export)\b(?:[^'"`;=]*?\bfrom)?\s*(['"])(?<specifier>[^'"]+)\1/gm;
-/** `import('…')`, as a value or a type; without a literal the specifier is missing. */
+/** `import('…')`, as a value or a type. There is no specifier if the argument is not a literal. */
 const dynamicImport = /\bimport\s*\(\s*(?:(['"])(?<specifier>[^'"]+)\1)?/g;
 
-/** The modules that a source imports, in order; undefined for one that is not a literal. */
+/** The modules that a source imports, in order; undefined for an import whose specifier is not a literal. */
 function specifiers(source: string): (string | undefined)[] {
   const found = [...source.matchAll(staticImport), ...withoutComments(source).matchAll(dynamicImport)];
   return found.map((match) => match.groups?.['specifier']);
 }
 
-/** A comment begins a line or follows white space: `//` in a URL and `/*` in a route's path do not. */
+/** Removes comments. A comment begins a line or follows white space, unlike `//` in a URL or `/*` in a route's path. */
 function withoutComments(source: string): string {
   return source.replace(/(^|\s)(?:\/\*[\s\S]*?\*\/|\/\/.*$)/gm, '$1');
 }
 
-/** Whether a source imports one of these modules of Node as a value, in whatever way. */
+/** Whether a source imports one of these modules of Node as a value, in any form. */
 function loads(modules: RegExp, source: string): boolean {
   const values = source
     .replace(/^(?:import|export)\s+type\b[^'"]*\bfrom\s*(['"]).*?\1/gm, '')
@@ -85,7 +85,7 @@ function loads(modules: RegExp, source: string): boolean {
   return specifiers(values).some((specifier) => modules.test(specifier?.replace('node:', '') ?? ''));
 }
 
-/** The files below src/ that `file` imports, as paths from there. */
+/** The files below src/ that `file` imports, as paths relative to src/. */
 function localImports(file: string, source: string): string[] {
   return specifiers(source)
     .map((specifier) => specifier ?? './(not a literal)')
@@ -98,7 +98,7 @@ interface Place {
   folder: string;
 }
 
-/** The layer of a file; of nested folders the inner one. */
+/** The layer of a file: that of the innermost of its folders that is listed. */
 function placeOf(file: string): Place | undefined {
   let place: Place | undefined;
   for (const [row, names] of layers.entries()) {
@@ -110,7 +110,7 @@ function placeOf(file: string): Place | undefined {
   return place;
 }
 
-/** Why `from` may not import `to`; undefined if it may. */
+/** The reason why `from` may not import `to`; undefined if it may. */
 function objection(from: string, to: string): string | undefined {
   const [upper, lower] = [placeOf(from), placeOf(to)];
   if (upper === undefined) return `${from} is in no layer`;
@@ -121,7 +121,7 @@ function objection(from: string, to: string): string | undefined {
   return upper.row < lower.row ? undefined : `${from} imports ${to}: not downwards`;
 }
 
-/** The first cycle of a graph, as the files on it, or undefined. */
+/** The first cycle in a graph, as a list of files; undefined if there is none. */
 function cycle(graph: ReadonlyMap<string, readonly string[]>): string[] | undefined {
   const finished = new Set<string>();
   const visit = (file: string, trail: readonly string[]): string[] | undefined => {
@@ -145,7 +145,7 @@ const edge = /\bprocess\s*(?:\??\.\s*|\[\s*['"])(?:exit|env|argv)|\}\s*=\s*proce
 const wallClock = /\bDate\.now\b|\bnew Date(?:\(\s*\)|(?![\w(]))|(?<!new )\bDate\(|\bhrtime\b/;
 const stopwatch = /\bperformance\b/;
 
-/** The lines of `source` that match, comments left out. */
+/** The lines of `source` that match, without comments. */
 function linesWith(pattern: RegExp, source: string): string[] {
   return withoutComments(source)
     .split('\n')
@@ -174,7 +174,7 @@ describe('src/', () => {
     expect(objections.filter((each) => each !== undefined)).toEqual([]);
   });
 
-  test('every file lies in a layer', () => {
+  test('every file is in a layer', () => {
     expect([...sources.keys()].filter((file) => placeOf(file) === undefined)).toEqual([]);
   });
 
@@ -190,7 +190,7 @@ describe('src/', () => {
     expect(named).toEqual(layers.flat());
   });
 
-  test('test/ has only folders of src/ and a few of its own', () => {
+  test('test/ contains only folders named after those of src/, and a few of its own', () => {
     const folders = readdirSync('test', { withFileTypes: true }).filter((entry) => entry.isDirectory());
     const names = folders.map(({ name }) => name);
     expect(names.filter((name) => !otherTests.has(name) && placeOf(`${name}/`) === undefined)).toEqual([]);
@@ -220,14 +220,14 @@ describe('src/', () => {
     expect(specifiers(sources.get('errors.ts') ?? 'missing')).toEqual([]);
   });
 
-  // Loading all of it takes 16 MB that the sidecar does not need.
-  test('no file loads all of node:http, from which http.ts takes its parts', () => {
+  // Loading all of node:http takes 16 MB that the sidecar does not need.
+  test('no file loads all of node:http; http.ts takes only parts of it', () => {
     const importing = [...sources].filter(([, source]) => loads(/^http$/, source)).map(([file]) => file);
     expect(importing).toEqual([]);
   });
 
-  // Loading them has Node parse the certificates of all public CAs.
-  test('no file loads node:tls or node:https at start, which tls.ts loads when they are needed', () => {
+  // When these modules are loaded, Node parses the certificates of all public CAs.
+  test('no file loads node:tls or node:https at startup; tls.ts loads them when they are needed', () => {
     const importing = [...sources].filter(([, source]) => loads(/^(?:tls|https)$/, source)).map(([file]) => file);
     expect(importing).toEqual([]);
   });
@@ -258,7 +258,7 @@ describe('src/', () => {
 
   test(`no file is longer than ${longest} lines`, () => {
     const long = [...sources].map(([file, source]) => ({ file, lines: source.split('\n').length - 1 }));
-    // The first is generated, the second is a list of texts.
+    // The first of these files is generated, the second is a list of texts.
     const written = long.filter(({ file }) => !['console/api-types.ts', 'console/texts.ts'].includes(file));
     expect(written.filter(({ lines }) => lines > longest)).toEqual([]);
   });
@@ -331,7 +331,7 @@ const m = import(name);
     expect(loads(/^http$/, source)).toBe(true);
   });
 
-  test('allow types of node:http', () => {
+  test('allow importing types from node:http', () => {
     expect(loads(/^http$/, "import type { Server } from 'node:http';\nimport x from 'node:https';")).toBe(false);
   });
 

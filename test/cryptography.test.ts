@@ -2,19 +2,19 @@ import { globSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { cryptography } from '../src/cryptography.ts';
 
-/** It tries, with what the sidecar cannot open in test, what a merchant's program may have used by mistake. */
+/** In test, this file tries what a merchant's program may have used by mistake if an envelope does not open. */
 const tryingMistakes = 'src/envelope/hints/misuse.ts';
-/** A program for browsers, which have other names. */
+/** This program runs in browsers, where the algorithms have other names. */
 const inBrowsers = 'src/console/envelope.ts';
 
-/** A call of Node's or of a browser's cryptography that names its algorithm in place. */
+/** A call of Node's or a browser's cryptography that names its algorithm in place. */
 const named =
   /\b(?:create(?:Hash|Hmac|Cipheriv|Decipheriv|Sign|Verify)|hash|hkdf\w*|pbkdf2\w*|generateKeyPair\w*)\(\s*['"`]|asymmetricKeyType\W+'|\bsubtle\./;
 const sources = new Map(
   globSync('src/**/*.{ts,tsx}').map((file) => [file.replaceAll('\\', '/'), readFileSync(file, 'utf8')]),
 );
 
-test('no other file names an algorithm to use it', () => {
+test('no other file names an algorithm in order to use it', () => {
   const naming = [...sources].filter(([, text]) => named.test(text)).map(([file]) => file);
   expect(naming.toSorted()).toEqual([inBrowsers, tryingMistakes].toSorted());
 });
@@ -36,7 +36,7 @@ test.each(Object.entries(cryptography))('%s is used where the table says', (use,
   expect(using.length).toBeGreaterThan(0);
   const listed: readonly string[] = files;
   expect(using.filter((file) => !listed.includes(file))).toEqual([]);
-  // The trail's own files get keys that were checked where they were read.
+  // These files belong to the trail. Their keys were checked to be ed25519 keys where they were read.
   const others = listed.filter((file) => !using.includes(file) && file !== inBrowsers);
   for (const file of others)
     expect([algorithm, sources.get(file)]).toEqual(['ed25519', expect.stringMatching(/\b(?:sign|verify)\(/)]);

@@ -7,12 +7,12 @@ import { lockedPackages, nameOf, runTimePackages, type LockedPackage } from '../
 const locked = [...lockedPackages()];
 const atRunTime = [...runTimePackages()];
 
-/** The folders of the packages that match. */
+/** The folders of the packages for which `are` returns a truthy value. */
 function those(packages: typeof locked, are: (each: LockedPackage) => unknown): string[] {
   return packages.filter(([, each]) => are(each)).map(([folder]) => folder);
 }
 
-/** A host of a package registry. The person who installs the packages chooses it. */
+/** A host of a package registry. No file may name one, because the person who installs the packages chooses the registry. */
 const registryHost = /\bregistry\.[a-z0-9-]+\.(?:com|dev|io|net|org)\b|\bnpm(?=js\b)|\byarn(?=pkg\b)/;
 
 describe('the lock file', () => {
@@ -33,7 +33,7 @@ describe('the lock file', () => {
     expect(files.filter((file) => registryHost.test(readFileSync(file, 'utf8')))).toEqual([]);
   });
 
-  test('is searched for such hosts by a pattern that finds them', () => {
+  test('is searched for such hosts with a pattern that finds them', () => {
     for (const host of [['registry', 'example', 'com'].join('.'), ['npm', 'js', '.org'].join('')]) {
       expect(registryHost.test(`"https://${host}/x.tgz"`)).toBe(true);
     }

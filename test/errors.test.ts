@@ -4,7 +4,7 @@ import { findRefusal, refusals, type RefusalCode } from '../src/errors.ts';
 
 const codes = Object.keys(refusals) as RefusalCode[];
 
-/** The contract with clients: each code, its status, and whether an encrypting account gets it sealed. */
+/** What clients rely on: each code with its status, and whether an encrypting account gets it sealed. */
 const contract = {
   missing_api_key: '401 plain',
   malformed_api_key: '401 plain',
@@ -34,7 +34,7 @@ const contract = {
   internal_error: '500 sealed',
 };
 
-/** The sections of docs/errors.md: the heading, the line below it, and the text. */
+/** The sections of docs/errors.md: the heading, the line below the heading, and the text. */
 const sections = readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8')
   .split(/^#{2,3} /m)
   .slice(1)

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { FairQueue, OneAtATime } from '../src/fair-queue.ts';
 
-test('an owner that does one piece after another gets every second turn beside one whose pieces all wait', async () => {
+test('an owner that adds one piece after another gets every second turn, alternating with an owner whose pieces all wait', async () => {
   const turns: string[] = [];
   const one = new OneAtATime();
   const take = (owner: string) =>
@@ -17,7 +17,7 @@ test('an owner that does one piece after another gets every second turn beside o
   expect(turns).toEqual(Array.from({ length: 4 }, () => ['in turn', 'all at once']).flat());
 });
 
-test('owners whose pieces all wait take turns, and one whose pieces were withdrawn has none', () => {
+test('owners whose pieces all wait take turns, and an owner whose pieces were withdrawn gets none', () => {
   const queue = new FairQueue<string>();
   const turns: string[] = [];
   const add = (owner: string) => queue.add(owner, () => void turns.push(owner));

@@ -1,26 +1,28 @@
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 
-/** A line of a driver: the result of an operation. */
+/** The outcome of an operation, as a driver prints it on a line. */
 export type Outcome = Readonly<Record<string, unknown>> & { readonly error?: Readonly<Record<string, unknown>> };
 
-/** Milliseconds in which a driver answers. The first operation includes its start, and a compiler perhaps. */
+/**
+ * Milliseconds within which a driver must respond. The first time, they include its start, and perhaps a compiler's.
+ */
 const patience = 120_000;
 
-/** A program that reads an operation a line and writes its outcome a line, in the same order. */
+/** A program that reads one operation per line, and writes one outcome per line in the same order. */
 export class Driver {
   readonly #process: ChildProcessByStdio<Writable, Readable, null>;
   readonly #lines: AsyncGenerator<string, void>;
 
-  /** @param command for a shell, which starts in the folder `cwd` */
+  /** @param command a shell command, which starts in the folder `cwd` */
   constructor(command: string, cwd: string) {
     this.#process = spawn('sh', ['-c', `exec ${command}`], { cwd, stdio: ['pipe', 'pipe', 'inherit'] });
-    // A driver that ended is noticed by the missing line.
+    // If a driver has ended, the missing line shows it.
     this.#process.stdin.on('error', () => undefined);
     this.#lines = linesOf(this.#process.stdout);
   }
 
-  /** Only one operation at a time. */
+  /** Runs one operation. Only one may run at a time. */
   async ask(operation: Readonly<Record<string, unknown>>): Promise<Outcome> {
     this.#process.stdin.write(`${ascii(JSON.stringify(operation))}\n`);
     const late = Promise.withResolvers<never>();
@@ -44,12 +46,12 @@ export class Driver {
   }
 }
 
-/** Escapes what is not ASCII, so that no driver depends on its locale, nor on what counts as the end of a line. */
+/** Escapes characters that are not ASCII, so that drivers depend neither on their locale nor on what ends a line. */
 function ascii(json: string): string {
   return json.replace(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** Only `\n` ends a line. node:readline would take U+2028 for an end too. */
+/** Only a line feed ends a line. node:readline would also treat U+2028 as the end of a line. */
 async function* linesOf(stream: Readable): AsyncGenerator<string, void> {
   let rest = '';
   stream.setEncoding('utf8');

@@ -1,4 +1,4 @@
-/** Tries the vectors on any program that speaks the protocol of README.md: `node main.ts [--kit] COMMAND`. */
+/** Tries the vectors on any program that speaks the protocol in README.md: `node main.ts [--kit] COMMAND`. */
 import { parseArgs } from 'node:util';
 import { Driver } from './driver.ts';
 import { tryVectors } from './vectors.ts';

@@ -5,7 +5,7 @@ import type { Driver, Outcome } from './driver.ts';
 
 export interface Result {
   readonly tried: number;
-  /** One line for each vector that came out otherwise. */
+  /** One line for each vector with an unexpected outcome. */
   readonly failures: readonly string[];
 }
 
@@ -14,7 +14,7 @@ const vectors = JSON.parse(readFileSync(join(import.meta.dirname, '../vectors.js
 /**
  * Tries the vectors on a program.
  *
- * @param isKit whether to try what only a kit has too: fingerprints, codes, bad credentials, what it prints
+ * @param isKit whether to try also what only kits have: fingerprints, codes, bad credentials, and what they print
  */
 export async function tryVectors(driver: Driver, { isKit }: { readonly isKit: boolean }): Promise<Result> {
   const failures: string[] = [];
@@ -23,7 +23,7 @@ export async function tryVectors(driver: Driver, { isKit }: { readonly isKit: bo
     tried += 1;
     if (!right) failures.push(`${name}: ${JSON.stringify(outcome).slice(0, 200)}`);
   };
-  /** An error that is named, and shows no secret. */
+  /** Whether the outcome is an error with this code that shows no secret. */
   const isNamed = ({ error }: Outcome, code: string, secrets: readonly string[]): boolean =>
     error?.['type'] === 'envelope' && error['code'] === code && !showsAny(error, secrets);
 
@@ -65,7 +65,7 @@ export async function tryVectors(driver: Driver, { isKit }: { readonly isKit: bo
   return { tried, failures };
 }
 
-/** Whether an outcome contains a secret: as it is, in hex, in base64, or as a list of bytes. */
+/** Whether an outcome contains a secret: as text, in hex, in base64, or as a list of bytes. */
 function showsAny(outcome: object, secrets: readonly string[]): boolean {
   const text = JSON.stringify(outcome).toLowerCase();
   return secrets

@@ -8,10 +8,10 @@ using System.Net.Http;
 using System.Text;
 using EnvelopeSidecar;
 
-/// <summary>Runs this kit for kits/conformance: a JSON object a line on standard input, the outcome a line on standard output.</summary>
+/// <summary>Runs this kit for kits/conformance: one JSON object per line on stdin, one outcome per line on stdout.</summary>
 internal static class Driver
 {
-    /// <summary>One client for each set of options, which lives through rotations.</summary>
+    /// <summary>One client for each set of options. It is kept during rotations.</summary>
     private static readonly Dictionary<string, HttpClient> Clients = new Dictionary<string, HttpClient>();
     private static Envelope current;
 

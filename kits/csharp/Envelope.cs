@@ -68,7 +68,7 @@ namespace EnvelopeSidecar
             return encoding == Encoded.Hex ? ToHex(ciphertext) : Convert.ToBase64String(ciphertext);
         }
 
-        /// <summary>The text that was sealed, of hex or base64.</summary>
+        /// <summary>The text that was sealed, from hex or base64.</summary>
         /// <exception cref="EnvelopeException">malformed or decryption_failed</exception>
         public string Open(string data)
         {
@@ -79,7 +79,7 @@ namespace EnvelopeSidecar
             }
             catch (Exception error) when (error is CryptographicException || error is ArgumentException)
             {
-                // The reason would tell padding from text, and has no use.
+                // The reason would reveal whether the padding or the text is wrong, and is of no use.
                 throw new EnvelopeException("decryption_failed", "wrong key or IV, or the data was changed on the way");
             }
         }
@@ -122,11 +122,11 @@ namespace EnvelopeSidecar
             RefuseIf(keyBytes.Length == 24, "key_decoded");
             RefuseIf(keyBytes.Length != 32, "key_length");
             RefuseIf(key == iv, "iv_is_key");
-            // Of a text: other hex digits may well be an IV.
+            // Only the hex of printable text is refused: other hex digits may well be an IV.
             RefuseIf(Regex.IsMatch(iv, "^(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}\\z"), "iv_hex");
             RefuseIf(whole == 12, "iv_decoded");
             var first = iv.Substring(0, Math.Min(16, iv.Length));
-            // The half of a surrogate pair is one character of several bytes.
+            // Half of a surrogate pair would count as one character of several bytes.
             RefuseIf(first.Any(char.IsSurrogate) || Utf8.GetByteCount(first) != 16, "iv_length");
             return new[] { keyBytes, Utf8.GetBytes(first) };
         }
@@ -154,7 +154,7 @@ namespace EnvelopeSidecar
             RefuseIf(Regex.IsMatch(value, "^[ps]k_(?:test|live)_"), name + "_api_key");
         }
 
-        /// <summary>No message has any part of a key, an IV or a plaintext.</summary>
+        /// <summary>No message contains any part of a key, an IV or a plaintext.</summary>
         private static void RefuseIf(bool isWrong, string code)
         {
             if (!isWrong) return;
@@ -181,7 +181,7 @@ namespace EnvelopeSidecar
             }
         }
 
-        /// <summary>Hex digits of either case are hex, all else is base64.</summary>
+        /// <summary>Hex digits in either case are read as hex, everything else as base64.</summary>
         private static byte[] Decode(string data)
         {
             var isHex = data != null && Regex.IsMatch(data, "^(?:[0-9a-fA-F]{2})+\\z");
@@ -192,7 +192,7 @@ namespace EnvelopeSidecar
             throw new EnvelopeException("malformed", "the data is not whole blocks in hex or base64: was it cut?");
         }
 
-        /// <summary>.NET skips white space; bytes that give another text again were not base64.</summary>
+        /// <summary>.NET skips white space, so the text is valid only if encoding the bytes yields it again.</summary>
         private static byte[] StrictBase64(string text)
         {
             try
@@ -208,7 +208,7 @@ namespace EnvelopeSidecar
 
         private static string ToHex(byte[] bytes) => string.Concat(bytes.Select(each => each.ToString("x2")));
 
-        /// <summary>Tries vectors that OpenSSL made on this machine; returns how many.</summary>
+        /// <summary>Checks this machine with vectors from OpenSSL; returns how many.</summary>
         public static int Selftest()
         {
             var hex = new Envelope("demo-key-of-acme-not-a-secret-32", "demo-iv-of-acme-");
@@ -229,7 +229,7 @@ namespace EnvelopeSidecar
         }
     }
 
-    /// <summary>"" for what cannot be sealed, null for what does not open.</summary>
+    /// <summary>Returns "" for text that cannot be sealed, and null for data that does not open.</summary>
     public sealed class Compat
     {
         private readonly Envelope envelope;

@@ -73,7 +73,7 @@ namespace EnvelopeSidecar
     /// </summary>
     public sealed class EnvelopeHandler : DelegatingHandler
     {
-        /// <summary>Seconds beyond which Retry-After is left to the caller.</summary>
+        /// <summary>If Retry-After exceeds these seconds, waiting is left to the caller.</summary>
         private const int LongestWait = 60;
 
         private static readonly Encoding Utf8 = new UTF8Encoding(false, true);
@@ -82,7 +82,7 @@ namespace EnvelopeSidecar
 
         /// <summary>Paths whose bodies are sealed; the two test endpoints are never among them.</summary>
         public string[] Prefixes { get; set; } = { "/api/s2s/" };
-        /// <summary>Whether a 2xx may come unsealed: only while an account starts or stops encrypting.</summary>
+        /// <summary>Whether a 2xx may be unsealed; use this only while an account starts or stops encrypting.</summary>
         public bool Migrating { get; set; }
         /// <summary>The longest wait for a whole response.</summary>
         public TimeSpan Timeout { get; set; } = TimeSpan.FromSeconds(60);
@@ -130,7 +130,7 @@ namespace EnvelopeSidecar
             }
         }
 
-        /// <summary>A request can be sent only once.</summary>
+        /// <summary>The request is copied, because .NET can send it only once.</summary>
         private static HttpRequestMessage Copy(HttpRequestMessage request, byte[] body, MediaTypeHeaderValue contentType)
         {
             var copy = new HttpRequestMessage(request.Method, request.RequestUri) { Version = request.Version };
@@ -164,7 +164,7 @@ namespace EnvelopeSidecar
             var marked = Header(response.Headers, "Envelope");
             if (CheckId && (response.IsSuccessStatusCode || marked != null || IsProblem(contentType)))
             {
-                // A connection that got a response too many has the one before for each request.
+                // After a response too many on a connection, each request gets the response to the previous one.
                 var id = Header(response.Headers, "X-Request-Id");
                 if (id != null && id != Header(request.Headers, "X-Request-Id")) throw new OutcomeUnknown("swapped", response);
             }
@@ -194,7 +194,7 @@ namespace EnvelopeSidecar
             return response;
         }
 
-        /// <summary>Throws for a problem document of the sidecar's.</summary>
+        /// <summary>Throws for a problem document from the sidecar.</summary>
         private static void Refuse(HttpResponseMessage response, string problem)
         {
             if (Refusal.Member(problem, "code") == null || Refusal.Member(problem, "request_id") == null) return;
@@ -225,7 +225,7 @@ namespace EnvelopeSidecar
             }
         }
 
-        /// <summary>As the sidecar matches paths: whatever the case of letters and a slash at the end.</summary>
+        /// <summary>Matches paths as the sidecar does, ignoring case and a slash at the end.</summary>
         private bool IsEnveloped(string path)
         {
             var lower = path.ToLowerInvariant();

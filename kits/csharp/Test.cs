@@ -1,7 +1,7 @@
 using System;
 using EnvelopeSidecar;
 
-/// <summary>Beyond the vectors.</summary>
+/// <summary>Tests what the vectors cannot express.</summary>
 internal static class Test
 {
     private const string Key = "demo-key-of-acme-not-a-secret-32", Iv = "demo-iv-of-acme-";

@@ -6,7 +6,7 @@ export class Core {
   readonly #charges = new Map<string, number>();
   readonly #byKey = new Map<string, string>();
 
-  /** How often the payment with this reference was made. */
+  /** The number of charges with this reference. */
   charges(reference: string): number {
     return this.#charges.get(reference) ?? 0;
   }

@@ -1,7 +1,7 @@
 import { createServer, request as send, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** A response of the sidecar, or one that the proxy made up. */
+/** A response from the sidecar, or one that the proxy made up. */
 export interface Reply {
   readonly status: number;
   readonly headers: Record<string, string>;
@@ -18,10 +18,10 @@ export interface Exchange {
 }
 export type Behaviour = (exchange: Exchange) => unknown;
 
-/** A proxy between a merchant and the sidecar, which behaves as it is told. */
+/** A proxy between a merchant and the sidecar that behaves as the test says. */
 export class Proxy {
   behaviour: Behaviour = honest;
-  /** How many requests came in, by their `Idempotency-Key`: a busy machine delivers some only after the client gave up. */
+  /** The number of requests received, by `Idempotency-Key`. A busy machine delivers some only after the client has given up. */
   readonly received = new Map<string, number>();
   readonly server: Server;
 
@@ -69,13 +69,13 @@ function forward(request: IncomingMessage, body: Buffer, port: number): Promise<
 
 export const honest: Behaviour = async (exchange) => exchange.reply(await exchange.forward());
 
-/** Answers without asking the sidecar. */
+/** Responds without sending the request to the sidecar. */
 export const says =
   (status: number, headers: Record<string, string>, body: string): Behaviour =>
   ({ reply }) =>
     reply({ status, headers, body: Buffer.from(body) });
 
-/** Answers with something else than the sidecar did. */
+/** Responds with a changed version of the sidecar's response. */
 export const changing =
   (change: (reply: Reply) => Reply): Behaviour =>
   async (exchange) =>
@@ -85,7 +85,7 @@ function sized({ status, headers, body }: Reply): Reply {
   return { status, headers: { ...headers, 'content-length': String(body.length) }, body };
 }
 
-/** Accidents of a request on its way. The core makes one payment of it at most. */
+/** Accidents that can happen to a request on its way. In each of them, the core makes at most one payment. */
 export const hostile = {
   pass: honest,
   delayed: async (exchange) => {
@@ -107,7 +107,7 @@ export const hostile = {
   },
   'answered late': async ({ request, response, forward }) => {
     const { status, headers, body } = await forward();
-    // Until the client gave up.
+    // Wait until the client has given up.
     if (!request.socket.destroyed) await new Promise((resolve) => void request.socket.once('close', resolve));
     response.writeHead(status, headers).end(body);
   },

@@ -9,7 +9,7 @@ import { accounts, publicKey, Sidecar, type Pair } from './sidecar.ts';
 const { acme, initech } = accounts;
 const json = { 'Content-Type': 'application/json' };
 const html = { 'Content-Type': 'text/html' };
-/** A request takes longer than this only if it is never answered. */
+/** A request takes longer than this only if it never gets a response. */
 const unanswered = 300;
 
 /** A core, a sidecar, and a proxy in front of it. */
@@ -49,7 +49,7 @@ interface Call {
   readonly [option: string]: unknown;
 }
 
-/** Tries one client of a kit. */
+/** Runs the scenarios on one client of a kit. */
 export class Scenarios {
   readonly failures: string[] = [];
   tried = 0;
@@ -243,11 +243,11 @@ export class Scenarios {
     this.#check("not sent again after the core's own 503", outage, unknown);
   }
 
-  /** Each ends with exactly one charge, or is OutcomeUnknown. */
+  /** Each payment must end with exactly one charge, or with OutcomeUnknown. */
   async #hostile(runs: number): Promise<void> {
     const names = Object.keys(hostile) as (keyof typeof hostile)[];
     let random = 7;
-    /** Whether the connection may be closed already, or have another response before the right one. */
+    /** Whether the connection may already be closed, or may deliver another response before the right one. */
     let isDoubtful = false;
     let before = 'pass';
     for (let run = 0; run < runs; run += 1) {
@@ -277,7 +277,7 @@ export class Scenarios {
     return { body: JSON.stringify({ amount: 1500, currency: 'EUR', reference }), reference };
   }
 
-  /** Sends a payment through the proxy, and adds how often it was received and charged. */
+  /** Sends a payment through the proxy. Also returns how often it was received and charged. */
   async #pay(
     path: string,
     behaviour: Behaviour = honest,
@@ -322,8 +322,8 @@ function contains(value: unknown, expected: unknown): boolean {
 }
 
 /**
- * Replaces acme's credentials while two instances send payments. Each has one pair at a time; the second gets the new
- * one at once, the first later. Returns the calls that went wrong.
+ * Replaces acme's credentials while two instances send payments. Each instance has one pair at a time: the second gets
+ * the new pair at once, the first later. Returns the calls that failed.
  */
 export async function rotation(stage: Stage, open: () => Driver, client: string): Promise<readonly string[]> {
   const failures: string[] = [];
@@ -343,7 +343,7 @@ export async function rotation(stage: Stage, open: () => Driver, client: string)
       const charge = JSON.stringify({ amount: count, reference: `rotation-${client}-${count}` });
       const charged = await call(driver, pair(), 'POST', '/api/s2s/charge', charge);
       if (charged['status'] !== 201) failures.push(`charge: ${JSON.stringify(charged)}`);
-      // Without fingerprints, a response to a request without a body is sealed with the previous pair.
+      // Without fingerprints, the response to a request without a body is sealed with the previous pair.
       if (!stage.namesForwarded && pair() !== acme) continue;
       const listed = await call(driver, pair(), 'GET', '/api/s2s/transactions');
       if (listed['status'] !== 200) failures.push(`list: ${JSON.stringify(listed)}`);
@@ -371,7 +371,7 @@ export async function rotation(stage: Stage, open: () => Driver, client: string)
   return failures;
 }
 
-/** The sidecar follows a change of its accounts file within a second. */
+/** Waits until the sidecar has noticed the change to its accounts file, which takes up to a second. */
 async function untilAccepted(stage: Stage, pair: Pair): Promise<void> {
   const body = new Envelope(pair).sealBody('{"amount":1,"reference":"rotation-accepted"}');
   for (;;) {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 
-/** As an operator gives them to a merchant. */
+/** A key and an IV as an operator gives them to a merchant. */
 export interface Pair {
   readonly key: string;
   readonly iv: string;
@@ -15,7 +15,7 @@ export interface Pair {
 
 export const accounts = {
   acme: { apiKey: 'sk_test_acmeacmeacmeacmeacmeacme', key: 'k7Jq2vXw9RtB4mNz8LpC1sDfG5hYeU3a', iv: 'Zx9Qw3Er7Ty1Ui5O' },
-  /** With an IV string of 24 characters. */
+  /** This account has an IV string of 24 characters. */
   initech: {
     apiKey: 'sk_test_initechinitechinitech',
     key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le',
@@ -30,12 +30,12 @@ export const accounts = {
   },
 } as const satisfies Record<string, Pair & { apiKey: string }>;
 
-/** The pair that the merchant's code has: the one that docs show. */
+/** The pair in the merchant's code, which is the one that the docs show. */
 const own = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' } as const;
 const other = { key: 'b7Nm2Qw9Er4Ty6Ui1Op8As3Df5Gh0JkL', iv: 'Mn5Bv0Cx7Zl2Kj9H' } as const;
 const [past, future] = ['2026-01-02', '2099-01-01'] as const;
 
-/** A merchant's account in each state of a change of credentials, seen from code that has one pair. */
+/** A merchant's account in each state of a change to new credentials, for code that has one pair. */
 export const states = {
   'no-grace': own,
   'grace-with-the-old': { ...other, previous: { ...own, until: future } },
@@ -45,19 +45,19 @@ export const states = {
 } as const;
 export type State = keyof typeof states;
 
-/** The environment of the merchant's code in a state. */
+/** The environment variables of the merchant's code in a state. */
 export function environmentIn(state: State): Readonly<Record<'API_KEY' | 'KEY' | 'IV', string>> {
   return { API_KEY: `sk_test_merchant-with-${state}`, KEY: own.key, IV: own.iv };
 }
 
-/** A public key of acme's. */
+/** One of acme's public keys. */
 export const publicKey = 'pk_test_acmeacmeacmeacmeacmeacme';
 
-/** A built sidecar starts sooner. */
+/** SIDECAR_PROGRAM may name a built sidecar, which starts sooner. */
 const main = process.env['SIDECAR_PROGRAM'] ?? join(import.meta.dirname, '../../src/main.ts');
 const run = promisify(execFile);
 
-/** A sidecar in a process of its own, with the accounts above in a file. */
+/** A sidecar in a separate process, with the accounts above in a file. */
 export class Sidecar {
   readonly port: number;
   readonly #process: ChildProcess;
@@ -88,7 +88,7 @@ export class Sidecar {
       const keys = [{ id: `${id}-1`, key: environmentIn(id as State).API_KEY, createdAt: '2026-01-01' }];
       return { id, name: id, keys, encryption: { test: { enabled: true, ...credentials } } };
     });
-    // JSON is YAML.
+    // JSON is also valid YAML.
     writeFileSync(join(folder, 'sidecar.yaml'), JSON.stringify(config));
     writeFileSync(join(folder, 'accounts.yaml'), JSON.stringify({ accounts: [...rows, ...inStates] }));
     const child = spawn(process.execPath, [main, 'serve', '--config', join(folder, 'sidecar.yaml')], {
@@ -104,13 +104,13 @@ export class Sidecar {
     return new Sidecar(port, child, folder);
   }
 
-  /** Whether refusals say if the core has seen the request, and a request which credentials its sender has. */
+  /** Whether refusals say if the core has seen the request, and requests can say which credentials their sender has. */
   async namesForwarded(): Promise<boolean> {
     const response = await fetch(`http://127.0.0.1:${this.port}/api/s2s/transactions`);
     return 'forwarded' in ((await response.json()) as object);
   }
 
-  /** New credentials for acme; the old ones stay valid until `endGrace`. */
+  /** Gives acme new credentials. The old ones stay valid until `endGrace`. */
   async rotate(): Promise<Pair> {
     const shown = await this.#command('enable', '--replace', '--grace', '1h', '--json');
     const { key, iv } = JSON.parse(shown) as Pair;

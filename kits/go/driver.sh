@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the driver, unless it is built already, and runs it.
+# Builds the driver, unless it is already built, and runs it.
 set -e
 cd "$(dirname "$0")"
 build=../../node_modules/.cache/kits/go

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// The meanings of codes of bad credentials. No message has any part of a key, an IV or a plaintext.
+// The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext.
 var flaws = map[string]string{
 	"empty":      "is empty",
 	"decoded":    "was decoded: pass the string as you were given it",
@@ -94,7 +94,7 @@ func (e *Envelope) Seal(text string) (string, error) {
 	return hex.EncodeToString(ciphertext), nil
 }
 
-// SealJSON seals a value as encoding/json writes it. Its error is `not_json` for what JSON cannot express.
+// SealJSON seals a value as encoding/json writes it. Its error is `not_json` for a value that JSON cannot express.
 func (e *Envelope) SealJSON(value any) (string, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -103,7 +103,7 @@ func (e *Envelope) SealJSON(value any) (string, error) {
 	return e.Seal(string(text))
 }
 
-// Open returns the text that was sealed, of hex or base64. Its error is `malformed` or `decryption_failed`.
+// Open returns the text that was sealed, from hex or base64. Its error is `malformed` or `decryption_failed`.
 func (e *Envelope) Open(data string) (string, error) {
 	plaintext, err := decode(data)
 	if err != nil {
@@ -119,7 +119,7 @@ func (e *Envelope) Open(data string) (string, error) {
 		right = bytes.Count(end, []byte{byte(padding)}) == padding && utf8.Valid(plaintext)
 	}
 	if !right {
-		// The reason would tell padding from text, and has no use.
+		// The reason would reveal whether the padding or the text is wrong, and is of no use.
 		return "", &Error{"decryption_failed", "wrong key or IV, or the data was changed on the way"}
 	}
 	return string(plaintext), nil
@@ -154,7 +154,7 @@ func (e *Envelope) OpenBody(text string) (string, error) {
 // Compat is for code that expects an empty string or nothing instead of errors.
 func (e *Envelope) Compat() Compat { return Compat{e} }
 
-// Compat returns "" for what cannot be sealed and nil for what does not open.
+// Compat returns "" for text that cannot be sealed and nil for data that does not open.
 type Compat struct{ envelope *Envelope }
 
 func (c Compat) Seal(text string) string {
@@ -180,7 +180,7 @@ func readText(key, iv string) ([]byte, []byte, error) {
 		{len(key) == 24, "key", "decoded"},
 		{len(key) != 32, "key", "length"},
 		{key == iv, "", "iv_is_key"},
-		// Of a text: other hex digits may well be an IV.
+		// Only the hex of printable text is refused: other hex digits may well be an IV.
 		{matches(`^(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}$`, iv), "iv", "hex"},
 		{len(iv) == 12, "iv", "decoded"},
 		{len(first) != 16, "iv", "length"},
@@ -228,7 +228,7 @@ func refuse(all []flaw) error {
 
 func matches(pattern, text string) bool { return regexp.MustCompile(pattern).MatchString(text) }
 
-// Hex digits of either case are hex, all else is base64.
+// Hex digits in either case are read as hex, everything else as base64.
 func decode(data string) ([]byte, error) {
 	ciphertext, err := hex.DecodeString(data)
 	if err != nil {
@@ -240,7 +240,7 @@ func decode(data string) ([]byte, error) {
 	return ciphertext, nil
 }
 
-// Go skips line breaks; bytes that give another text again were not base64.
+// Go skips line breaks, so the text is valid only if encoding the bytes yields it again.
 func strictBase64(text string) []byte {
 	decoded, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || base64.StdEncoding.EncodeToString(decoded) != text {

@@ -48,7 +48,7 @@ type Options struct {
 	Envelope func() (*Envelope, error)
 	// Paths whose bodies are sealed. Default: /api/s2s/. The two test endpoints are never among them.
 	Prefixes []string
-	// Whether a 2xx may come unsealed: only while an account starts or stops encrypting.
+	// Whether a 2xx may be unsealed; use this only while an account starts or stops encrypting.
 	Migrating bool
 	// The longest wait for a whole response. Default: 60 s.
 	Timeout time.Duration
@@ -62,7 +62,7 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// Beyond it, Retry-After is left to the caller.
+// If Retry-After exceeds this, waiting is left to the caller.
 const longestWait = time.Minute
 
 // NewClient returns a client whose errors are *Error (nothing was sent), *Refusal or *OutcomeUnknown, for errors.As. It
@@ -171,7 +171,7 @@ func (t *transport) exchange(request *http.Request, body []byte, envelope *Envel
 	succeeded := status >= 200 && status < 300
 	contentType := headers.Get("Content-Type")
 	if !t.options.AnyRequestID && (succeeded || headers.Get("Envelope") != "" || isProblem(contentType)) {
-		// A connection that got a response too many has the one before for each request.
+		// After a response too many on a connection, each request gets the response to the previous one.
 		if id := headers.Get("X-Request-Id"); id != "" && id != request.Header.Get("X-Request-Id") {
 			return unknown("swapped", nil)
 		}
@@ -223,7 +223,7 @@ func bodyOf(request *http.Request) ([]byte, error) {
 	return io.ReadAll(request.Body)
 }
 
-// As the sidecar matches paths: whatever the case of letters and a slash at the end.
+// Matches paths as the sidecar does, ignoring case and a slash at the end.
 func (t *transport) isEnveloped(path string) bool {
 	path = strings.TrimSuffix(strings.ToLower(path), "/")
 	if path == "/api/s2s/aes-encrypt" || path == "/api/s2s/aes-decrypt" {
@@ -241,7 +241,7 @@ var problem = regexp.MustCompile(`(?i)^application/problem\+json\b`)
 
 func isProblem(contentType string) bool { return problem.MatchString(contentType) }
 
-// Nil if it is not one of the sidecar's.
+// Nil if this is not a problem document from the sidecar.
 func refusalIn(content []byte, status int, retryAfter string) *Refusal {
 	var members struct {
 		Code      *string `json:"code"`

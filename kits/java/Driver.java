@@ -23,10 +23,10 @@ import okhttp3.Request;
 import okhttp3.RequestBody;
 import okhttp3.Response;
 
-/** Runs this kit for kits/conformance: a JSON object a line on standard input, the outcome a line on standard output. */
+/** Runs this kit for kits/conformance: one JSON object per line on stdin, one outcome per line on stdout. */
 final class Driver {
     private static final Gson GSON = new GsonBuilder().serializeNulls().create();
-    /** One client for each set of options, which lives through rotations. */
+    /** One client for each set of options. It is kept during rotations. */
     private static final Map<String, Object> CLIENTS = new HashMap<>();
     private static Envelope current;
 
@@ -42,7 +42,7 @@ final class Driver {
             }
             output.println(GSON.toJson(outcome));
         }
-        // OkHttp's threads would keep the process for a minute.
+        // OkHttp's threads would keep the process alive for a minute.
         System.exit(0);
     }
 

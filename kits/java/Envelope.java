@@ -45,7 +45,7 @@ public final class Envelope {
         }
     }
 
-    /** The meanings of codes of bad credentials. No message has any part of a key, an IV or a plaintext. */
+    /** The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext. */
     private static final Map<String, String> FLAWS = Map.ofEntries(
             Map.entry("empty", "is empty"),
             Map.entry("decoded", "was decoded: pass the string as you were given it"),
@@ -108,14 +108,14 @@ public final class Envelope {
         }
     }
 
-    /** The text that was sealed, of hex or base64. @throws EnvelopeException malformed or decryption_failed */
+    /** The text that was sealed, from hex or base64. @throws EnvelopeException malformed or decryption_failed */
     public String open(String data) {
         byte[] ciphertext = decode(data);
         try {
             ByteBuffer plaintext = ByteBuffer.wrap(run(Cipher.DECRYPT_MODE, ciphertext));
             return StandardCharsets.UTF_8.newDecoder().decode(plaintext).toString();
         } catch (CharacterCodingException | GeneralSecurityException error) {
-            // The reason would tell padding from text, and has no use.
+            // The reason would reveal whether the padding or the text is wrong, and is of no use.
             throw new EnvelopeException("decryption_failed", "wrong key or IV, or the data was changed on the way");
         }
     }
@@ -137,7 +137,7 @@ public final class Envelope {
         return new Compat(this);
     }
 
-    /** {@code ""} for what cannot be sealed, null for what does not open. */
+    /** Returns {@code ""} for text that cannot be sealed, and null for data that does not open. */
     public record Compat(Envelope envelope) {
         public String seal(String text) {
             try { return envelope.seal(text); } catch (EnvelopeException error) { return ""; }
@@ -169,7 +169,7 @@ public final class Envelope {
         refuseIf(keyBytes.length == 24, "key_decoded");
         refuseIf(keyBytes.length != 32, "key_length");
         refuseIf(key.equals(iv), "iv_is_key");
-        // Of a text: other hex digits may well be an IV.
+        // Only the hex of printable text is refused: other hex digits may well be an IV.
         refuseIf(iv.matches("(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}"), "iv_hex");
         refuseIf(ivLength == 12, "iv_decoded");
         refuseIf(ivBytes.length != 16, "iv_length");
@@ -205,7 +205,7 @@ public final class Envelope {
         throw new EnvelopeException(code, flaw == null ? message : "the " + (code.startsWith("key") ? "key " : "IV ") + flaw);
     }
 
-    /** Hex digits of either case are hex, all else is base64. */
+    /** Hex digits in either case are read as hex, everything else as base64. */
     private static byte[] decode(String data) {
         boolean isHex = data != null && data.length() % 2 == 0 && data.chars().allMatch(HexFormat::isHexDigit);
         byte[] ciphertext = isHex ? HexFormat.of().parseHex(data) : strictBase64(data);
@@ -215,7 +215,7 @@ public final class Envelope {
         return ciphertext;
     }
 
-    /** Java takes base64 without padding; bytes that give another text again were not base64. */
+    /** Java accepts base64 without padding, so the text is valid only if encoding the bytes yields it again. */
     private static byte[] strictBase64(String text) {
         try {
             byte[] bytes = Base64.getDecoder().decode(text);
@@ -225,7 +225,7 @@ public final class Envelope {
         }
     }
 
-    /** Tries vectors that OpenSSL made on this machine; returns how many. @throws EnvelopeException selftest_failed */
+    /** Checks this machine with vectors from OpenSSL; returns how many. @throws EnvelopeException selftest_failed */
     public static int selftest() {
         String[] demo = {"demo-key-of-acme-not-a-secret-32", "demo-iv-of-acme-"};
         Envelope hex = new Envelope(demo[0], demo[1]);

@@ -126,7 +126,7 @@ public final class EnvelopeHttpClient {
         private static final long serialVersionUID = 1;
     }
 
-    /** The bytes of a body, no more than there may be. */
+    /** Reads a body, up to the maximum number of bytes. */
     private static final class Bounded implements HttpResponse.BodySubscriber<byte[]> {
         private final CompletableFuture<byte[]> body = new CompletableFuture<>();
         private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();

@@ -14,7 +14,7 @@ import java.util.regex.Pattern;
 
 /** The rules of an exchange with envelope-sidecar, for any HTTP client. */
 public final class Exchange {
-    /** Seconds beyond which {@code Retry-After} is left to the caller. */
+    /** If {@code Retry-After} exceeds these seconds, waiting is left to the caller. */
     private static final int LONGEST_WAIT = 60;
 
     final Supplier<Envelope> envelope;
@@ -31,7 +31,7 @@ public final class Exchange {
 
     /**
      * @param prefixes paths whose bodies are sealed; the two test endpoints are never among them
-     * @param migrating whether a 2xx may come unsealed: only while an account starts or stops encrypting
+     * @param migrating whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
      * @param maxBytes the longest body of a response
      * @param retries how often a request that the core has not seen is sent again
      * @param checkId whether a response must have its request's X-Request-Id; false behind a gateway that replaces it
@@ -109,7 +109,7 @@ public final class Exchange {
         String contentType = header.apply("Content-Type");
         boolean succeeded = status >= 200 && status < 300;
         if (checkId && (succeeded || header.apply("Envelope") != null || isProblem(contentType))) {
-            // A connection that got a response too many has the one before for each request.
+            // After a response too many on a connection, each request gets the response to the previous one.
             if (id != null && !id.equals(sent.requestId)) throw new OutcomeUnknown("swapped", status, id, null);
         }
         Envelope opening = status == 204 || status == 304 ? null : sent.opening;
@@ -150,7 +150,7 @@ public final class Exchange {
         }
     }
 
-    /** As the sidecar matches paths: whatever the case of letters and a slash at the end. */
+    /** Matches paths as the sidecar does, ignoring case and a slash at the end. */
     private boolean isEnveloped(String path) {
         String lower = path.toLowerCase(Locale.ROOT).replaceFirst("/$", "");
         if (lower.equals("/api/s2s/aes-encrypt") || lower.equals("/api/s2s/aes-decrypt")) return false;

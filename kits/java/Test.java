@@ -2,7 +2,7 @@ package envelope;
 
 import java.util.List;
 
-/** What the vectors cannot say. */
+/** Tests what the vectors cannot express. */
 final class Test {
     private static final String KEY = "demo-key-of-acme-not-a-secret-32";
     private static final String IV = "demo-iv-of-acme-";

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The kit's own tests, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
+# Runs the kit's tests and, if there is a sidecar at $BASE, the example in README.md in every state of a rotation.
 set -e
 cd "$(dirname "$0")"
 build=../../node_modules/.cache/kits/java

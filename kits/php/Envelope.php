@@ -23,7 +23,7 @@ final class EnvelopeException extends \RuntimeException
 /** The credentials of one account in one environment, and what they seal and open. Printing it shows neither. */
 final class Envelope implements \JsonSerializable
 {
-    /** The meanings of codes of bad credentials. No message has any part of a key, an IV or a plaintext. */
+    /** The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext. */
     private const FLAWS = [
         'empty' => 'is empty',
         'decoded' => 'was decoded: pass the string as you were given it',
@@ -40,7 +40,7 @@ final class Envelope implements \JsonSerializable
 
     /** Names the credentials without showing them: the first 16 hex digits of SHA-256(key bytes, IV bytes). */
     public readonly string $fingerprint;
-    /** Keys and IVs by envelope: var_export and dump show all properties of an object, but none of a class. */
+    /** Keys and IVs by envelope. It is static, because var_export and dump show all properties of an object. */
     private static ?\WeakMap $pairs = null;
 
     /** @throws EnvelopeException if the key or the IV cannot be right; its name is the mistake */
@@ -69,7 +69,7 @@ final class Envelope implements \JsonSerializable
         return $this->encoding === 'hex' ? bin2hex($ciphertext) : base64_encode($ciphertext);
     }
 
-    /** @throws EnvelopeException `not_json` for what JSON cannot express */
+    /** @throws EnvelopeException `not_json` for a value that JSON cannot express */
     public function sealJson(#[\SensitiveParameter] mixed $value): string
     {
         try {
@@ -79,14 +79,14 @@ final class Envelope implements \JsonSerializable
         }
     }
 
-    /** The text that was sealed, of hex or base64. @throws EnvelopeException `malformed` or `decryption_failed` */
+    /** The text that was sealed, from hex or base64. @throws EnvelopeException `malformed` or `decryption_failed` */
     public function open(string $data): string
     {
         $ciphertext = self::decode($data);
         [$key, $iv] = self::$pairs[$this];
         $plaintext = openssl_decrypt($ciphertext, 'aes-256-cbc', $key, OPENSSL_RAW_DATA, $iv);
         if ($plaintext === false || preg_match('//u', $plaintext) !== 1) {
-            // The reason would tell padding from text, and has no use.
+            // The reason would reveal whether the padding or the text is wrong, and is of no use.
             throw new EnvelopeException('decryption_failed', 'wrong key or IV, or the data was changed on the way');
         }
         return $plaintext;
@@ -136,7 +136,7 @@ final class Envelope implements \JsonSerializable
             strlen($key) === 24 => self::refuse('key', 'decoded'),
             strlen($key) !== 32 => self::refuse('key', 'length'),
             $key === $iv => throw new EnvelopeException('iv_is_key', 'the IV is the key'),
-            // Of a text: other hex digits may well be an IV.
+            // Only the hex of printable text is refused: other hex digits may well be an IV.
             preg_match('/^(?:[2-6][0-9a-f]|7[0-9a-e]){16}$/Di', $iv) === 1 => self::refuse('iv', 'hex'),
             strlen($iv) === 12 => self::refuse('iv', 'decoded'),
             strlen($match[0]) !== 16 => self::refuse('iv', 'length'),
@@ -185,7 +185,7 @@ final class Envelope implements \JsonSerializable
         throw new EnvelopeException('swapped', 'the key and the IV are swapped');
     }
 
-    /** Hex digits of either case are hex, all else is base64. */
+    /** Hex digits in either case are read as hex, everything else as base64. */
     private static function decode(string $data): string
     {
         $isHex = ctype_xdigit($data) && strlen($data) % 2 === 0;
@@ -199,7 +199,7 @@ final class Envelope implements \JsonSerializable
         return $ciphertext;
     }
 
-    /** PHP skips some of what is not base64; bytes that give another text again were not base64. */
+    /** PHP skips some of what is not base64, so the text is valid only if encoding the bytes yields it again. */
     private static function strictBase64(string $text): ?string
     {
         $bytes = base64_decode($text, true);
@@ -207,7 +207,7 @@ final class Envelope implements \JsonSerializable
     }
 }
 
-/** `""` for what cannot be sealed, null for what does not open. */
+/** Returns `""` for text that cannot be sealed, and null for data that does not open. */
 final class Compat
 {
     public function __construct(private readonly Envelope $envelope) {}
@@ -224,7 +224,7 @@ final class Compat
 }
 
 /**
- * Tries vectors that OpenSSL made on this machine; returns how many.
+ * Checks this machine with vectors from OpenSSL; returns how many.
  *
  * @throws EnvelopeException `selftest_failed`
  */

@@ -54,7 +54,7 @@ final class OutcomeUnknown extends \RuntimeException implements \Psr\Http\Client
 
 final class Exchange
 {
-    /** Seconds beyond which `Retry-After` is left to the caller. */
+    /** If `Retry-After` exceeds these seconds, waiting is left to the caller. */
     private const LONGEST_WAIT = 60;
 
     /**
@@ -62,7 +62,7 @@ final class Exchange
      *   restart
      * @param \Closure(string): StreamInterface $stream
      * @param list<string> $prefixes paths whose bodies are sealed; the two test endpoints are never among them
-     * @param bool $migrating whether a 2xx may come unsealed: only while an account starts or stops encrypting
+     * @param bool $migrating whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
      * @param int $maxBytes the longest body of a response
      * @param int $retries how often a request that the core has not seen is sent again
      * @param bool $checkId whether a response must have its request's X-Request-Id; false behind a gateway that replaces it
@@ -119,7 +119,7 @@ final class Exchange
         $content = $this->contentOf($response);
         $type = $response->getHeaderLine('Content-Type');
         if ($this->checkId && ($ok || $response->hasHeader('Envelope') || self::isProblem($type))) {
-            // A connection that got a response too many has the one before for each request.
+            // After a response too many on a connection, each request gets the response to the previous one.
             $id = $response->getHeaderLine('X-Request-Id');
             if ($id !== '' && $id !== $request->getHeaderLine('X-Request-Id')) {
                 throw new OutcomeUnknown('swapped', $response);
@@ -162,7 +162,7 @@ final class Exchange
         return $again && $error->retryAfter !== null && $error->retryAfter <= self::LONGEST_WAIT ? $error->retryAfter : null;
     }
 
-    /** As the sidecar matches paths: whatever the case of letters and a slash at the end. */
+    /** Matches paths as the sidecar does, ignoring case and a slash at the end. */
     private function isEnveloped(string $path): bool
     {
         $path = rtrim(strtolower($path), '/');
@@ -192,7 +192,7 @@ final class Exchange
         return preg_match('#^application/problem\+json\b#i', $type) === 1;
     }
 
-    /** @return ?array<string, mixed> null if it is not one of the sidecar's */
+    /** @return ?array<string, mixed> null if this is not a problem document from the sidecar */
     private static function problemIn(string $content): ?array
     {
         $problem = json_decode($content, true);

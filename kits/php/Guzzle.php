@@ -65,7 +65,7 @@ final class Guzzle
     }
 }
 
-/** Takes no more than it may. */
+/** Accepts at most `maxBytes`. */
 final class BoundedStream implements StreamInterface
 {
     use StreamDecoratorTrait;

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-/** Runs this kit for kits/conformance: a JSON object a line on standard input, the outcome a line on standard output. */
+/** Runs this kit for kits/conformance: one JSON object per line on stdin, one outcome per line on stdout. */
 
 namespace EnvelopeSidecar;
 
@@ -26,7 +26,7 @@ function envelopeOf(array $operation): Envelope
 /** @param array<string, mixed> $operation */
 function call(array $operation): array
 {
-    /** One client for each set of options, which lives through rotations. */
+    /** One client for each set of options. It is kept during rotations. */
     static $clients = [];
     static $current;
     $current = envelopeOf($operation);

@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-/** What the vectors cannot say. `php kits/php/test.php`. */
+/** Tests what the vectors cannot express. `php kits/php/test.php`. */
 
 namespace EnvelopeSidecar;
 

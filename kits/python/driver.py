@@ -1,4 +1,4 @@
-"""Runs this kit for kits/conformance: a JSON object a line on standard input, the outcome a line on standard output."""
+"""Runs this kit for kits/conformance: one JSON object per line on stdin, one outcome per line on stdout."""
 
 import json
 import pickle
@@ -8,7 +8,7 @@ from envelope import Envelope, EnvelopeError, selftest
 from envelope_requests import EnvelopeSession, OutcomeUnknown, Refusal
 
 current = None
-#: One client for each set of options, which lives through rotations.
+#: One client for each set of options. It is kept during rotations.
 sessions = {}
 
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 
 __all__ = ["Compat", "Envelope", "EnvelopeError", "selftest"]
 
-#: The meanings of codes of bad credentials. No message has any part of a key, an IV or a plaintext.
+#: The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext.
 FLAWS = {
     "empty": "is empty",
     "decoded": "was decoded: pass the string as you were given it",
@@ -73,7 +73,7 @@ class Envelope:
         return ciphertext.hex() if self.__encoding == "hex" else base64.b64encode(ciphertext).decode("ascii")
 
     def seal_json(self, value: Any) -> str:
-        """Raises EnvelopeError `not_json` for what JSON cannot express, NaN included."""
+        """Raises EnvelopeError `not_json` for a value that JSON cannot express, NaN included."""
         try:
             text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError):
@@ -81,7 +81,7 @@ class Envelope:
         return self.seal(text)
 
     def open(self, data: str) -> str:
-        """The text that was sealed, of hex or base64. Raises EnvelopeError `malformed` or `decryption_failed`."""
+        """The text that was sealed, from hex or base64. Raises EnvelopeError `malformed` or `decryption_failed`."""
         ciphertext = _decode(data)
         try:
             decryptor = self.__cipher.decryptor()
@@ -89,7 +89,7 @@ class Envelope:
             plaintext = unpadder.update(decryptor.update(ciphertext) + decryptor.finalize()) + unpadder.finalize()
             return plaintext.decode("utf-8", "strict")
         except ValueError:
-            # The reason would tell padding from text, and has no use.
+            # The reason would reveal whether the padding or the text is wrong, and is of no use.
             raise EnvelopeError("decryption_failed", "wrong key or IV, or the data was changed on the way") from None
 
     def open_json(self, data: str) -> Any:
@@ -123,7 +123,7 @@ class Envelope:
 
 
 class Compat:
-    """`""` for what cannot be sealed, None for what does not open."""
+    """Returns `""` for text that cannot be sealed, and None for data that does not open."""
 
     def __init__(self, envelope: Envelope) -> None:
         self._envelope = envelope
@@ -154,7 +154,7 @@ def _read_text(key: str, iv: str) -> Tuple[bytes, bytes]:
         _refuse("key", "decoded" if len(key_bytes) == 24 else "length")
     if key == iv:
         raise EnvelopeError("iv_is_key", "the IV is the key")
-    # Of a text: other hex digits may well be an IV.
+    # Only the hex of printable text is refused: other hex digits may well be an IV.
     if re.fullmatch(r"(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}", iv):
         _refuse("iv", "hex")
     if len(iv_bytes) != 16:
@@ -197,7 +197,7 @@ def _refuse(name: str, flaw: str) -> None:
 
 
 def _decode(data: str) -> bytes:
-    """Hex digits of either case are hex, all else is base64."""
+    """Hex digits in either case are read as hex, everything else as base64."""
     if not isinstance(data, str):
         raise EnvelopeError("malformed", "the data is not a str")
     is_hex = re.fullmatch(r"(?:[0-9a-fA-F]{2})+", data) is not None
@@ -210,7 +210,7 @@ def _decode(data: str) -> bytes:
 
 
 def _strict_base64(text: str) -> Optional[bytes]:
-    """Python skips some of what is not base64; bytes that give another text again were not base64."""
+    """Python skips some of what is not base64, so the text is valid only if encoding the bytes yields it again."""
     try:
         decoded = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -231,7 +231,7 @@ _REFUSED = {
 
 
 def selftest() -> int:
-    """Tries vectors that OpenSSL made on this machine; returns how many. Raises EnvelopeError `selftest_failed`."""
+    """Checks this machine with vectors from OpenSSL; returns how many. Raises EnvelopeError `selftest_failed`."""
 
     def check(name: str, right: bool) -> None:
         if not right:

@@ -15,7 +15,7 @@ from envelope import Envelope, EnvelopeError
 
 __all__ = ["EnvelopeSession", "OutcomeUnknown", "Refusal"]
 
-#: Seconds beyond which `Retry-After` is left to the caller.
+#: If `Retry-After` exceeds these seconds, waiting is left to the caller.
 LONGEST_WAIT = 60
 
 
@@ -57,7 +57,7 @@ class EnvelopeSession(requests.Session):
 
     envelope: returns the credentials to use; called for each request, so that a rotation needs no restart
     prefixes: paths whose bodies are sealed; the two test endpoints are never among them
-    migrating: whether a 2xx may come unsealed: only while an account starts or stops encrypting
+    migrating: whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
     timeout: the longest wait for a connection, and for a whole response, in seconds
     max_bytes: the longest body of a response, as sent
     retries: how often a request that the core has not seen is sent again
@@ -106,7 +106,7 @@ class EnvelopeSession(requests.Session):
                 time.sleep(refusal.retry_after)
 
     def _is_enveloped(self, path: str) -> bool:
-        """As the sidecar matches paths: whatever the case of letters and a slash at the end."""
+        """Matches paths as the sidecar does, ignoring case and a slash at the end."""
         path = path.lower().rstrip("/")
         return path not in ("/api/s2s/aes-encrypt", "/api/s2s/aes-decrypt") and (path + "/").startswith(self._prefixes)
 
@@ -125,7 +125,7 @@ class EnvelopeSession(requests.Session):
         received = headers.get("X-Request-Id")
         is_ours = response.ok and status < 300 or "Envelope" in headers or _is_problem(content_type)
         if self._check_id and is_ours and received not in (None, request.headers["X-Request-Id"]):
-            # A connection that got a response too many has the one before for each request.
+            # After a response too many on a connection, each request gets the response to the previous one.
             raise OutcomeUnknown("swapped", response)
         sealed = envelope is not None and headers.get("Envelope", "").lower() == "sealed" and status not in (204, 304)
         if envelope is not None and sealed:
@@ -182,7 +182,7 @@ def _is_problem(content_type: Optional[str]) -> bool:
 
 
 def _problem_in(content: bytes) -> Optional[Mapping[str, Any]]:
-    """None if it is not one of the sidecar's."""
+    """None if this is not a problem document from the sidecar."""
     try:
         problem = json.loads(content)
     except (ValueError, RecursionError):

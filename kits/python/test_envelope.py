@@ -1,4 +1,4 @@
-"""What the vectors cannot say. `python3 -m unittest discover kits/python`."""
+"""Tests what the vectors cannot express. `python3 -m unittest discover kits/python`."""
 
 import unittest
 

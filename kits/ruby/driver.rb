@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-# Runs this kit for kits/conformance: a JSON object a line on standard input, the outcome a line on standard output.
+# Runs this kit for kits/conformance: one JSON object per line on stdin, one outcome per line on stdout.
 
 require 'pp'
 require 'yaml'
 require_relative 'envelope_faraday'
 
 module Driver
-  # One client for each set of options, which lives through rotations.
+  # One client for each set of options. It is kept during rotations.
   @clients = {}
 
   class << self

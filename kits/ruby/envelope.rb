@@ -22,7 +22,7 @@ module EnvelopeSidecar
 
   # The credentials of one account in one environment, and what they seal and open. Printing it shows neither.
   class Envelope
-    # The meanings of codes of bad credentials. No message has any part of a key, an IV or a plaintext.
+    # The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext.
     FLAWS = {
       'empty' => 'is empty',
       'decoded' => 'was decoded: pass the string as you were given it',
@@ -63,14 +63,14 @@ module EnvelopeSidecar
       @encoding == 'hex' ? ciphertext.unpack1('H*') : [ciphertext].pack('m0')
     end
 
-    # Raises EnvelopeError `not_json` for what JSON cannot express.
+    # Raises EnvelopeError `not_json` for a value that JSON cannot express.
     def seal_json(value)
       seal(JSON.generate(value))
     rescue JSON::GeneratorError
       raise EnvelopeError.new('not_json', 'the value has no JSON')
     end
 
-    # The text that was sealed, of hex or base64. Raises EnvelopeError `malformed` or `decryption_failed`.
+    # The text that was sealed, from hex or base64. Raises EnvelopeError `malformed` or `decryption_failed`.
     def open(data)
       ciphertext = Envelope.decode(data)
       begin
@@ -78,7 +78,7 @@ module EnvelopeSidecar
       rescue OpenSSL::Cipher::CipherError
         text = nil
       end
-      # The reason would tell padding from text, and has no use.
+      # The reason would reveal whether the padding or the text is wrong, and is of no use.
       text or raise EnvelopeError.new('decryption_failed', 'wrong key or IV, or the data was changed on the way')
     end
 
@@ -127,7 +127,7 @@ module EnvelopeSidecar
         refuse('key', 'length') if key.bytesize != 32
         raise EnvelopeError.new('iv_is_key', 'the IV is the key') if key == iv
 
-        # Of a text: other hex digits may well be an IV.
+        # Only the hex of printable text is refused: other hex digits may well be an IV.
         refuse('iv', 'hex') if iv.match?(/\A(?:[2-6]\h|7[0-9a-eA-E]){16}\z/)
         refuse('iv', 'decoded') if iv.bytesize == 12
         refuse('iv', 'length') if first.bytesize != 16
@@ -165,7 +165,7 @@ module EnvelopeSidecar
         text if text&.valid_encoding?
       end
 
-      # @api private Hex digits of either case are hex, all else is base64.
+      # @api private Hex digits in either case are read as hex, everything else as base64.
       def decode(data)
         is_hex = data.is_a?(String) && data.match?(/\A(?:\h\h)+\z/)
         ciphertext = is_hex ? [data].pack('H*') : strict_base64(data)
@@ -203,7 +203,7 @@ module EnvelopeSidecar
     end
   end
 
-  # `""` for what cannot be sealed, nil for what does not open.
+  # Returns `""` for text that cannot be sealed, and nil for data that does not open.
   Compat = Struct.new(:envelope) do
     def seal(text)
       envelope.seal(text)
@@ -218,7 +218,7 @@ module EnvelopeSidecar
     end
   end
 
-  # Tries vectors that OpenSSL made on this machine; returns how many. Raises EnvelopeError `selftest_failed`.
+  # Checks this machine with vectors from OpenSSL; returns how many. Raises EnvelopeError `selftest_failed`.
   def self.selftest
     hex, base64 = %w[hex base64].map do |encoding|
       Envelope.new('demo-key-of-acme-not-a-secret-32', 'demo-iv-of-acme-', encoding: encoding)

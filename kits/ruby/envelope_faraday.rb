@@ -42,16 +42,16 @@ module EnvelopeSidecar
   #
   # envelope: returns the credentials to use; called for each request, so that a rotation needs no restart
   # prefixes: paths whose bodies are sealed; the two test endpoints are never among them
-  # migrating: whether a 2xx may come unsealed: only while an account starts or stops encrypting
+  # migrating: whether a 2xx may be unsealed; use this only while an account starts or stops encrypting
   # timeout: the longest wait for the next bytes of a response, in seconds
   # max_bytes: the longest body of a response
   # retries: how often a request that the core has not seen is sent again
   # check_id: whether a response must have its request's X-Request-Id; false behind a gateway that replaces it
   class FaradayEnvelope < Faraday::Middleware
-    # Seconds beyond which `Retry-After` is left to the caller.
+    # If `Retry-After` exceeds these seconds, waiting is left to the caller.
     LONGEST_WAIT = 60
 
-    # Bytes beyond the bound have come.
+    # The body is longer than `max_bytes`.
     class TooLarge < StandardError; end
 
     def initialize(app, envelope:, prefixes: ['/api/s2s/'], migrating: false, timeout: 60, max_bytes: 16_777_216,
@@ -144,7 +144,7 @@ module EnvelopeSidecar
       headers['Content-Type'] = type if sealed
     end
 
-    # A connection that got a response too many has the one before for each request.
+    # After a response too many on a connection, each request gets the response to the previous one.
     def check_id(env)
       headers = env.response_headers
       id = headers['X-Request-Id']
@@ -160,7 +160,7 @@ module EnvelopeSidecar
       raise OutcomeUnknown.new('not_opened', env)
     end
 
-    # Only for a problem document of the sidecar's.
+    # Only for a problem document from the sidecar.
     def refuse(env, content)
       problem = JSON.parse(content.dup.force_encoding(Encoding::UTF_8))
       return unless problem.is_a?(Hash) && problem['code'].is_a?(String) && problem['request_id'].is_a?(String)
@@ -178,7 +178,7 @@ module EnvelopeSidecar
       type.to_s.match?(%r{\Aapplication/problem\+json\b}i)
     end
 
-    # As the sidecar matches paths: whatever the case of letters and a slash at the end.
+    # Matches paths as the sidecar does, ignoring case and a slash at the end.
     def enveloped?(path)
       path = path.downcase.chomp('/')
       return false if %w[/api/s2s/aes-encrypt /api/s2s/aes-decrypt].include?(path)

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What the vectors cannot say. `ruby kits/ruby/test.rb`.
+# Tests what the vectors cannot express. `ruby kits/ruby/test.rb`.
 
 require 'minitest/autorun'
 require_relative 'envelope'

@@ -1,4 +1,4 @@
-/** Runs this kit for kits/conformance: a JSON object a line on standard input, the outcome a line on standard output. */
+/** Runs this kit for kits/conformance: one JSON object per line on stdin, one outcome per line on stdout. */
 import { createInterface } from 'node:readline';
 import { inspect } from 'node:util';
 import { Envelope, EnvelopeError, selftest, type EnvelopeOptions } from './envelope.ts';
@@ -23,7 +23,7 @@ interface Operation {
 }
 
 let current: Envelope | undefined;
-/** One client for each set of options, which lives through rotations. */
+/** One client for each set of options. It is kept during rotations. */
 const clients = new Map<string, typeof fetch>();
 
 function clientFor(operation: Operation) {

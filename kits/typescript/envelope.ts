@@ -11,7 +11,7 @@ export type KeyText = 'text' | 'base64';
 /** How `seal` writes. `open` reads both. */
 export type Encoding = 'hex' | 'base64';
 
-/** The meanings of codes of bad credentials. No message has any part of a key, an IV or a plaintext. */
+/** The messages for bad credentials, by code. No message contains any part of a key, an IV or a plaintext. */
 const flaws = {
   empty: 'is empty',
   decoded: 'was decoded: pass the string as you were given it',
@@ -30,7 +30,7 @@ type Flaw = keyof typeof flaws;
 /** Credentials that cannot be right, text that cannot be sealed, or data that does not open. */
 export class EnvelopeError extends Error {
   override readonly name = 'EnvelopeError';
-  /** Such as `key_quoted`, `malformed` or `decryption_failed`. */
+  /** For example `key_quoted`, `malformed` or `decryption_failed`. */
   readonly code: string;
 
   constructor(code: string, message: string) {
@@ -77,7 +77,7 @@ export class Envelope {
     return cipher.update(text, 'utf8', this.#encoding) + cipher.final(this.#encoding);
   }
 
-  /** @throws EnvelopeError `not_json` for what JSON cannot express */
+  /** @throws EnvelopeError `not_json` for a value that JSON cannot express */
   sealJson(value: unknown): string {
     const text = JSON.stringify(value) as string | undefined;
     if (text === undefined) throw new EnvelopeError('not_json', 'the value has no JSON');
@@ -85,7 +85,7 @@ export class Envelope {
   }
 
   /**
-   * The text that was sealed. Takes hex and base64.
+   * The text that was sealed, from hex or base64.
    *
    * @throws EnvelopeError `malformed` or `decryption_failed`
    */
@@ -96,7 +96,7 @@ export class Envelope {
       const plaintext = Buffer.concat([decipher.update(ciphertext), decipher.final()]);
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(plaintext);
     } catch {
-      // The reason would tell padding from text, and has no use.
+      // The reason would reveal whether the padding or the text is wrong, and is of no use.
       throw new EnvelopeError('decryption_failed', 'wrong key or IV, or the data was changed on the way');
     }
   }
@@ -123,7 +123,7 @@ export class Envelope {
     return this.open(data);
   }
 
-  /** For code that expects `""` for what cannot be sealed, null for what does not open. */
+  /** For code that expects Returns `""` for text that cannot be sealed, and null for data that does not open. */
   compat(): { seal(text: string): string; open(data: string): string | null } {
     const or = <T, U>(run: () => T, otherwise: U): T | U => {
       try {
@@ -154,7 +154,7 @@ function readText(key: string, iv: string): [key: Buffer, iv: Buffer] {
   if (keyBytes.length === 24) refuse('key', 'decoded');
   if (keyBytes.length !== 32) refuse('key', 'length');
   if (key === iv) throw new EnvelopeError('iv_is_key', 'the IV is the key');
-  // Of a text: other hex digits may well be an IV.
+  // Only the hex of printable text is refused: other hex digits may well be an IV.
   if (/^(?:[2-6][0-9a-fA-F]|7[0-9a-eA-E]){16}$/.test(iv)) refuse('iv', 'hex');
   if (Buffer.byteLength(iv) === 12) refuse('iv', 'decoded');
   if (ivBytes.length !== 16) refuse('iv', 'length');
@@ -172,7 +172,7 @@ function readBase64(key: string, iv: string): [key: Buffer, iv: Buffer] {
   return [keyBytes, ivBytes];
 }
 
-/** Refuses what is wrong in either format. */
+/** Refuses strings that are wrong in either format. */
 function refuseFlaws(key: string, iv: string): void {
   for (const [name, value] of [['key', key] as const, ['iv', iv] as const]) {
     const flaw = flawOf(value);
@@ -198,7 +198,7 @@ function swapped(): never {
   throw new EnvelopeError('swapped', 'the key and the IV are swapped');
 }
 
-/** Hex digits of either case are hex, all else is base64. */
+/** Hex digits in either case are read as hex, everything else as base64. */
 function decode(data: string): Buffer {
   const bytes = hexDigits.test(data) && data.length % 2 === 0 ? Buffer.from(data, 'hex') : strictBase64(data);
   if (bytes === undefined) throw new EnvelopeError('malformed', 'the data is neither hex nor base64');
@@ -208,7 +208,7 @@ function decode(data: string): Buffer {
   return bytes;
 }
 
-/** Node skips what is not base64; bytes that give another text again were not base64. */
+/** Node skips what is not base64, so the text is valid only if encoding the bytes yields it again. */
 function strictBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : undefined;
@@ -226,7 +226,7 @@ const refused = {
 };
 
 /**
- * Tries vectors that OpenSSL made on this machine.
+ * Checks this machine with vectors from OpenSSL.
  *
  * @returns how many it tried
  * @throws EnvelopeError `selftest_failed`

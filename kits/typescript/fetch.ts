@@ -6,15 +6,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EnvelopeError, type Envelope } from './envelope.ts';
 
 export interface Options {
-  /** The credentials to use from the next request on: called for each one, so that a rotation needs no restart. */
+  /** Returns the credentials. It is called for each request, so that a rotation needs no restart. */
   readonly envelope: () => Envelope | Promise<Envelope>;
   /** Paths whose bodies are sealed. Default: `/api/s2s/`. The two test endpoints are never among them. */
   readonly prefixes?: readonly string[];
-  /** Whether a 2xx may come unsealed: only while an account starts or stops encrypting. */
+  /** Whether a 2xx may be unsealed; use this only while an account starts or stops encrypting. */
   readonly migrating?: boolean;
   /** The longest wait for a whole response, in milliseconds. Default: 60 s. */
   readonly timeout?: number;
-  /** The longest body of a response, in bytes as sent. Default: 16 MiB. */
+  /** The maximum size of a response's body, in bytes as sent. Default: 16 MiB. */
   readonly maxBytes?: number;
   /** How often a request that the core has not seen is sent again. Default: 2. */
   readonly retries?: number;
@@ -34,7 +34,7 @@ export class Refusal extends Error {
   readonly code: string;
   readonly hint: string | undefined;
   readonly requestId: string | undefined;
-  /** In seconds. */
+  /** The value of `Retry-After`, in seconds. */
   readonly retryAfter: number | undefined;
   readonly forwarded: Forwarded;
 
@@ -70,7 +70,7 @@ export class OutcomeUnknown extends Error {
   }
 }
 
-/** Seconds beyond which `Retry-After` is left to the caller. */
+/** If `Retry-After` exceeds these seconds, waiting is left to the caller. */
 const longestWait = 60;
 
 /** A `fetch` that throws EnvelopeError (nothing was sent), Refusal or OutcomeUnknown. */
@@ -106,7 +106,7 @@ export function envelopeFetch(options: Options): typeof fetch {
   };
 }
 
-/** As the sidecar matches paths: whatever the case of letters and a slash at the end. */
+/** Matches paths as the sidecar does, ignoring case and a slash at the end. */
 function isEnveloped(pathname: string, prefixes: readonly string[]): boolean {
   const path = pathname.toLowerCase().replace(/\/$/, '');
   return !/^\/api\/s2s\/aes-(?:en|de)crypt$/.test(path) && prefixes.some((prefix) => `${path}/`.startsWith(prefix));
@@ -119,7 +119,7 @@ function isOurs({ headers, ok }: Response): boolean {
   return ok || headers.has('Envelope') || isProblem(headers.get('Content-Type'));
 }
 
-/** A connection that got a response too many has the one before for each request. */
+/** After a response too many on a connection, each request gets the response to the previous one. */
 function pair(sent: Headers, response: Response): void {
   const received = response.headers.get('X-Request-Id');
   if (received !== null && received !== sent.get('X-Request-Id')) throw new OutcomeUnknown('swapped', response);
@@ -193,7 +193,7 @@ function strictText(bytes: Uint8Array): string {
   }
 }
 
-/** Undefined if it is not one of the sidecar's. */
+/** Undefined if this is not a problem document from the sidecar. */
 function problemIn(bytes: Uint8Array): Record<string, unknown> | undefined {
   try {
     const problem = JSON.parse(strictText(bytes)) as Record<string, unknown> | null;

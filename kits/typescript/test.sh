@@ -1,5 +1,5 @@
 #!/bin/sh
-# The kit's own tests, those of the compiled package, and the example in README.md, in every state of a rotation, if there is a sidecar at $BASE.
+# Runs the kit's tests, those of the compiled package and, if there is a sidecar at $BASE, the example in README.md in every state of a rotation.
 set -e
 cd "$(dirname "$0")"
 cache=../../node_modules/.cache/kits/typescript

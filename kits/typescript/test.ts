@@ -1,4 +1,4 @@
-/** What the vectors cannot say. `node --test kits/typescript/test.ts`. */
+/** Tests what the vectors cannot express. `node --test kits/typescript/test.ts`. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Envelope, EnvelopeError, selftest } from './envelope.ts';

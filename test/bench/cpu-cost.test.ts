@@ -8,7 +8,7 @@ import { freePort } from '../support/free-port.ts';
 import { workloads } from '../../bench/workloads.ts';
 import { Folder } from '../support/folder.ts';
 
-test('the CPU time of a request is compared with the first peer within each set of processes', async () => {
+test('the CPU time of a request is compared with that of the first peer within each set of processes', async () => {
   const floor = peersOf(undefined).find(({ name }) => name === 'floor');
   const workload = workloads.find(({ name }) => name === 'envelope-350');
   if (floor === undefined || workload === undefined) throw new Error('no peer or no workload');
@@ -24,7 +24,7 @@ test('the CPU time of a request is compared with the first peer within each set 
     output,
   });
 
-  // Long enough for a response in each window on a busy machine.
+  // The windows are long enough that each contains a response, even on a busy machine.
   const pace = { sets: 2, windows: 3, window: 500, warmUp: 0.5 };
   const peers = [floor, { ...floor, name: 'again' }];
   const found = await cpuCosts({ directory, processes, cores, upstream }, workload, peers, pace);

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Result } from '../../bench/rounds.ts';
 
-/** Expects that a workload was measured once with these peers, whose responses were right. */
+/** Expects that a workload was measured once with these peers, and that their responses were correct. */
 export function expectMeasured({ workload, rounds, peakMemory }: Result, peers: readonly string[]): void {
   expect(workload.name).toBe('envelope-350');
   expect(rounds).toHaveLength(1);

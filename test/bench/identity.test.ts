@@ -15,7 +15,9 @@ function workloadOf(name: string): Workload {
   return workload;
 }
 
-/** The upstream of the benchmark: a server that forwards, opens and seals nothing. */
+/**
+ * Starts the upstream of the benchmark. It is also a server that only forwards, without opening or sealing anything.
+ */
 async function startUpstream(): Promise<number> {
   const port = await freePort();
   const child = spawn(process.execPath, [

@@ -40,7 +40,7 @@ describe('the CPU time', () => {
 });
 
 test('a stall adds to the latency of every request that had to wait for it', async () => {
-  // The server responds at once, except between the 500th and the 1,000th millisecond after the first request.
+  // The server responds at once, except from 500 to 1,000 milliseconds after the first request.
   let begin: number | undefined;
   const server = createServer((socket: Socket) => {
     socket.on('data', () => {
@@ -58,7 +58,7 @@ test('a stall adds to the latency of every request that had to wait for it', asy
 
   const { p50, p99 } = await runFixedRate(port, file, 200, 1.5);
 
-  // A hundred of three hundred requests fall into the stall, which lasts half a second for the first of them.
+  // A hundred of the three hundred requests fall into the stall. The first of them waits for half a second.
   expect(p99).toBeGreaterThan(400);
   expect(p50).toBeLessThan(p99);
 });
@@ -68,7 +68,7 @@ test.each([
   [[4, 1], { median: 2.5, min: 1, max: 4 }],
   [[9, 1, 5], { median: 5, min: 1, max: 9 }],
   [[4, 3, 2, 1], { median: 2.5, min: 1, max: 4 }],
-])('the median and range of %j', (values, spread) => {
+])('finds the median and range of %j', (values, spread) => {
   expect(spreadOf(values)).toEqual(spread);
 });
 
@@ -78,7 +78,7 @@ test('a percentile is a value that occurred', () => {
   expect([50, 99].map((percent) => percentile([7], percent))).toEqual([7, 7]);
 });
 
-test('a ratio is formed within a round', () => {
+test('a ratio is computed within a round', () => {
   const [workload] = workloads;
   if (workload === undefined) throw new Error('no workloads');
   const sample = (peer: string, requestsPerCpuSecond: number): Sample => ({
@@ -87,7 +87,7 @@ test('a ratio is formed within a round', () => {
     requestsPerSecond: 1,
     busy: 1,
   });
-  // The machine is ten times slower in the second round, and half as slow again in the third.
+  // The machine is ten times slower in the second round. In the third, it is half as fast as in the first.
   const rounds = [
     [sample('sidecar', 2_000), sample('go', 1_000)],
     [sample('go', 100), sample('sidecar', 190)],
@@ -98,7 +98,7 @@ test('a ratio is formed within a round', () => {
   expect(rows.map(({ ratio }) => ratio)).toEqual([undefined, { median: 2, min: 1.9, max: 2.1 }]);
 });
 
-test('what seals cost is shown as ratios within each round', () => {
+test('the cost of seals is shown as ratios within each round', () => {
   const beside = (milliseconds: number, busy: number) => ({ p50: milliseconds, p99: 2 * milliseconds, busy });
   // The machine is ten times slower in the second round.
   const rounds = [
@@ -115,7 +115,7 @@ test('what seals cost is shown as ratios within each round', () => {
   ]);
 });
 
-test('the page about performance shows ratios of large bodies, and the peak memory over all workloads', () => {
+test('the performance page shows ratios for large bodies, and the peak memory over all workloads', () => {
   const sample = (peer: string): Sample => ({ peer, requestsPerCpuSecond: 1, requestsPerSecond: 1, busy: 1 });
   const of = (name: string, peer: string, peakMemory: number): Result => {
     const workload = workloads.find((each) => each.name === name);

@@ -6,7 +6,7 @@ import { workloads } from '../../bench/workloads.ts';
 import { Folder } from '../support/folder.ts';
 import { expectMeasured } from './expect-measured.ts';
 
-// In a file of its own, because it pins this process to some of the cores, as the benchmark does.
+// This test has its own file, because it pins this process to some of the cores, as the benchmark does.
 test(
   'every installed peer of the sidecar passes the check of its responses, and is measured',
   { timeout: 60_000 },
@@ -17,7 +17,7 @@ test(
     const [workload] = workloads;
     if (workload === undefined) throw new Error('no workloads');
     const pace = { rounds: 1, seconds: 1, warmUp: 0, latency: true, rate: 200 };
-    // Two measurements side by side, because the figures do not matter here.
+    // Runs two measurements at the same time. The figures do not matter here.
     const halves = [peers.slice(0, 2), peers.slice(2)];
     const results = await withStage((stage) =>
       Promise.all(halves.map((half) => measure({ ...stage, directory: new Folder({}).path }, workload, half, pace))),

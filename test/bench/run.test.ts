@@ -11,7 +11,7 @@ import { expectMeasured } from './expect-measured.ts';
 
 const program = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
 
-/** Runs the benchmark with a folder of its own for temporary files. */
+/** Runs the benchmark with its own folder for temporary files. */
 async function bench(
   args: readonly string[],
   folder: string,
@@ -45,7 +45,7 @@ describe('npm run bench', () => {
     expect(readdirSync(folder).filter((name) => name.startsWith('sidecar-bench-'))).toEqual([]);
   });
 
-  test('measures what seals cost merchants, with and without them', { timeout: 60_000 }, async () => {
+  test('measures what seals cost merchants, with and without seals', { timeout: 60_000 }, async () => {
     const json = new Folder({}).file('report.json');
     const tiny = ['--rounds', '2', '--seconds', '1', '--warm-up', '0', '--rate', '100'];
     const { code, stdout, stderr } = await bench(['seals', ...tiny, '--json', json], new Folder({}).path);

@@ -25,7 +25,7 @@ interface Credentials {
 interface Setup {
   readonly folder: Folder;
   readonly sidecar: Serving;
-  /** Sends a request to the API of the sidecar. */
+  /** Sends a request to the sidecar's API. */
   readonly api: (line: string, body?: object) => Promise<ApiResponse>;
 }
 
@@ -43,7 +43,7 @@ async function start(folder: Folder, nodeOptions: readonly string[] = []): Promi
   return { folder, sidecar, api };
 }
 
-/** Waits until merchants' requests with a key get this status. */
+/** Waits until merchants' requests with this key get this status. */
 async function untilStatus({ sidecar }: Setup, key: unknown, status: number): Promise<void> {
   await vi.waitFor(async () => {
     const response = await send({ port: sidecar.port }, 'GET /x', { key: String(key) });
@@ -53,8 +53,8 @@ async function untilStatus({ sidecar }: Setup, key: unknown, status: number): Pr
 
 describe('an accounts file that is edited by hand while the API changes it', () => {
   /**
-   * Node options of a sidecar that waits for a file `go` before it syncs a change to the disk. By then it has read the
-   * accounts file and not replaced it. While it waits, there is a file `waits`.
+   * Node options that make a sidecar wait for a file `go` before it finishes syncing a change to the disk. At that point, it has read the
+   * accounts file, but not replaced it. The sidecar creates a file `waits` when it starts to wait.
    */
   const waiting = (folder: string): readonly string[] => {
     const module = `
@@ -79,7 +79,7 @@ describe('an accounts file that is edited by hand while the API changes it', () 
     const setup = await start(folder, waiting(folder.path));
     const { api } = setup;
     const issuing = api('POST /accounts/globex/keys', wanted);
-    await eventually('the command waits', () => existsSync(folder.file('waits')), patience);
+    await eventually('the sidecar waits before it replaces the file', () => existsSync(folder.file('waits')), patience);
     await run('sh', ['-c', edit], { cwd: folder.path });
     folder.write({ go: '' });
     const issued = await issuing;
@@ -90,11 +90,11 @@ describe('an accounts file that is edited by hand while the API changes it', () 
     });
     await untilStatus(setup, issued.body['key'], 200);
     const events = readFileSync(folder.file('accounts.audit.jsonl'), 'utf8').split('\n').slice(0, -1);
-    // An attempt that lost the race is followed by `change_failed`.
+    // If an attempt had lost the race, its event would be followed by `change_failed`.
     expect(events.at(-1)).toContain('"action":"key_issued"');
   });
 
-  test('is left as the editor saved it last, and the log names the lost change', async () => {
+  test('is left as the editor last saved it, and the log names the lost change', async () => {
     const folder = await folderOf({ file: 'accounts.yaml' }, content);
     const setup = await start(folder);
     const { sidecar, api } = setup;
@@ -103,7 +103,7 @@ describe('an accounts file that is edited by hand while the API changes it', () 
     await untilStatus(setup, body['key'], 200);
     folder.replace({ 'accounts.yaml': opened });
     await untilStatus(setup, body['key'], 401);
-    // The log is written a moment after the response.
+    // The sidecar writes its log a moment after the response.
     const changes = await sidecar.untilEntries('account changed', 2);
     expect(changes.map(({ change, key }) => [change, key])).toEqual([
       ['key_issued', body['id']],
@@ -113,9 +113,9 @@ describe('an accounts file that is edited by hand while the API changes it', () 
   });
 });
 
-/** Replaces credentials with a grace, and moves the clock of the sidecar beyond the end of the grace and back. */
+/** Replaces credentials with a grace period, and moves the sidecar's clock beyond the end of the grace period and back. */
 function testMovedClock(newStore: NewStore): void {
-  test('a grace is in force again if the clock is set back before its end, until it is ended', async () => {
+  test('a grace period is in force again if the clock is set back to before its end, until an operator ends it', async () => {
     const setup = await start(await folderOf(await newStore()), jumpingClock(2, -2));
     const { folder, sidecar, api } = setup;
     await api('POST /accounts', { id: 'acme', name: 'Acme' });
@@ -151,7 +151,7 @@ describeWithPostgres('accounts in PostgreSQL', () => {
   const postgres = usePostgres();
   testMovedClock(newDatabase(postgres));
 
-  test('that are changed with SQL while the API changes them keep both changes', async () => {
+  test('keep both changes if one is made with SQL while the API makes another', async () => {
     const url = await postgres.createDatabase();
     const setup = await start(await folderOf({ postgres: { url, masterKey } }));
     const { api } = setup;

@@ -8,7 +8,7 @@ import { eventually } from '../support/eventually.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Two sidecars side by side on one accounts file, and the commands on it. */
+/** Starts two sidecars side by side on one accounts file, on which `run` runs commands. */
 async function start(prepare: (folder: Folder) => void = () => {}) {
   const upstream = await startUpstream();
   const folder = new Folder({
@@ -69,7 +69,7 @@ test('a sidecar follows changes in the folder that a symbolic link points to', a
   expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toContain('acme');
 });
 
-test('during a grace the log and the metrics show which accounts still use the previous credentials', async () => {
+test('during a grace period, the log and the metrics show which accounts still use the previous credentials', async () => {
   const { run, sidecars } = await start();
   const [sidecar] = sidecars;
   await run('accounts add acme --name Acme');
@@ -80,12 +80,15 @@ test('during a grace the log and the metrics show which accounts still use the p
     send(sidecar, line, { key, body: envelopeOf({ key: aes, iv }, charge) });
   expect((await sealedWith(before)).status).toBe(200);
   const after = await run<EnabledView>('encryption enable acme --environment test --replace --grace 1h');
-  await eventually('the new credentials open', async () => (await sealedWith(after)).status === 200);
+  await eventually(
+    'envelopes with the new credentials are accepted',
+    async () => (await sealedWith(after)).status === 200,
+  );
 
   const response = await sealedWith(before);
   expect(response.headers['envelope-credentials']).toBe('previous');
   expect(opened({ key: before.key ?? '', iv: before.iv ?? '' }, response)).toBe('{"ok":true}');
-  const access = await eventually('an access line names the previous credentials', () =>
+  const access = await eventually('an access log line names the previous credentials', () =>
     sidecar.entries('request').findLast(({ credentials }) => credentials === 'previous'),
   );
   expect(access).toMatchObject({ account: 'acme', status: 200 });
@@ -96,6 +99,9 @@ test('during a grace the log and the metrics show which accounts still use the p
   await run('encryption disable acme --environment test');
   await untilAnswered(sidecars, key, 200);
   await run('encryption enable acme --environment test');
-  await eventually('the old credentials are refused', async () => (await sealedWith(before)).status === 400);
+  await eventually(
+    'envelopes with the old credentials are refused',
+    async () => (await sealedWith(before)).status === 400,
+  );
   expect((await sealedWith(after)).status).toBe(400);
 });

@@ -29,7 +29,7 @@ describeWithPostgres('accounts migrate', () => {
       environments: { test: { upstream } },
       accounts,
     };
-    // JSON is YAML.
+    // JSON is also valid YAML.
     return join(filesIn({ 'sidecar.yaml': JSON.stringify(config), 'accounts.yaml': 'accounts: []' }), 'sidecar.yaml');
   }
 
@@ -41,7 +41,7 @@ describeWithPostgres('accounts migrate', () => {
     return Object.assign(command, { code });
   }
 
-  test('creates the tables and names the migrations applied', async () => {
+  test('creates the tables, and names the migrations that it applied', async () => {
     const config = configFor(inDatabase(await emptyDatabase()));
     const first = await run(config, 'accounts', 'migrate');
     expect([first.code, first.stdout, first.stderr]).toEqual([0, `Applied ${migrations.join(', ')}.\n`, '']);
@@ -49,7 +49,7 @@ describeWithPostgres('accounts migrate', () => {
     expect((await run(config, 'accounts', 'migrate', '--json')).stdout).toBe('{"migrations":[],"events":0}\n');
   });
 
-  test('prepares an empty database: before it, commands ask for it; after it, a merchant is served', async () => {
+  test('prepares an empty database: commands fail and ask for a migration before it, and a merchant is served after it', async () => {
     const upstream = await startUpstream();
     const config = configFor(inDatabase(await emptyDatabase()), upstream.origin);
     const without = await run(config, 'accounts', 'add', 'acme', '--name', 'Acme Stores');
@@ -64,7 +64,7 @@ describeWithPostgres('accounts migrate', () => {
     expect(await serving.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
   });
 
-  test('lets the first line of the log have the number of accounts, or the reason why it is unknown', async () => {
+  test('lets the first log line state the number of accounts, or why it is unknown', async () => {
     const url = await emptyDatabase();
     const proxy = await postgres.proxy(url);
     const firstLine = async (at: string): Promise<object | undefined> => {

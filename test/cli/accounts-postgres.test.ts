@@ -9,7 +9,7 @@ import { masterKey, otherMasterKey } from '../support/stores.ts';
 describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  /** A configuration with a database, one with a file, and the commands on both. */
+  /** Creates one configuration with a database and one with a file, and the commands on each. */
   async function storeAndCommands(accounts: readonly object[] = []) {
     const url = await postgres.createDatabase();
     const folder = new Folder({
@@ -25,7 +25,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     return { url, folder, file, database, json };
   }
 
-  test('manage keys and encryption, and show when keys and graces were last used', async () => {
+  test('manage keys and encryption, and show when keys and previous credentials were last used', async () => {
     const { database, json } = await storeAndCommands();
     await json('accounts add acme --name Acme');
     const { key, id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
@@ -85,7 +85,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect([again.code, JSON.parse(again.stdout)]).toEqual([78, { changes: [], accounts: 2 }]);
   });
 
-  test('import thousands of accounts, and name the invalid one', async () => {
+  test('import thousands of accounts, and name the one that is invalid', async () => {
     const { folder, database } = await storeAndCommands();
     const line = (i: number): object => ({
       id: `a${i}`,

@@ -9,7 +9,7 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 const [oldKey, newKey] = [Buffer.alloc(32, 1).toString('base64'), Buffer.alloc(32, 2).toString('base64')];
 const patience = { timeout: 20_000, interval: 20 };
 
-/** Accounts wrapped with the old master key, and the new one configured before it, as in the documentation. */
+/** Creates accounts wrapped with the old master key, and configures the new key before the old one, as documented. */
 async function sealedWithOld(store: object, masterKey: (key: object) => object, count = 3) {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n', 'master-key': oldKey, 'new-key': newKey });
   const accounts = masterKey({ file: 'master-key' });
@@ -21,7 +21,7 @@ async function sealedWithOld(store: object, masterKey: (key: object) => object, 
   await runCommand(['accounts', 'import', folder.file('lines.ndjson'), ...config]);
   folder.write({ 'master-key': `${newKey}\n${oldKey}\n` });
   const args = ['accounts', 'rekey', '--new-master-key-file', folder.file('new-key'), ...config];
-  /** The line of `check --online` about the credentials, with these master keys. */
+  /** The line of `check --online` about the credentials if these master keys are configured. */
   const credentials = async (...keys: readonly string[]): Promise<string> => {
     folder.write({ 'master-key': keys.join('\n') });
     const { stdout } = await runCommand(['check', '--online', ...config]);
@@ -33,8 +33,8 @@ async function sealedWithOld(store: object, masterKey: (key: object) => object, 
 type Setup = Awaited<ReturnType<typeof sealedWithOld>>;
 
 /**
- * All credentials must open with the configured keys after the rekey was killed, and with the new key alone after it
- * was repeated.
+ * Expects that all credentials open with both keys after a rekey was killed. Then repeats the rekey, and expects that
+ * they open with the new key alone.
  */
 async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
   expect(await credentials(newKey, oldKey)).toMatch(/^ok .* 3 accounts: all open/);
@@ -46,9 +46,7 @@ async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
   expect(await credentials(newKey)).toMatch(/^ok .* 3 accounts: all open/);
 }
 
-/**
- * Node options of a process that blocks forever when it syncs to the disk for the nth time, and then creates `file`.
- */
+/** Node options that make a process create `file` after its nth sync to the disk, and then block forever. */
 function stopping(nth: number, file: string): readonly string[] {
   const module = `
     import fs from 'node:fs';
@@ -65,13 +63,14 @@ function stopping(nth: number, file: string): readonly string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(module)}`];
 }
 
-test('a rekey of a file that is killed half way can be repeated', async () => {
+test('a rekey of a file that is killed halfway can be repeated', async () => {
   const setup = await sealedWithOld({ file: 'accounts.yaml' }, (masterKey) => ({ masterKey }));
   const { folder, args } = setup;
-  // Before and after the new file is renamed over the old one; the trail is synced first.
+  // The first sync is that of the trail. The process is killed before (2) and after (3) it renames the new file over
+  // the old one.
   for (const step of [2, 3]) {
     const command = startCommand(args, { nodeOptions: stopping(step, folder.file('waits')) });
-    await eventually('the command waits', () => existsSync(folder.file('waits')), patience);
+    await eventually('the command blocks', () => existsSync(folder.file('waits')), patience);
     rmSync(folder.file('waits'));
     expect(await command.signal('SIGKILL').ended()).toEqual({ code: null, signal: 'SIGKILL' });
     expect(await setup.credentials(newKey, oldKey)).toMatch(/^ok .* 3 accounts: all open/);
@@ -82,7 +81,7 @@ test('a rekey of a file that is killed half way can be repeated', async () => {
 describeWithPostgres('accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  /** A rekey that is killed when it waits for this account. */
+  /** Runs a rekey, and kills it when it waits for this account, whose row is locked. */
   async function killedAt(id: string, url: string, { args }: Setup): Promise<void> {
     const isHeld = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
     const waits = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
@@ -103,14 +102,14 @@ describeWithPostgres('accounts in PostgreSQL', () => {
     await Promise.allSettled([held, postgres.psql(url, holder)]);
   }
 
-  test('a rekey of a database that is killed half way can be repeated', async () => {
+  test('a rekey of a database that is killed halfway can be repeated', async () => {
     const url = await postgres.createDatabase();
     const setup = await sealedWithOld({}, (masterKey) => ({ postgres: { url, masterKey } }));
     await killedAt('a1', url, setup);
     await expectRepeatable(setup);
   });
 
-  test('a rekey has an event for each part that it has committed, also if it is killed behind it', async () => {
+  test('a rekey records an event for each part that it has committed, even if it is killed after that part', async () => {
     const url = await postgres.createDatabase();
     const setup = await sealedWithOld({}, (masterKey) => ({ postgres: { url, masterKey } }), 60);
     const recorded = async (): Promise<string> =>

@@ -9,7 +9,7 @@ import { masterKey } from '../support/stores.ts';
 
 const patience = { timeout: 20_000, interval: 20 };
 
-/** Two processes on one store. Unless a test says otherwise, operators use the first; merchants use both. */
+/** Starts two processes on one store. Unless a test says otherwise, operators use the first; merchants use both. */
 async function startTwo(accounts: object) {
   const upstream = await startUpstream();
   const operators = { port: 0, token };
@@ -44,7 +44,7 @@ async function both(sidecars: readonly Serving[], expectation: (sidecar: Serving
   }, patience);
 }
 
-/** The life of a merchant: each change is made through one sidecar and must take effect in both. */
+/** Goes through the life of a merchant. Each change is made through one sidecar and must take effect in both. */
 async function liveThrough(accounts: object): Promise<void> {
   const { sidecars, first, second } = await startTwo(accounts);
   const responses = (key: string, status: number): Promise<void> =>
@@ -96,7 +96,7 @@ async function liveThrough(accounts: object): Promise<void> {
   await responses(two.key, 400);
 
   const trail = () => sidecars.map((sidecar) => sidecar.entries('audit').map(({ action }) => action));
-  // The log is written a moment after the response.
+  // The sidecar writes its log a moment after the response.
   await vi.waitFor(
     () =>
       expect(trail()).toEqual([
@@ -124,7 +124,7 @@ test('with two sidecars on one file, a change through one takes effect in the ot
 describeWithPostgres('two sidecars on one database', () => {
   const postgres = usePostgres();
 
-  test('both apply a change made through one of them', async () => {
+  test('both apply a change that is made through one of them', async () => {
     await liveThrough({ postgres: { url: await postgres.createDatabase(), masterKey } });
   });
 
@@ -152,7 +152,7 @@ describeWithPostgres('two sidecars on one database', () => {
     );
   });
 
-  test('continue an import that was killed when it is run again', async () => {
+  test('complete an import that was killed if it is run again', async () => {
     const url = await postgres.createDatabase();
     const count = 10_000;
     const lines = Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `a${i}`, name: `Account ${i}` })}\n`);

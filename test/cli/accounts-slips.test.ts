@@ -18,7 +18,7 @@ interface Exported {
   readonly encryption?: { readonly test?: { readonly enabled: boolean; readonly key?: string } };
 }
 
-// Each command runs in a process of its own.
+// Runs each command in its own process, all at the same time.
 describeOnEachStore('two operators', (newStore) => {
   async function storeWithAcme() {
     const folder = new Folder({
@@ -56,7 +56,7 @@ describeOnEachStore('two operators', (newStore) => {
     expect((await run(`keys rotate acme ${successor}`)).code).toBe(0);
   });
 
-  test('one enabling and one disabling encryption, leave the state of the later change', async () => {
+  test('one of whom enables and one of whom disables encryption, leave the state of the later change', async () => {
     const { json, atOnce, exported } = await storeWithAcme();
     await json('encryption enable acme --environment test');
     const [enabling, disabling] = await atOnce(
@@ -73,7 +73,7 @@ describeOnEachStore('two operators', (newStore) => {
     else expect(wrapped).toBe('');
   });
 
-  test('one importing and one issuing a key, lose neither change', async () => {
+  test('one of whom imports accounts and one of whom issues a key, lose neither change', async () => {
     const { folder, atOnce, exported } = await storeWithAcme();
     const lines = ['acme', ...Array.from({ length: 300 }, (_, i) => `a${i}`)].map((id) =>
       JSON.stringify({ id, name: id === 'acme' ? 'Acme' : 'A' }),
@@ -83,7 +83,7 @@ describeOnEachStore('two operators', (newStore) => {
       `accounts import ${folder.file('lines.ndjson')} --partial`,
       'keys issue acme --environment test --kind secret --json',
     );
-    // The account exists already, either as in the file or with one more key.
+    // The account already exists, either as in the file or with one more key, depending on which command was first.
     expect(imported?.stdout).toMatch(/^300 added, (?:1 already present, 0|0 already present, 1) refused\.\n$/);
     const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
     expect((await exported('acme'))?.keys).toMatchObject([{ sha256: sha256Hex(key) }]);

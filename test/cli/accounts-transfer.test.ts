@@ -38,7 +38,7 @@ class TransferFolder {
     return runCommand([...args, '--config', this.config], this.#setup);
   }
 
-  /** Imports these lines, as JSON unless they are texts. */
+  /** Imports these lines; those that are not strings are written as JSON. */
   import(lines: readonly unknown[], file = 'lines.ndjson', ...more: readonly string[]): Promise<Ended> {
     const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n');
     this.folder.write({ [file]: text });
@@ -117,7 +117,7 @@ account_deactivated  new
     expect(transfer.text).toBe('accounts: []\n');
   });
 
-  test('refuses an account that is in the file twice: what it should be is not known', async () => {
+  test('refuses an account that is in the file twice, because it is unclear which entry is meant', async () => {
     const transfer = new TransferFolder();
     const { code, stdout, stderr } = await apply(transfer, [globex, { ...globex, active: false }]);
     expect([code, stdout]).toEqual([1, '']);
@@ -259,7 +259,7 @@ describe('accounts import', () => {
     ['that is not there', 'none', /^accounts import: cannot read .*none: ENOENT\n$/],
     ['that is a folder', '.', /^accounts import: cannot read .*: it is a directory\n$/],
     ['that is not UTF-8', 'latin1', /^accounts import: cannot read .*latin1: it is not UTF-8\n$/],
-  ])('changes nothing if the file %s', async (_, name, message) => {
+  ])('changes nothing if given a file %s', async (_, name, message) => {
     const transfer = new TransferFolder();
     transfer.folder.writeBytes('latin1', Buffer.from('{"id": "a", "name": "\xe9"}', 'latin1'));
     const { code, stdout, stderr } = await transfer.run('accounts', 'import', transfer.folder.file(name));
@@ -285,7 +285,7 @@ describe('accounts export', () => {
   });
 });
 
-test('accounts import and apply take every name that a store may have, so that an export can be restored', async () => {
+test('accounts import and apply accept every name that a store can contain, so that an export can be restored', async () => {
   const name = 'Zoë\u200d👩\u200d🍳 می\u200cخواهم Ti\u00adll\u200f\ue000';
   const named = { ...acme, name, keys: acme.keys.map((key) => ({ ...key, name })) };
   const transfer = new TransferFolder();
@@ -318,7 +318,7 @@ describe('accounts export of an account with many keys', () => {
     })),
   });
 
-  test('writes a line that an import reads, with the longest names that five thousand keys can have', async () => {
+  test('writes a line that an import accepts, even for five thousand keys with the longest names', async () => {
     const transfer = new TransferFolder();
     transfer.folder.write({ 'accounts.yaml': { accounts: [withKeys(5_000)] } });
     const line = await transfer.export();
@@ -326,7 +326,7 @@ describe('accounts export of an account with many keys', () => {
     expect((await new TransferFolder().import([line])).stdout).toBe('1 added, 0 already present, 0 refused.\n');
   });
 
-  test('leaves it out, and says so, if no import would read its line', async () => {
+  test('omits the account, and says so, if its line would be too long to import', async () => {
     const transfer = new TransferFolder();
     transfer.folder.write({ 'accounts.yaml': { accounts: [acme, withKeys(8_000)] } });
     const { code, stdout, stderr } = await transfer.run('accounts', 'export');
@@ -373,7 +373,7 @@ describe('accounts rekey', () => {
     return transfer.run('accounts', 'rekey', '--new-master-key-file', transfer.folder.file('new-key'));
   }
 
-  test('wraps all credentials with another master key, so that the old one can be removed', async () => {
+  test('wraps all credentials with another master key, after which the old one can be removed', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme, globex]);
     transfer.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
@@ -391,7 +391,7 @@ describe('accounts rekey', () => {
     expect((await transfer.run('accounts', 'list')).code).toBe(0);
   });
 
-  test('refuses a master key that is not configured, and explains the order of steps', async () => {
+  test('refuses a master key that is not configured, and explains the order of the steps', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
     const before = transfer.text;

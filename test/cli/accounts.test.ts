@@ -92,7 +92,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
 `);
   });
 
-  test('have a name and a hint wherever they are listed, and so have their successors', async () => {
+  test('have a name and a hint wherever they are listed, as do their successors', async () => {
     const { run, json, file } = await withAcme();
     const issue = 'keys issue acme --environment live --kind secret --expires 1d';
     const ended = await run(`${issue} --json --name`, 'Till 3');
@@ -113,7 +113,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
     expect(await run('keys issue acme --environment test --kind secret --name', 'a\nb')).toMatchObject({ code: 2 });
   });
 
-  test('of a file that was written by hand, or by the version before, have neither', async () => {
+  test('in a file that was written by hand or by the previous version have neither', async () => {
     const keys = [{ id: 'old', prefix: 'sk_test_', sha256: 'a'.repeat(64), createdAt: '2026-11-01' }];
     const { run, json, file } = commandLine({ accounts: [{ id: 'acme', name: 'Acme', keys }] });
     expect(await json('keys list acme')).toMatchObject([{ name: null, hint: null }]);
@@ -134,7 +134,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
       code: 1,
       stderr: 'keys issue: keys.maxAge limits the lifetime of a key to 30d (lifetime_not_allowed)\n',
     });
-    // Successors too, of keys that were made before.
+    // The limit also applies to the successors of keys that were issued before it was set.
     for (const old of [id, long.id]) {
       expect((await json<IssuedKeyView>(`keys rotate acme ${old}`)).expires_at).toBe('2026-12-21T10:00:59Z');
     }
@@ -162,7 +162,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
     expect(await json('keys list acme')).toEqual([listed]);
   });
 
-  test('are rotated with an overlap of a week or of the given duration', async () => {
+  test('are rotated with an overlap of one week, or of the given duration', async () => {
     const { run, json } = await withAcme();
     const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     const { stdout } = await run(`keys rotate acme ${id}`);
@@ -183,7 +183,7 @@ ${id}  sk_test_…${key.slice(-4)}  valid  2026-11-21  2027-05-20
     expect((await json<KeyView[]>('keys list acme')).map(({ state }) => state)).toEqual(['revoked', 'revoked']);
   });
 
-  test('that were mistyped are distinguished from unknown ones', async () => {
+  test('that are mistyped are distinguished from unknown ones', async () => {
     const { run } = await withAcme();
     const key = makeApiKey('test', 'secret');
     const stranger = 'keys revoke: account acme does not have this key';
@@ -245,7 +245,7 @@ previous fingerprint  ${before}
     expect((await run('encryption disable acme --environment test')).code).toBe(1);
   });
 
-  test('is disabled with a grace', async () => {
+  test('is disabled with a grace period', async () => {
     const { run } = await withAcme();
     const { stdout } = await run('encryption enable acme --environment test');
     const [, fingerprint = ''] = /^fingerprint +(\S+)$/m.exec(stdout) ?? [];
@@ -322,13 +322,13 @@ describe('a command that fails', () => {
     expect(lines(ended.stderr)[0]).toBe(message);
   });
 
-  test('writes the line of the audit log to stderr, unless that is a terminal', async () => {
+  test('writes the audit log line to stderr, unless stderr is a terminal', async () => {
     const line = 'accounts add acme --name Acme';
     expect((await commandLine().run(line)).stderr).toContain('"action":"account_added"');
     const terminal = commandLine(undefined, { isTerminal: true });
     expect(await terminal.run(line)).toMatchObject({ code: 0, stderr: '' });
     expect((await terminal.run('audit list')).stdout).toContain('account_added');
-    // Errors are shown there.
+    // Even in a terminal, errors are written to stderr.
     expect((await terminal.run(line)).stderr).toContain('account_exists');
   });
 

@@ -10,13 +10,13 @@ import { sha256Hex } from '../../src/cryptography.ts';
 
 const [, python = ''] = /^```python\n([^]*?)^```$/m.exec(readFileSync('docs/audit.md', 'utf8')) ?? [];
 
-/** An event without what ties it to a chain. */
+/** The members of an event that do not depend on its place in the chain. */
 function untied(line: string): object {
   const { position: _, prev: _prev, sig: _sig, ...members } = JSON.parse(line) as Record<string, unknown>;
   return members;
 }
 
-/** Chains events anew behind lines that stay. */
+/** Chains events to the end of lines that are kept unchanged. */
 function chain(kept: readonly string[], events: readonly object[], key?: KeyObject): string[] {
   const all = [...kept];
   for (const event of events) {
@@ -30,17 +30,19 @@ function chain(kept: readonly string[], events: readonly object[], key?: KeyObje
 const keyChange = (key: KeyObject): object => ({ action: 'audit_key_changed', details: { key: publicText(key) } });
 const event = { at: '2026-11-21T10:00:00.000Z', actor: 'user:eve', action: 'key_issued', account: 'a', details: {} };
 
-/** What a forger has. */
+/** The trail and the keys that the forgeries are made with. */
 interface Forger {
-  /** The trail: its first and its sixth event change the key; ten events in all. */
+  /** The trail has ten events; the first and the sixth change the key. */
   readonly trail: readonly string[];
   /** A key of the forger's own. */
   readonly other: KeyObject;
-  /** The genuine key, which should have been kept. */
+  /** The genuine key, which should have been kept secret. */
   readonly genuine: KeyObject;
 }
 
-/** What a forger does, what is said of it, and whether an anchor is needed to see it. */
+/**
+ * Forgeries, each with the problem that `audit verify` must report, and whether it can be detected only with an anchor.
+ */
 const forgeries: Readonly<Record<string, readonly [(forger: Forger) => string[], string, 'anchor'?]>> = {
   'an event has another actor': [
     ({ trail }) => trail.map((line, i) => (i === 3 ? line.replace('user:ana', 'user:ann') : line)),
@@ -87,7 +89,7 @@ const forgeries: Readonly<Record<string, readonly [(forger: Forger) => string[],
 };
 
 describeOnEachStore('an auditor who has an exported trail, the public key and the log', (newStore) => {
-  test('finds each forgery, and the first event that is concerned', { timeout: 120_000 }, async () => {
+  test('finds each forgery, and names the first event affected', { timeout: 120_000 }, async () => {
     const [first, genuine, other] = Array.from({ length: 3 }, () => generateKeyPairSync('ed25519').privateKey) as [
       KeyObject,
       KeyObject,

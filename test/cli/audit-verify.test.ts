@@ -7,7 +7,7 @@ import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { describeOnEachStore, masterKey, newFile, type NewStore } from '../support/stores.ts';
 
-/** A new key: its private half, and the option that names its public half. */
+/** Creates a key pair. Returns the private key, and the command-line option that names the public key. */
 function newKey(folder: Folder, name: string): { readonly pem: string; readonly option: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   folder.write({ [`${name}.pub`]: publicKey.export({ type: 'spki', format: 'pem' }) });
@@ -17,7 +17,9 @@ function newKey(folder: Folder, name: string): { readonly pem: string; readonly 
   };
 }
 
-/** A store whose commands sign with the keys of the file `audit.pem`, unless it is empty. */
+/**
+ * Creates a store. Its commands sign with the keys that were last given to `sign`, or do not sign if there are none.
+ */
 async function commands(newStore: NewStore) {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const accounts = await newStore();
@@ -36,7 +38,7 @@ async function commands(newStore: NewStore) {
 }
 
 describeOnEachStore('audit verify', (newStore) => {
-  test('accepts a trail that is signed from some change on, and by a new key; a writer without its key changes nothing', async () => {
+  test('accepts a trail that is signed from some event on, and later with a new key; a writer without the key changes nothing', async () => {
     const { run, sign, add, key, exported } = await commands(newStore);
     const [one, two, other] = [key('one'), key('two'), key('other')];
     expect((await run('audit verify')).stdout).toBe('OK: 0 events, 0 signed\n');
@@ -124,7 +126,7 @@ describeOnEachStore('audit verify', (newStore) => {
     expect(await run('audit verify --trail missing.jsonl')).toMatchObject({ code: 1 });
   });
 
-  test('has where an event came from, whoever the actor is said to be', async () => {
+  test('shows where an event came from, whatever actor is claimed', async () => {
     const { run, exported } = await commands(newStore);
     await run('accounts add acme --name Acme --actor somebody');
     expect(JSON.parse((await exported())[0] ?? '')).toMatchObject({
@@ -155,7 +157,7 @@ test('audit verify warns of a torn last line, and names one that was appended by
   expect((await run('audit verify')).stdout).toBe('OK: 0 events, 0 signed\n');
 });
 
-test('a trail of the version before is taken over with the first change', async () => {
+test('a trail from the previous version is taken over with the first change', async () => {
   const { folder, run, add, exported } = await commands(newFile);
   const older = {
     at: '2026-11-01T00:00:00.000Z',
@@ -178,7 +180,7 @@ test('a trail of the version before is taken over with the first change', async 
   });
   expect(lines((await run('audit list')).stdout)).toHaveLength(6);
 
-  // After a rollback.
+  // Append events without a chain, as the previous version does after a rollback.
   appendFileSync(folder.file('accounts.audit.jsonl'), `${JSON.stringify(older)}\n`.repeat(2));
   await add('b');
   expect(await run('audit verify')).toMatchObject({
@@ -195,7 +197,7 @@ test('a trail of the version before is taken over with the first change', async 
   });
 });
 
-test('a trail of the version before is taken over also if audit.key is set with the upgrade', async () => {
+test('a trail from the previous version is also taken over if audit.key is set with the upgrade', async () => {
   const { folder, run, add, sign, key } = await commands(newFile);
   const one = key('one');
   sign(one.pem);
@@ -238,7 +240,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
       `INSERT INTO audit (at, actor, action, details) VALUES (now(), 'user:x', 'key_issued', '{}')`,
       'event 5 is unchained',
     ],
-  ])('shows what its owner does: %s', async (statement, problem) => {
+  ])('shows a change by its owner: %s', async (statement, problem) => {
     const { run, add, sql } = await onDatabase();
     for (const id of ['a', 'b', 'c', 'd']) await add(id);
     await sql(statement);
@@ -253,13 +255,13 @@ describeWithPostgres('the trail in PostgreSQL', () => {
       `999999999999999, json_build_object('position', 3)::text`,
       'event 5 is unchained',
     ],
-  ])('shows %s far behind it, and goes on before that', async (_what, row, problem) => {
+  ])('reports %s far beyond its end, and continues before that line', async (_what, row, problem) => {
     const { run, add, sql } = await onDatabase();
     await add('a');
     await add('b');
     const insert = `INSERT INTO trail SELECT ${row} FROM trail WHERE position = 2`;
     await expect(sql(insert)).rejects.toThrow('the trail has no line before this position');
-    // As it may stand there from an earlier time.
+    // Such a line may have been stored before the trigger existed.
     await sql(
       `ALTER TABLE trail DISABLE TRIGGER refuse_gap; ${insert}; ALTER TABLE trail ENABLE ALWAYS TRIGGER refuse_gap`,
     );
@@ -286,20 +288,23 @@ describeWithPostgres('the trail in PostgreSQL', () => {
       `SELECT 1000000 + n, line FROM trail, generate_series(0, 1) AS n WHERE position = 2`,
       ['moved'],
     ],
-  ])('names rows %s, side by side far behind its end, that writers take for its end', async (_what, rows, faults) => {
-    const { run, add, sql } = await onDatabase();
-    for (const id of ['a', 'b', 'c']) await add(id);
-    const insert = `ALTER TABLE trail DISABLE TRIGGER refuse_gap; INSERT INTO trail ${rows}`;
-    await sql(`${insert}; ALTER TABLE trail ENABLE ALWAYS TRIGGER refuse_gap`);
-    for (const id of ['d', 'e']) await add(id);
-    expect(await sql('SELECT max(position) FROM trail')).toBe('1000003');
-    const { code, stderr } = await run('audit verify');
-    expect(code).toBe(1);
-    for (const fault of faults) expect(stderr).toContain(`event 4 is ${fault}`);
-    expect(stderr).toContain('1000000');
-  });
+  ])(
+    'reports rows %s, next to each other far beyond its end, which writers take for its end',
+    async (_what, rows, faults) => {
+      const { run, add, sql } = await onDatabase();
+      for (const id of ['a', 'b', 'c']) await add(id);
+      const insert = `ALTER TABLE trail DISABLE TRIGGER refuse_gap; INSERT INTO trail ${rows}`;
+      await sql(`${insert}; ALTER TABLE trail ENABLE ALWAYS TRIGGER refuse_gap`);
+      for (const id of ['d', 'e']) await add(id);
+      expect(await sql('SELECT max(position) FROM trail')).toBe('1000003');
+      const { code, stderr } = await run('audit verify');
+      expect(code).toBe(1);
+      for (const fault of faults) expect(stderr).toContain(`event 4 is ${fault}`);
+      expect(stderr).toContain('1000000');
+    },
+  );
 
-  test('shows a line that its owner moved to a far position, which changes nothing of its chain', async () => {
+  test('reports a line that its owner moved to a far position, although its chain is unchanged', async () => {
     const { run, add, sql } = await onDatabase();
     for (const id of ['a', 'b', 'c']) await add(id);
     await sql('UPDATE trail SET position = 9007199254740991 WHERE position = 3');
@@ -310,7 +315,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     expect((await run('audit list')).stdout).toContain('9007199254740991');
   });
 
-  test('takes over what the version before wrote, beside changes; again after a rollback', async () => {
+  test('takes over what the previous version wrote while changes are made, and again after a rollback', async () => {
     const { run, add, sql, exported } = await onDatabase();
     const older = (count: number) =>
       sql(`INSERT INTO audit (at, actor, action, account_id, details)
@@ -326,7 +331,7 @@ describeWithPostgres('the trail in PostgreSQL', () => {
     expect((await migrating).stdout).toBe(
       'The tables are up to date.\nChained 120 events from the previous version.\n',
     );
-    // A change that comes meanwhile waits for the insertion of one page at most.
+    // The events were inserted in pages of 50, so a change made at the same time waits for one page at most.
     const most = 'SELECT max(count) FROM (SELECT count(*) FROM trail GROUP BY xmin) AS transactions';
     expect(await sql(most)).toBe('50');
     expect((await run('audit verify')).stdout).toBe('OK: 125 events, 0 signed\n');

@@ -20,7 +20,7 @@ describeOnEachStore('audit list', (newStore) => {
     return { run, list, later: () => void (now += day) };
   }
 
-  test('shows the actor, action and time of changes, of one account and since a time', async () => {
+  test('shows the actor, action and time of changes; all of them, those of one account, or those since a time', async () => {
     const { run, list, later } = await commands();
     expect((await run('audit list')).stdout).toBe('No changes.\n');
     expect(await list()).toEqual([]);
@@ -28,7 +28,7 @@ describeOnEachStore('audit list', (newStore) => {
     later();
     await run('accounts add globex --name Globex --actor ben');
     await run('accounts deactivate acme --actor ben');
-    // Refused: nothing was changed.
+    // This command is refused, so it must not appear in the trail.
     await run('accounts add acme --name Acme --actor eve');
     const event = (position: number, at: string, actor: string, action: string, account: string, details = {}) => {
       return { position, at, actor, action, account, details, origin: `${userInfo().username}@${hostname()}` };
@@ -68,7 +68,7 @@ describeOnEachStore('audit list', (newStore) => {
     await run('accounts add acme --name Acme');
     await run('accounts add globex --name Globex --actor ana');
     expect((await list()).map(({ actor }) => actor)).toEqual(['user:ana', 'user:pipeline']);
-    // It is not the filter of a list.
+    // The actor from the environment does not filter the list.
     expect(await list()).toHaveLength(2);
     const odd = await commands({ SIDECAR_ACTOR: 'two words' });
     expect(await odd.run('accounts add acme --name Acme')).toMatchObject({
@@ -79,7 +79,7 @@ describeOnEachStore('audit list', (newStore) => {
   });
 
   test.each(['accounts list', 'accounts show acme', 'keys list acme', 'keys due', 'audit verify', 'audit export'])(
-    'is the only reading command with --actor: %s has none',
+    'is the only reading command that has --actor: %s does not',
     async (command) => {
       const { run } = await commands();
       await run('accounts add acme --name Acme');

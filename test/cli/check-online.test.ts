@@ -55,7 +55,7 @@ describe('check --online', () => {
   });
 
   test.skipIf(process.getuid?.() !== 0)(
-    "fails with the operators' API if its user may not write the trail",
+    "fails with the operators' API if its user may not write to the trail",
     async () => {
       const folder = new Folder({
         'sidecar.yaml': sidecarFile(await upstream(), {
@@ -72,7 +72,7 @@ describe('check --online', () => {
       const args = ['src/main.ts', 'check', '--online', '--config', folder.file('sidecar.yaml')];
       const checked = () => promisify(execFile)(process.execPath, args, { uid: 65_534, gid: 65_534 });
       expect((await checked()).stdout).toMatch(/^ok {6}store /m);
-      // As a command that root has run leaves it.
+      // A command that root runs leaves a trail that belongs to root.
       chownSync(trail, 0, 0);
       await expect(checked()).rejects.toMatchObject({
         stdout: expect.stringMatching(
@@ -100,7 +100,7 @@ describe('check --online', () => {
   });
 
   test('fails if a certificate of the listener or of an upstream expires within 14 days', async () => {
-    // The certificate is valid for two days.
+    // The certificates of this authority are valid for two days.
     const authority = createAuthority();
     const own = authority.issue('DNS:localhost');
     const port = await listen(createTlsServer(own, (socket) => void socket.end()));
@@ -184,7 +184,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     expect((await check(await folderFor(older))).stdout).toMatch(/^failed {2}store +schema is at 1, needs \d+: run/m);
   });
 
-  test("names the rights that the user lacks, with the operators' API those to change accounts", async () => {
+  test("names the rights that the user lacks, including those to change accounts if the operators' API is enabled", async () => {
     const owner = await postgres.createDatabase();
     await postgres.psql(owner, 'CREATE ROLE reader LOGIN');
     const url = owner.replace('user=postgres', 'user=reader');
@@ -198,7 +198,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
       'GRANT USAGE ON SCHEMA x TO reader; GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA x TO reader';
     await postgres.psql(owner, grants.replaceAll(' x ', ' envelope_sidecar '));
     await postgres.psql(owner, 'REVOKE INSERT ON envelope_sidecar.accounts FROM reader');
-    // It may take all connections of the server, so that nobody could make changes.
+    // Without a limit, this user's connections could use up all those of the server, and nobody could make changes.
     expect((await check(await folderFor(url))).stdout).toMatch(
       /^ok {6}store .* migrated; its user has no CONNECTION LIMIT$/m,
     );
@@ -214,7 +214,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     expect([code, stdout]).toEqual([1, expect.stringMatching(lacks('INSERT on accounts, '))]);
   });
 
-  test('says that changes would fail, because transactions are read-only or an encoding does not have every name', async () => {
+  test('says that changes would fail because transactions are read-only, or because the encoding cannot represent every name', async () => {
     const owner = await postgres.createDatabase();
     const name = new URL(owner).pathname.slice(1);
     const server = owner.replace(name, 'postgres');
@@ -248,7 +248,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
       /^failed {2}credentials +2 of 2 accounts failed: the sealed key of account \w+ in test does not open/m,
     );
     expect(wrong.stdout).not.toContain('sealed:v1');
-    // Wrapped with the other key.
+    // This account is wrapped with the other master key.
     await runCommand(['accounts', 'add', 'initech', '--name', 'Initech', ...config]);
     await runCommand(['encryption', 'enable', 'initech', '--environment', 'test', ...config]);
     folder.write({ 'master-key': masterKey });

@@ -18,7 +18,7 @@ interface Files {
   readonly [name: string]: string | Buffer | undefined;
 }
 
-/** The exit code and the lines that `check` prints for these files, without their directory. */
+/** Returns the exit code of `check` for these files, and the lines that it prints, without their directory. */
 async function outcome({ sidecar = minimal, accounts = noAccounts, ...more }: Files, env?: Env): Promise<string[]> {
   const directory = filesIn({
     ...(more as Record<string, string>),
@@ -29,14 +29,14 @@ async function outcome({ sidecar = minimal, accounts = noAccounts, ...more }: Fi
   return [String(code), ...stdout.replaceAll(`${directory}/`, '').trimEnd().split('\n')];
 }
 
-/** An accounts file with one account, to which these lines are added. */
+/** An accounts file with one account that has these additional lines. */
 const acmeWith = (lines: string): string => `accounts:\n  - id: acme\n    name: Acme\n${lines}`;
 const hash = 'ab'.repeat(32);
 const aes = '0123456789abcdefghijklmnopqrstuv';
 const iv = 'ABCDEFGHIJKLMNOP';
 
 describe('a valid configuration', () => {
-  test('may be the shipped one', async () => {
+  test('can be the shipped one', async () => {
     const { code, stdout } = await run('config/sidecar.yaml');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^\S+ {2}accounts {2}warning: 1 account has credentials in the clear: .*\nOK\n$/);
@@ -427,7 +427,7 @@ describe('references', () => {
     ]);
   });
 
-  test('with other members than "file" are a problem', async () => {
+  test('with members other than "file" are a problem', async () => {
     const sidecar = `${minimal}log: { level: { file: a, encoding: utf8 } }\nadmin: { host: { fil: a } }\n`;
     expect(await outcome({ sidecar })).toEqual([
       '78',
@@ -504,7 +504,7 @@ describe('TLS', () => {
   });
 });
 
-test('no problem repeats a secret, wherever the secret is', async () => {
+test('no problem repeats a secret, whichever member contains it', async () => {
   const secret = 'sk_live_5ecretSecretSecretSecret';
   const places = [
     `{ id: ${secret}/, key: ${secret}!, createdAt: ${secret} }`,

@@ -100,7 +100,7 @@ describe('the credentials of seal and open', () => {
     expect(outcome.stdout).toBe('1');
   });
 
-  test('may be base64', async () => {
+  test('can be in base64', async () => {
     const base64 = { SIDECAR_KEY: key.toString('base64'), SIDECAR_IV: iv.toString('base64') };
     const outcome = await runCommand(['open', '--format', 'base64'], { stdin: sealed, env: base64 });
     expect(outcome.stdout).toBe('1');
@@ -123,7 +123,7 @@ describe('the credentials of seal and open', () => {
     });
   });
 
-  test('lose one newline at most', async () => {
+  test('lose at most one newline at the end', async () => {
     const twoLines = file('two-lines', `${key.toString()}\n\n`);
     const outcome = await runCommand(['open', '--key-file', twoLines, '--iv-file', ivFile], { stdin: sealed });
     expect(outcome).toMatchObject({ code: 1, stderr: 'open: the key must be 32 bytes of UTF-8\n' });

@@ -6,13 +6,13 @@ import { startCommand, type Command } from '../support/command.ts';
 
 beforeAll(() => buildConsole(), 60_000);
 
-/** The lines that a demo prints for pasting. */
+/** The lines that the demo prints to be pasted into a terminal. */
 function printedLines(demo: Command): string[] {
   const [, block = ''] = demo.stdout.split('Paste these into another terminal.\n');
   return block.split('\n').filter((line) => line !== '' && !/^(?:\{|payment core|refused)/.test(line));
 }
 
-/** The commands among them; a command may continue on the next line. */
+/** The commands among these lines. A command may continue on the next line. */
 function printedCommands(demo: Command): string[] {
   const text = printedLines(demo).join('\n');
   return text.split(/(?<!\\)\n/).filter((command) => !command.startsWith('#'));
@@ -24,7 +24,7 @@ async function startDemo(): Promise<Command> {
   return demo;
 }
 
-/** The output of each command when all are pasted one after the other into one shell. */
+/** Pastes all commands into one shell, one after the other. Returns the output of each. */
 function outputs(shell: string, commands: readonly string[]): string[] {
   const mark = '=== next command ===';
   const script = commands.map((command) => `${command}\necho '${mark}'\n`).join('');
@@ -52,7 +52,7 @@ describe.each(['bash', 'sh'])('the commands that the demo prints, pasted into %s
     expect(JSON.parse(forbidden ?? '')).toMatchObject({ status: 403, code: 'key_not_permitted' });
     expect(JSON.parse(cipherTest ?? '')).toEqual({ data: expect.stringMatching(/^(?:[0-9a-f]{32})+$/) as string });
 
-    // The plaintext that reached the payment core is printed, too.
+    // The demo also prints the plaintext that reached the payment core.
     await demo.until(() => demo.stdout.split('payment core │').length > 3);
     expect(demo.stdout).toContain('payment core │ 201 POST /api/s2s/charge acme {"amount":1000,"currency":"EUR"}');
     await demo.until(() => demo.stdout.split('refused ').length > 2);
@@ -111,7 +111,7 @@ describe('the demo', () => {
     const list = () => fetch(`${merchants}/api/s2s/transactions`, { headers: { Authorization: `Bearer ${key}` } });
     await expect.poll(async () => (await list()).status, { timeout: 15_000, interval: 500 }).toBe(200);
     expect(readFileSync('config/accounts.yaml', 'utf8')).toBe(shipped);
-    // Files that were copied just before may be read twice: that changes nothing.
+    // Reload lines without changed files are ignored, because files that were copied just before may be read twice.
     const changed = () => demo.entries('configuration reloaded').filter(({ files }) => String(files) !== '');
     await expect.poll(changed, { timeout: 15_000 }).toMatchObject([{ files: ['accounts'] }]);
   });

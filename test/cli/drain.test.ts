@@ -18,7 +18,7 @@ interface Running {
   readonly sidecar: Serving;
   readonly upstream: TestUpstream;
   readonly folder: Folder;
-  /** Starts the command. */
+  /** Starts `sidecar drain`. */
   readonly drain: () => Command;
 }
 
@@ -59,7 +59,7 @@ describe('drain', () => {
     },
   );
 
-  test('keeps the process serving, each response closing its connection, until SIGTERM ends it with 0', async () => {
+  test('keeps the process serving, and closes each connection after its response, until SIGTERM ends the process with 0', async () => {
     const { sidecar, drain } = await running();
     const persistent = { key: keys.globex, headers: { connection: 'keep-alive' } };
     expect((await send(sidecar, 'GET /x', persistent)).headers.connection).toBeUndefined();
@@ -158,13 +158,13 @@ describe('the drain token', () => {
     expect(await readDrainToken(file)).toBeUndefined();
   });
 
-  test('is gone when its process has ended, unless another one has replaced it', async () => {
+  test('is removed when its process ends, unless another process has replaced it', async () => {
     for (const isReplaced of [false, true]) {
       const folder = new Folder({});
       const env = { XDG_RUNTIME_DIR: folder.path };
       const { sidecar, folder: own } = await running(undefined, {}, '127.0.0.1', env);
       const file = named(own, env);
-      await eventually('it is written', () => readDrainToken(file));
+      await eventually('the token is written', () => readDrainToken(file));
       if (isReplaced) await writeDrainToken(file, 'other');
       expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
       expect(await readDrainToken(file)).toBe(isReplaced ? 'other' : undefined);

@@ -11,7 +11,7 @@ import { masterKey } from '../support/stores.ts';
 const env = { SIDECAR_KEY: acmeTest.key, SIDECAR_IV: acmeTest.iv };
 const hash = 'a'.repeat(64);
 
-/** Commands that write only a log to stdout, need a running sidecar or a KMS, or write to stderr too. */
+/** Commands that this file does not test: they write only a log to stdout, need a running sidecar or a KMS, or also write to stderr. */
 const silent = [
   'serve',
   'drain',
@@ -24,8 +24,8 @@ const silent = [
 ];
 
 /**
- * For each other command a line that succeeds on the store of `folderOf`, and its standard input. `DIR` is the folder.
- * All write JSON except those in `texts`.
+ * For each other command, a line that succeeds on the store of `folderOf`, and its standard input. `DIR` stands for the folder. All
+ * commands write JSON, except those in `texts`.
  */
 const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> = {
   check: ['check --json'],
@@ -80,7 +80,7 @@ function folderOf(accounts: object = { file: 'accounts.yaml', masterKey }): Fold
   });
 }
 
-/** Runs the line of a command with this standard output. */
+/** Runs the line of a command with `stream` as its standard output. */
 function runInto(stream: Writable, command: string, folder = folderOf()): Promise<Ended> {
   const [line, stdin] = lines[command] ?? ['none'];
   const args = line.replaceAll('DIR', folder.path).split(' ');
@@ -89,7 +89,7 @@ function runInto(stream: Writable, command: string, folder = folderOf()): Promis
   return runCommand([...args, ...config], { env, ...(stdin !== undefined && { stdin }), stdout: new Output(stream) });
 }
 
-/** A slow reader that takes everything, with room in its buffer meanwhile, as in a pipe. */
+/** A slow reader that accepts everything. Its buffer always has room, like that of a pipe. */
 function slowReader(): { readonly stream: Writable; readonly taken: () => string } {
   let taken = '';
   const stream = new Writable({
@@ -124,7 +124,7 @@ describe('each command', () => {
     expect([...Object.keys(lines), ...silent].toSorted()).toEqual((await commandsIn()).toSorted());
   });
 
-  // It runs until a signal ends it.
+  // The demo is excluded, because it runs until a signal ends it.
   test.each(onFile.filter((command) => command !== 'demo'))(
     '`%s` has written all its output when it ends',
     async (command) => {
@@ -136,7 +136,7 @@ describe('each command', () => {
     await expectFailure(command);
   });
 
-  test.each(onFile)('`%s` ends quietly if its reader has left', async (command) => {
+  test.each(onFile)('`%s` ends quietly if its reader has closed the stream', async (command) => {
     await expectQuiet(command);
   });
 });
@@ -144,7 +144,7 @@ describe('each command', () => {
 describeWithPostgres('on a database', () => {
   const postgres = usePostgres();
 
-  test('`accounts migrate` does all three', async () => {
+  test('`accounts migrate` passes the same three tests', async () => {
     const folder = folderOf({ postgres: { url: await postgres.createDatabase(), masterKey } });
     await expectWhole('accounts migrate', folder);
     await expectFailure('accounts migrate', folder);
@@ -158,7 +158,7 @@ async function expectWhole(command: string, folder?: Folder): Promise<void> {
   expect({ code, stderr: withoutAudit(stderr) }).toEqual({ code: 0, stderr: '' });
   expect(stream.writableLength).toBe(0);
   if (texts.has(command)) expect(taken()).toMatch(/\S\n$/);
-  // An export has a line of JSON for each account.
+  // An export writes one line of JSON per account.
   else if (command === 'accounts export') for (const line of taken().trim().split('\n')) JSON.parse(line);
   else expect(JSON.parse(taken())).toBeTypeOf('object');
 }
@@ -174,7 +174,7 @@ async function expectQuiet(command: string, folder?: Folder): Promise<void> {
   expect({ code, stderr: withoutAudit(stderr) }).toEqual({ code: 0, stderr: '' });
 }
 
-/** Changes are logged to stderr. */
+/** Removes the audit log lines, which commands write to stderr for each change. */
 function withoutAudit(stderr: string): string {
   return stderr.replaceAll(/^\{.*"msg":"audit"\}\n/gm, '');
 }

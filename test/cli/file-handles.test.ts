@@ -12,7 +12,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const addedKey = 'sk_test_globexaddedlaterglobex';
 
-/** The number of handles it may open besides those at rest. */
+/** How many handles the sidecar may open beyond those that it has open when idle. */
 const room = 50;
 
 async function serve(
@@ -20,7 +20,7 @@ async function serve(
   limits: Contents = {},
 ): Promise<{ readonly sidecar: Serving; readonly folder: Folder }> {
   const { origin } = await startUpstream(({ url }, res) => {
-    // Two concurrent requests need a connection each.
+    // If `/slow` took no time, two concurrent requests could share one connection to the upstream.
     setTimeout(() => res.end('{"ok":true}'), url === '/slow' ? 300 : 0);
   });
   const folder = new Folder({
@@ -36,17 +36,17 @@ function limitHandles({ process: { pid } }: Serving, handles: number): void {
 
 const handles = ({ process: { pid } }: Serving): number => readdirSync(`/proc/${pid}/fd`).length;
 
-/** Sends a request on a connection; resolves with the complete response. */
+/** Sends a request on a connection, and returns the complete response. */
 async function ask(connection: Connection, path = '/x', key: string = keys.globex): Promise<string> {
   connection.received = '';
   connection.send(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`);
   return connection.until((received) => received.endsWith('}') || received.endsWith('0\r\n\r\n'));
 }
 
-/** Opens connections until the sidecar has no handle left, and closes the ones that it did not accept. */
+/** Opens connections until the sidecar has no handle left and closes one. Returns all connections. */
 async function exhaust({ port }: Serving): Promise<Connection[]> {
   const connections: Connection[] = [];
-  await eventually('a connection is not accepted', async () => {
+  await eventually('the sidecar closes a connection', async () => {
     for (let i = 0; i < 20; i += 1) connections.push(await openConnection(port));
     await new Promise((resolve) => void setTimeout(resolve, 50));
     return connections.some(({ ending }) => ending !== 'open');
@@ -55,7 +55,7 @@ async function exhaust({ port }: Serving): Promise<Connection[]> {
 }
 
 describeUnless(missingTools('prlimit'), 'a process without free file handles', () => {
-  test('serves open connections, closes new ones, and recovers when some are closed', async () => {
+  test('serves open connections, closes new ones, and recovers when some of them are closed', async () => {
     const { sidecar } = await serve();
     const early = await openConnection(sidecar.port);
     expect(await ask(early)).toMatch(/^HTTP\/1\.1 200 /);

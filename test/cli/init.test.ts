@@ -41,7 +41,7 @@ test('init makes a new master key each time, which seals credentials', async () 
   expect(readFileSync(one.file('master-key'))).not.toEqual(readFileSync(other.file('master-key')));
 });
 
-test('the files of init work: an account can be added and its key used', async () => {
+test('the files that init writes work: an account can be added, and its key can be used', async () => {
   const folder = new Folder({});
   await runCommand(['init', folder.path]);
   const config = ['--config', folder.file('sidecar.yaml')];
@@ -51,7 +51,7 @@ test('the files of init work: an account can be added and its key used', async (
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('# The accounts. Do not write keys by hand');
 });
 
-test('every example in the comments of init is a member of the configuration', async () => {
+test('every example in the comments that init writes is a valid member of the configuration', async () => {
   const folder = new Folder({});
   await runCommand(['init', folder.path]);
   const lines = readFileSync(folder.file('sidecar.yaml'), 'utf8').split('\n');
@@ -61,7 +61,7 @@ test('every example in the comments of init is a member of the configuration', a
     const text = lines.map((line, i) => (i === example ? line.replace('# ', '') : line)).join('\n');
     folder.write({ 'sidecar.yaml': text });
     const loaded = loadConfig(folder.file('sidecar.yaml'), { DATABASE_URL: 'postgres://localhost/x' });
-    // Two problems are expected: files named in an example are missing, and two environments need hosts.
+    // Two kinds of problems are expected: files that an example names are missing, and two environments need hosts.
     const problems = loaded.ok ? [] : loaded.problems.map(({ message }) => message);
     expect(problems.filter((message) => /unknown|expected/i.test(message) && !/hosts|file/.test(message))).toEqual([]);
   }

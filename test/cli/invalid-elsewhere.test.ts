@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { lines, withAcme } from '../support/command-line.ts';
 import { sidecarFile, type Contents } from '../support/folder.ts';
 
-/** An account with a key, and a way to put a mistake into the sidecar's file. */
+/** Creates an account with a key. Also returns a function that puts a mistake into the sidecar's file. */
 async function acmeWithKey() {
   const acme = await withAcme();
   const { id } = await acme.json<{ id: string }>('keys issue acme --environment test --kind secret');

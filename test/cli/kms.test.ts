@@ -50,7 +50,7 @@ class Setup {
     return this.folder.file('sidecar.yaml');
   }
 
-  /** The configuration with further members. */
+  /** Writes the configuration with these additional members. */
   write(more: Contents): void {
     const masterKey = { file: 'keys' };
     const accounts =
@@ -61,7 +61,7 @@ class Setup {
     this.folder.write({ 'sidecar.yaml': sidecarFile(this.upstream.origin, { accounts, kms, ...more }) });
   }
 
-  /** The line of a master key in the clear, wrapped. */
+  /** Wraps a master key. Returns the line for the file of master keys. */
   async wrap(clear: string): Promise<string> {
     const { run } = commandsOn(this.config, { stdin: `${clear}\n` });
     const { code, stdout, stderr } = await run('master-key wrap');
@@ -69,7 +69,7 @@ class Setup {
     return stdout.trim();
   }
 
-  /** An account that encrypts in test. */
+  /** Creates an account that encrypts in test. */
   async merchant(): Promise<Merchant> {
     const { run, json } = this.commands;
     if (this.#store.postgres !== undefined) await run('accounts migrate');
@@ -88,7 +88,7 @@ async function setUp(newStore: NewStore, settings: object = {}): Promise<Setup> 
 
 const countDecrypts = ({ kms }: Setup): number => kms.calls.filter((call) => call === 'Decrypt').length;
 
-/** Sends an enveloped request, and expects the sealed response to it. */
+/** Sends an enveloped request, and expects a sealed response. */
 async function expectServed(sidecar: { readonly port: number }, { key, credentials }: Merchant): Promise<void> {
   const answer = await send(sidecar, path, { key, body: envelopeOf(credentials, '{"amount":1}') });
   expect(opened(credentials, answer)).toBe('{"ok":true}');
@@ -100,7 +100,7 @@ const metric = async ({ adminUrl }: Serving, name: string): Promise<string[]> =>
   );
 
 describeOnEachStore('with a KMS', (newStore) => {
-  test('a master key is wrapped, used, changed, wrapped again and retired', async () => {
+  test('a master key is wrapped, used, replaced, wrapped again and retired', async () => {
     const setup = await setUp(newStore);
     const { kms, folder, commands } = setup;
     const merchant = await setup.merchant();
@@ -109,7 +109,7 @@ describeOnEachStore('with a KMS', (newStore) => {
     const [first = ''] = lines((await commands.run('master-key list --usage')).stdout).slice(1);
     expect(first).toMatch(/^both +1 +[0-9a-f]{10} +kms +key-1 +2$/);
 
-    // Another master key.
+    // Change to another master key.
     const old = readKeys(setup);
     const next = (await commands.run('master-key new')).stdout.trim();
     folder.write({ keys: `${next}\n${old}`, next });
@@ -122,7 +122,7 @@ describeOnEachStore('with a KMS', (newStore) => {
     folder.write({ keys: next });
     await eventually('one key is in force', async () => (await metric(sidecar, 'master_keys{')).length === 1);
 
-    // Another wrapping key.
+    // Change to another wrapping key.
     kms.rotate();
     const rewrapped = (await commands.run('master-key rewrap')).stdout;
     expect(parseMasterKeys(rewrapped)).toMatchObject([
@@ -135,7 +135,7 @@ describeOnEachStore('with a KMS', (newStore) => {
     expect(setup.upstream.seen).toHaveLength(2);
   });
 
-  test('commands ask it only if they need a credential', async () => {
+  test('commands call it only if they need a credential', async () => {
     const setup = await setUp(newStore);
     const { keyId } = await setup.merchant();
     setup.kms.stop();
@@ -164,51 +164,55 @@ describeOnEachStore('with a KMS', (newStore) => {
   });
 
   const whole = { timeout: 120_000 };
-  test('that ends, a sidecar runs on: requests and reloads that leave the keys alone ask nothing', whole, async () => {
-    const setup = await setUp(newStore);
-    const merchant = await setup.merchant();
-    const sidecar = await startServe(setup.config);
-    await eventually('it was asked', async () => setup.kms.calls.includes('Status'));
-    setup.kms.stop();
-    const asked = setup.kms.calls.length;
-    const body = envelopeOf(merchant.credentials, '{"amount":1}');
-    /** The responses to 25 requests, one after the other. */
-    const lane = async (): Promise<string[]> => {
-      const found: string[] = [];
-      for (let i = 0; i < 25; i += 1) {
-        const { status, headers } = await send(sidecar, path, { key: merchant.key, body });
-        found.push(`${status} ${String(headers['envelope'])}`);
+  test(
+    'that stops, a sidecar keeps running: requests and reloads that leave the keys unchanged do not call it',
+    whole,
+    async () => {
+      const setup = await setUp(newStore);
+      const merchant = await setup.merchant();
+      const sidecar = await startServe(setup.config);
+      await eventually('the KMS has been called', async () => setup.kms.calls.includes('Status'));
+      setup.kms.stop();
+      const asked = setup.kms.calls.length;
+      const body = envelopeOf(merchant.credentials, '{"amount":1}');
+      /** Sends 25 requests one after the other. Returns the status and the `Envelope` header of each response. */
+      const lane = async (): Promise<string[]> => {
+        const found: string[] = [];
+        for (let i = 0; i < 25; i += 1) {
+          const { status, headers } = await send(sidecar, path, { key: merchant.key, body });
+          found.push(`${status} ${String(headers['envelope'])}`);
+        }
+        return found;
+      };
+      const responses: string[] = [];
+      for (let i = 1; i <= 20; i += 1) {
+        const lanes = Array.from({ length: 20 }, lane);
+        sidecar.signal('SIGHUP');
+        await sidecar.untilEntries('configuration reloaded', i);
+        responses.push(...(await Promise.all(lanes)).flat());
       }
-      return found;
-    };
-    const responses: string[] = [];
-    for (let i = 1; i <= 20; i += 1) {
-      const lanes = Array.from({ length: 20 }, lane);
+      expect(responses.length).toBe(10_000);
+      expect(new Set(responses)).toEqual(new Set(['200 sealed']));
+      await expectServed(sidecar, merchant);
+      expect(setup.kms.calls).toHaveLength(asked);
+
+      const before = readKeys(setup);
+      await setup.kms.start();
+      const other = await setup.wrap(clearKey());
+      setup.kms.stop();
+      setup.folder.write({ keys: `${before}\n${other}` });
+      const [problem] = await sidecar.untilEntries('configuration is invalid: the current one is kept');
+      expect(problem?.['problem']).toMatch(
+        /masterKey {2}Decrypt of the KMS at .* failed: ENOENT \(gRPC 14\) \(kms_unavailable\)$/,
+      );
+      await expectServed(sidecar, merchant);
+      await setup.kms.start();
       sidecar.signal('SIGHUP');
-      await sidecar.untilEntries('configuration reloaded', i);
-      responses.push(...(await Promise.all(lanes)).flat());
-    }
-    expect(responses.length).toBe(10_000);
-    expect(new Set(responses)).toEqual(new Set(['200 sealed']));
-    await expectServed(sidecar, merchant);
-    expect(setup.kms.calls).toHaveLength(asked);
+      await sidecar.untilEntries('configuration reloaded', 21);
+    },
+  );
 
-    const before = readKeys(setup);
-    await setup.kms.start();
-    const other = await setup.wrap(clearKey());
-    setup.kms.stop();
-    setup.folder.write({ keys: `${before}\n${other}` });
-    const [problem] = await sidecar.untilEntries('configuration is invalid: the current one is kept');
-    expect(problem?.['problem']).toMatch(
-      /masterKey {2}Decrypt of the KMS at .* failed: ENOENT \(gRPC 14\) \(kms_unavailable\)$/,
-    );
-    await expectServed(sidecar, merchant);
-    await setup.kms.start();
-    sidecar.signal('SIGHUP');
-    await sidecar.untilEntries('configuration reloaded', 21);
-  });
-
-  test('a toy in its place, which takes 50 ms for each call, opens what a command has sealed', async () => {
+  test('replaced by a toy that takes 50 ms for each call, a sidecar opens what a command has sealed', async () => {
     const clear = parseMasterKeys(clearKey())?.[0];
     if (clear === undefined) throw new Error('no key');
     const calls: string[] = [];
@@ -246,30 +250,30 @@ describeOnEachStore('with a KMS', (newStore) => {
 
 const newFile: NewStore = async () => ({ file: 'accounts.yaml' });
 
-test('while a KMS hangs that a reload asks, a key that is revoked in the file stops working', async () => {
+test('while a reload waits for a KMS that hangs, a key that is revoked in the file stops working', async () => {
   const setup = await setUp(newFile, { timeout: '30s' });
   const merchant = await setup.merchant();
   const other = await setup.wrap(clearKey());
   const sidecar = await startServe(setup.config);
   await expectServed(sidecar, merchant);
-  await eventually('it was asked', async () => setup.kms.calls.includes('Status'));
+  await eventually('the KMS has been called', async () => setup.kms.calls.includes('Status'));
   setup.kms.hangs = true;
   setup.folder.write({ keys: `${readKeys(setup)}\n${other}` });
   const isAsked = (): number => countDecrypts(setup);
   const asked = isAsked();
-  await eventually('it is asked', async () => isAsked() > asked);
+  await eventually('the reload calls the KMS', async () => isAsked() > asked);
   await setup.commands.run(`keys revoke acme ${merchant.keyId}`);
   const body = envelopeOf(merchant.credentials, '{"amount":1}');
   const status = async (): Promise<number | undefined> =>
     (await send(sidecar, path, { key: merchant.key, body })).status;
-  await eventually('it is refused', async () => (await status()) === 401);
-  // The same line is asked for once, however often the files change meanwhile.
+  await eventually('the revoked key is refused', async () => (await status()) === 401);
+  // The KMS is called only once for the same line, however often the files change in the meantime.
   expect(isAsked()).toBe(asked + 1);
   expect(sidecar.entries('configuration is invalid: the current one is kept')).toEqual([]);
 });
 
 describe('a start with a KMS', () => {
-  test('that is not there waits for it with one warning, and is ready within two seconds of its coming', async () => {
+  test('that is not available waits for it with one warning, and is ready within two seconds of its start', async () => {
     const setup = await setUp(newFile);
     setup.kms.stop();
     const sidecar = startCommand(['serve', '--config', setup.config]);
@@ -278,7 +282,7 @@ describe('a start with a KMS', () => {
     await delay(2_500);
     expect(sidecar.log).toHaveLength(1);
     await setup.kms.start();
-    await eventually('it is asked', () => setup.kms.calls.includes('Decrypt'), { timeout: 2_000 });
+    await eventually('the KMS is called', () => setup.kms.calls.includes('Decrypt'), { timeout: 2_000 });
     await sidecar.untilEntries('listening', 2);
     expect(sidecar.entries('waiting up to 45s for the KMS')).toHaveLength(1);
   });
@@ -300,7 +304,7 @@ describe('a start with a KMS', () => {
     expect(setup.kms.calls.filter((call) => call === 'Decrypt').length).toBeGreaterThan(least === 0 ? 0 : 1);
   });
 
-  test('that has opened another key is a mistake in the configuration', async () => {
+  test('that returns the wrong key reports a mistake in the configuration', async () => {
     const setup = await setUp(newFile);
     setup.kms.spoil = () => randomBytes(32);
     const sidecar = startCommand(['serve', '--config', setup.config]);
@@ -310,10 +314,10 @@ describe('a start with a KMS', () => {
     );
   });
 
-  test('has the metrics of its master keys, and tells when the KMS stops working', async () => {
+  test('exposes metrics of its master keys, and logs when the KMS stops working', async () => {
     const setup = await setUp(newFile);
     const sidecar = await startServe(setup.config);
-    await eventually('it was asked', async () => (await metric(sidecar, 'kms_healthy')).length === 1);
+    await eventually('the metric of the KMS exists', async () => (await metric(sidecar, 'kms_healthy')).length === 1);
     expect(await metric(sidecar, 'kms_healthy')).toEqual(['envelope_sidecar_kms_healthy 1']);
     expect(await metric(sidecar, 'master_keys{')).toEqual([
       'envelope_sidecar_master_keys{environment="test",provider="kms",state="current"} 1',
@@ -326,7 +330,7 @@ describe('a start with a KMS', () => {
 });
 
 describe('lines of master keys', () => {
-  test('in the clear with a KMS, and wrapped ones without, are mistakes with their places', async () => {
+  test('are reported as mistakes, with their positions, if they are in the clear with a KMS, or wrapped without one', async () => {
     const setup = await setUp(newFile);
     const wrapped = readKeys(setup);
     setup.folder.write({ keys: `${wrapped}\n${clearKey()}` });
@@ -342,7 +346,7 @@ describe('lines of master keys', () => {
     expect((await setup.commands.run('master-key rewrap')).code).not.toBe(0);
   });
 
-  test('are wrapped again in their order, all of them or those of one environment', async () => {
+  test('are rewrapped in the same order, either all of them or those of one environment', async () => {
     const setup = await setUp(newFile);
     const [one, two, live] = [await setup.wrap(clearKey()), await setup.wrap(clearKey()), await setup.wrap(clearKey())];
     setup.folder.write({ test: `${one}\n${two}`, live });
@@ -365,7 +369,7 @@ describe('lines of master keys', () => {
     ]);
   });
 
-  test('are made before there is a configuration, wrapped if there is a KMS and in the clear if there is none', async () => {
+  test('are created before there is a configuration, wrapped if there is a KMS and in the clear if there is none', async () => {
     const kms = await startKms();
     const folder = new Folder({ 'sidecar.yaml': `kms: { socket: ${kms.socket} }\n`, 'none.yaml': 'listen: {}\n' });
     expect((await commandsOn(folder.file('sidecar.yaml')).run('master-key new')).stdout).toMatch(/^kms:v1:/);
@@ -382,7 +386,7 @@ function readKeys({ folder }: Setup): string {
   return readFileSync(folder.file('keys'), 'utf8').trim();
 }
 
-/** `serve` in this process until the test is over. Returns the merchants' port. */
+/** Runs `serve` in this process until the test is over. Returns the merchants' port. */
 async function serveInProcess(config: string, keyring: CliIo['keyring']): Promise<number> {
   const log = new PassThrough();
   const entries: Record<string, unknown>[] = [];
@@ -404,12 +408,12 @@ async function serveInProcess(config: string, keyring: CliIo['keyring']): Promis
     expect(await ended).toBe(0);
   });
   const port = (): unknown => entries.find(({ listener }) => listener === 'merchants')?.['port'];
-  await eventually('it listens', async () => port() !== undefined);
-  await eventually('it is complete', async () => signals.has('SIGHUP'));
+  await eventually('the sidecar listens', async () => port() !== undefined);
+  await eventually('the sidecar handles signals', async () => signals.has('SIGHUP'));
   return Number(port());
 }
 
-test('a store that is refused is not tried again by other changes, and its master keys are not unwrapped again', async () => {
+test('a refused store is not tried again because of other changes, and its master keys are not unwrapped again', async () => {
   const setup = await setUp(async () => ({ file: 'accounts.yaml' }));
   const merchant = await setup.merchant();
   const sidecar = await startServe(setup.config);

@@ -34,14 +34,14 @@ async function serveInto(stdout: number, nodeOptions: readonly string[] = []): P
   return child;
 }
 
-/** The port of the merchants' listener, as soon as `log` has it. */
+/** Waits until `log` contains the port of the merchants' listener, and returns it. */
 function portIn(log: () => string): Promise<number> {
   return eventually('the sidecar listens', () => Number(/"listener":"merchants".*"port":(\d+)/.exec(log())?.[1]), {
     timeout: 20_000,
   });
 }
 
-/** Sends this many requests, some at a time, with the longest possible id, so that lines are long. */
+/** Sends this many requests, several at a time. Their ids have the maximum length, so that the log lines are long. */
 async function sendMany(port: number, count: number, prefix: string): Promise<void> {
   const connection = await openConnection(port);
   for (let sent = 0; sent < count;) {
@@ -88,7 +88,7 @@ class Pipe {
   }
 }
 
-/** Lines of more than 300 bytes: together more than the four MiB that may wait for a reader. */
+/** So many lines of more than 300 bytes exceed the 4 MiB that may wait for a reader. */
 const tooMany = 16_000;
 
 test('if the log is not read for a while, lines wait in bounded memory, and lost lines are counted', async () => {
@@ -107,7 +107,7 @@ test('if the log is not read for a while, lines wait in bounded memory, and lost
   const [loss] = pipe.entries(lost);
   const written = pipe.entries('request').length;
   expect(loss).toMatchObject({ level: 'warn', lines: tooMany + 1 - written });
-  // Four MiB and the buffer of the pipe.
+  // The lines kept are the 4 MiB that may wait, and what fits into the buffer of the pipe.
   expect(Buffer.byteLength(pipe.text)).toBeGreaterThan(4 * 1_048_576);
   expect(Buffer.byteLength(pipe.text)).toBeLessThan(4.5 * 1_048_576);
 
@@ -178,7 +178,7 @@ test.skipIf(!mayMount)('if the disk of the log stays full, the process still exi
   expect(await exited).toEqual([1, null]);
 });
 
-test('a crash is logged even if more lines wait than may', async () => {
+test('a crash is logged even if the queue of log lines is full', async () => {
   const pipe = new Pipe();
   const child = await serveInto(pipe.writer, ['--import', crashing]);
   const port = await portIn(() => pipe.text);

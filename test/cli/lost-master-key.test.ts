@@ -8,7 +8,7 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 
 const newKey = (): string => randomBytes(32).toString('base64');
 
-/** Two accounts that encrypt in both environments, with credentials that no configured master key opens. */
+/** Creates two accounts that encrypt in both environments, and then loses the master key. */
 async function storeWithLostKey(accounts: (masterKey: object) => object, lose: (folder: Folder) => void) {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n', 'master-key': newKey() });
   folder.write({
@@ -27,7 +27,7 @@ async function storeWithLostKey(accounts: (masterKey: object) => object, lose: (
   return { folder, run, json, key };
 }
 
-/** What works without the master key. `accounts export` shows that texts stay as they were. */
+/** Commands that work without the master key. `accounts export` exports the credentials as they are stored. */
 const withoutKey = (key: string): string[] => [
   'accounts list',
   'accounts list --filter encrypting',
@@ -47,7 +47,7 @@ const withoutKey = (key: string): string[] => [
   'audit list',
 ];
 
-/** The member `accounts` of a new store, by its member `masterKey`. */
+/** Creates a store. Returns a function from the value of `masterKey` to the value of `accounts`. */
 type NewAccounts = () => Promise<(masterKey: object) => object>;
 type Lose = (folder: Folder) => void;
 
@@ -66,7 +66,7 @@ function makesNewCredentials(accounts: NewAccounts, lose: Lose): void {
 }
 
 function keepsNone(accounts: NewAccounts, lose: Lose): void {
-  test('credentials that do not open get no grace', async () => {
+  test('credentials that do not open get no grace period', async () => {
     const { run } = await storeWithLostKey(await accounts(), lose);
     const { stdout: before } = await run('accounts export');
     expect(await run('encryption enable acme --environment test --replace --grace 1h')).toEqual({
@@ -79,7 +79,7 @@ function keepsNone(accounts: NewAccounts, lose: Lose): void {
 }
 
 function makesNone(accounts: NewAccounts, lose: Lose): void {
-  test('no credentials are made, in the clear or otherwise', async () => {
+  test('no credentials are created, neither wrapped nor in the clear', async () => {
     const { run } = await storeWithLostKey(await accounts(), lose);
     const { stdout: before } = await run('accounts export');
     expect(await run('encryption enable acme --environment test --replace')).toMatchObject({
@@ -89,7 +89,7 @@ function makesNone(accounts: NewAccounts, lose: Lose): void {
     expect((await run('accounts export')).stdout).toBe(before);
   });
 
-  test('it is not listed as if none were configured', async () => {
+  test('the list of master keys fails, instead of appearing empty', async () => {
     const { run } = await storeWithLostKey(await accounts(), lose);
     const listed = {
       code: 78,

@@ -11,7 +11,7 @@ const token = 't'.repeat(40);
 const [testKey, liveKey, nextKey] = ['01'.repeat(32), '02'.repeat(32), '03'.repeat(32)];
 
 describeOnEachStore('with a master key for each environment', (newStore) => {
-  /** An account that encrypts in both environments, and a sidecar for test that has no master key for live. */
+  /** Creates an account that encrypts in both environments, and configures a sidecar that lacks live's master key. */
   async function start() {
     const store = (await newStore()) as { readonly postgres?: object; readonly file?: string };
     const withKeys = (masterKey: object): object =>
@@ -36,13 +36,13 @@ describeOnEachStore('with a master key for each environment', (newStore) => {
     return { folder, upstream, office, credentials, key };
   }
 
-  /** The stored credentials of the account in an environment. */
+  /** The account's stored credentials in an environment. */
   async function stored({ run }: ReturnType<typeof commandsOn>, environment: 'test' | 'live'): Promise<unknown> {
     const { encryption } = JSON.parse((await run('accounts export')).stdout) as { encryption: Record<string, unknown> };
     return encryption[environment];
   }
 
-  test('a sidecar with that of test serves test, and neither opens nor changes what is sealed for live', async () => {
+  test('a sidecar that has only the key of test serves test, and neither opens nor changes what is sealed for live', async () => {
     const { folder, upstream, office, credentials, key } = await start();
     const sidecar = await startServe(folder.file('sidecar.yaml'));
     const answer = await send(sidecar, path, { key, body: envelopeOf(credentials, '{"amount":1}') });

@@ -33,16 +33,16 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** Starts a command with pipes that are not read yet. */
+/** Starts a command without reading its output yet. */
 function start(...args: readonly string[]): ChildProcessByStdio<null, Readable, Readable> {
   return spawn(process.execPath, ['src/main.ts', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-/** Runs a command whose output is first read after half a second, then with pauses. */
+/** Runs a command. Begins to read its output after half a second, and then pauses between the chunks. */
 async function readSlowly(...args: readonly string[]): Promise<Ended> {
   const child = start(...args);
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
-  // When a process ends, Node discards unread output, unless the stream has a reader.
+  // When a process ends, Node discards unread output of a stream that has no reader.
   for (const stream of [child.stdout, child.stderr]) stream.on('readable', () => {});
   await sleep(500);
   const stderr = text(child.stderr);
@@ -54,7 +54,7 @@ async function readSlowly(...args: readonly string[]): Promise<Ended> {
   return { code: await ended, stdout, stderr: await stderr };
 }
 
-/** Runs a line in a shell; `$SIDECAR` is the command line. */
+/** Runs a line in a shell in which `sidecar` runs the command line. */
 async function shell(line: string): Promise<{ stdout: string; stderr: string }> {
   return run('bash', ['-c', `sidecar() { "$NODE" src/main.ts "$@"; }; ${line}`], {
     env,
@@ -63,10 +63,10 @@ async function shell(line: string): Promise<{ stdout: string; stderr: string }> 
   });
 }
 
-/** The event of an export, which its log has. */
+/** The audit event of an export, which is all that the command writes to stderr. */
 const eventOnly = /^\{[^\n]*"action":"accounts_exported"[^\n]*\}\n$/;
 
-/** Every way in which commands write much output must be complete, however slowly it is read. */
+/** Runs each command that writes a lot of data, reads it slowly, and expects complete output. */
 async function expectWhole(config: string): Promise<void> {
   const listed = await readSlowly('accounts', 'list', '--json', '--config', config);
   expect({ ...listed, stdout: (JSON.parse(listed.stdout) as unknown[]).length }).toEqual({
@@ -85,7 +85,7 @@ async function expectWhole(config: string): Promise<void> {
 }
 
 describe('a pipe that is read slowly', () => {
-  test('gets all accounts of a file', async () => {
+  test('gets all accounts from a file', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });
     await expectWhole(folder.file('sidecar.yaml'));
   });
@@ -93,7 +93,7 @@ describe('a pipe that is read slowly', () => {
   describeWithPostgres('from a database', () => {
     const postgres = usePostgres();
 
-    test('gets all accounts of the database', async () => {
+    test('gets all accounts from the database', async () => {
       const folder = new Folder({
         'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await newDatabase(postgres)() }),
         'lines.ndjson': accounts.map((account) => JSON.stringify(account)).join('\n'),
@@ -107,14 +107,14 @@ describe('a pipe that is read slowly', () => {
 
   test('gets all problems of a configuration on stderr', async () => {
     const routes = Array.from({ length: 99 }, () => ({ path: 'without a slash' }));
-    // With those alone, the command would run.
+    // `keys list` ignores invalid routes, so there must also be another problem.
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { routes, unknown: true }) });
     const { code, stderr } = await readSlowly('keys', 'list', 'x', '--config', folder.file('sidecar.yaml'));
     expect(code).toBe(78);
     expect(stderr.split('\n').length - 1).toBe(100);
   });
 
-  test('makes the command wait: it holds no more than the buffer of the stream', async () => {
+  test('makes the command wait, so that it holds no more than the buffer of the stream', async () => {
     const taken: (() => void)[] = [];
     const stream = new Writable({ highWaterMark: 10, write: (_chunk, _encoding, done) => void taken.push(done) });
     const output = new Output(stream);
@@ -134,7 +134,8 @@ describe('a pipe that is read slowly', () => {
   });
 });
 
-// every-command.test.ts has all commands, on streams; these are pipes and disks of the system.
+// every-command.test.ts tests all commands with streams in this process. Here, the pipes and disks are those of the
+// system.
 describe('a reader that closes the pipe', () => {
   test.each([
     ['open', `echo '{"a":1}' | sidecar seal | sidecar open`],
@@ -168,7 +169,7 @@ describe('a full disk', () => {
     expect(stderr).toBe('1\n');
   });
 
-  test.runIf(mayMount)('that takes part of the output makes the command fail', async () => {
+  test.runIf(mayMount)('that has room for only part of the output makes the command fail', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });
     const disk = new Mount({ 'list.txt': '' }, 'size=64k');
     const config = folder.file('sidecar.yaml');

@@ -35,7 +35,7 @@ const accounts = [
 
 type Run = (args: readonly string[], setup?: CommandSetup) => Promise<Ended>;
 
-/** The commands on a store with these accounts. */
+/** Creates a store with these accounts. Returns a function that runs commands on it. */
 async function filled(store: object): Promise<Run> {
   const folder = new Folder({
     'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: store }),
@@ -88,7 +88,7 @@ describeOnEachStore('queries', (newStore) => {
     expect(await run(['keys', 'find', '--sha256', 'A'.repeat(64)])).toMatchObject({ code: 2 });
   });
 
-  test('what is due or about to expire is listed across accounts, most urgent first', async () => {
+  test('keys that are due or about to expire are listed across accounts, most urgent first', async () => {
     const run = await open();
     const { stdout } = await run(['keys', 'due']);
     expect(stdout.split('\n')[0]).toMatch(
@@ -128,7 +128,7 @@ describeOnEachStore('queries', (newStore) => {
     }
   });
 
-  test('the end of a grace is moved, and a grace is ended', async () => {
+  test('the end of a grace period is moved, and a grace period is ended', async () => {
     const run = await open();
     const grace = (...args: string[]): Promise<Ended> =>
       run(['encryption', 'grace', 'acme', '--environment', 'test', ...args]);
@@ -140,7 +140,7 @@ describeOnEachStore('queries', (newStore) => {
     });
     const shown = await run(['encryption', 'show', 'acme', '--environment', 'test']);
     expect(shown.stdout).toContain('also accepts  plaintext, until 2026-12-01 00:00 UTC\n');
-    // From a second from now to 365 days.
+    // `--until` must be at least one second and at most 365 days from now.
     expect((await grace('--until', '2026-11-21T10:00:00Z')).stderr).toContain('(until_not_allowed)');
     expect((await grace('--until', '2027-11-21T10:00:01Z')).stderr).toContain('(until_not_allowed)');
     expect(await grace('--until', '2027-11-21T10:00:00Z')).toMatchObject({ code: 0 });

@@ -45,7 +45,7 @@ test('a key that is revoked in accounts.yaml stops working although sidecar.yaml
   expect(reloads('accounts', 'ok')).toBeGreaterThan(0);
 });
 
-test('a route that sidecar.yaml closes is closed although accounts.yaml is invalid', async () => {
+test('a route that is removed from sidecar.yaml is closed although accounts.yaml is invalid', async () => {
   const { sidecar, folder, origin } = await start();
   const open = { routes: [{ path: '/open', keys: ['public'] }] };
   folder.replace({ 'sidecar.yaml': sidecarFile(origin, open) });
@@ -58,7 +58,7 @@ test('a route that sidecar.yaml closes is closed although accounts.yaml is inval
   expect(sidecar.entries('configuration reloaded').at(-1)).toMatchObject({ files: ['sidecar'] });
 });
 
-test('a FIFO in the place of sidecar.yaml is a problem and blocks neither reloads nor SIGTERM', async () => {
+test('a FIFO in place of sidecar.yaml is a problem, and blocks neither reloads nor SIGTERM', async () => {
   const { sidecar, folder } = await start();
   putFifo(folder, 'sidecar.yaml');
   folder.replace({ 'accounts.yaml': revoked() });
@@ -66,7 +66,7 @@ test('a FIFO in the place of sidecar.yaml is a problem and blocks neither reload
   await expectRefusedFifo(sidecar);
 });
 
-test('a FIFO in the place of accounts.yaml is a problem and blocks neither reloads nor SIGTERM', async () => {
+test('a FIFO in place of accounts.yaml is a problem, and blocks neither reloads nor SIGTERM', async () => {
   const { sidecar, folder, origin } = await start();
   putFifo(folder, 'accounts.yaml');
   folder.replace({ 'sidecar.yaml': sidecarFile(origin, { routes: [{ path: '/open', keys: ['public'] }] }) });

@@ -12,13 +12,13 @@ import { startUpstream } from '../support/upstream.ts';
 const [masterKey, otherKey] = [7, 8].map((byte) => Buffer.alloc(32, byte).toString('base64'));
 const refusal = 'configuration is invalid: the current one is kept';
 
-/** Why `sidecar.yaml` was refused, each reason as often as it was logged. */
+/** The reasons why `sidecar.yaml` was refused, one for each time that it was logged. */
 const reasons = (sidecar: Serving): string[] => sidecar.entries(refusal).map(({ problem }) => String(problem));
 
 describeWithPostgres('a reload that names', () => {
   const postgres = usePostgres();
 
-  /** A sidecar with an encrypting merchant in a database. */
+  /** Starts a sidecar with an encrypting merchant in a database. */
   async function startEncrypting() {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
@@ -50,7 +50,7 @@ describeWithPostgres('a reload that names', () => {
     return { folder, sidecar, charge, run, proxy, url, configure };
   }
 
-  test('a master key that does not open credentials which work now is refused, until they were replaced', async () => {
+  test('a master key that does not open credentials in use is refused until these have been replaced', async () => {
     const { folder, sidecar, charge, run } = await startEncrypting();
     folder.replace({ 'master-key': `${otherKey}` });
     await sidecar.untilEntries(refusal);
@@ -59,7 +59,7 @@ describeWithPostgres('a reload that names', () => {
     ]);
     expect(await charge()).toBe(200);
     const replaced = await run('encryption enable acme --environment test --replace');
-    // The next poll.
+    // The next poll tries the new master key again.
     await sidecar.untilEntries('configuration reloaded');
     expect(await charge(replaced)).toBe(200);
     expect(reasons(sidecar)).toHaveLength(1);
@@ -68,7 +68,7 @@ describeWithPostgres('a reload that names', () => {
   test.each([
     ['one more master key', { 'master-key': `${masterKey}\n${otherKey}` }],
     ['another size of the cache', { cache: 20_000 }],
-  ])('%s waits for the database while it is away, and keys in the cache work', async (_, change) => {
+  ])('%s is applied once the database is back, and keys in the cache work until then', async (_, change) => {
     const { folder, sidecar, proxy, charge, configure } = await startEncrypting();
     proxy.cut();
     folder.replace('cache' in change ? configure({}, change) : change);
@@ -80,7 +80,7 @@ describeWithPostgres('a reload that names', () => {
     expect(await charge()).toBe(200);
   });
 
-  test('the same store is applied although the database is away, and keys in the cache work', async () => {
+  test('the same store is applied although the database cannot be reached, and keys in the cache work', async () => {
     const { folder, sidecar, proxy, charge, configure } = await startEncrypting();
     proxy.cut();
     folder.replace(configure({ log: { level: 'debug' } }));
@@ -89,7 +89,7 @@ describeWithPostgres('a reload that names', () => {
     expect(await charge()).toBe(200);
   });
 
-  test('a file in which an account cannot be unwrapped is refused, and so is the database with it', async () => {
+  test('a file in which an account cannot be unwrapped is refused, and so is a database that contains it', async () => {
     const { folder, sidecar, charge, configure, run, url } = await startEncrypting();
     await run('accounts add other --name Other');
     await run('encryption enable other --environment test');
@@ -119,7 +119,7 @@ describeWithPostgres('a reload that names', () => {
     expect(await charge()).toBe(200);
   });
 
-  test('another database that cannot be used is refused until a reload is asked for, because it may be half a copy', async () => {
+  test('another database that cannot be used is refused until a reload is requested, because it may be half a copy', async () => {
     const { folder, sidecar, charge, configure } = await startEncrypting();
     const next = await postgres.createDatabase();
     await postgres.psql(next, 'ALTER SCHEMA envelope_sidecar RENAME TO away');
@@ -131,7 +131,7 @@ describeWithPostgres('a reload that names', () => {
     await postgres.psql(next, 'ALTER SCHEMA away RENAME TO envelope_sidecar');
     folder.replace(configure({ log: { level: 'debug' } }));
     await sidecar.untilEntries(refusal, 2);
-    // Longer than until the next poll.
+    // Wait past the next poll.
     await delay(pollInterval + 2_000);
     expect(await charge()).toBe(200);
     expect(reasons(sidecar)).toHaveLength(2);
@@ -140,7 +140,7 @@ describeWithPostgres('a reload that names', () => {
     expect(await charge()).toBe(401);
   });
 
-  test('a database without accounts is refused, also when a copy in progress has added the first ones', async () => {
+  test('a database without accounts is refused, even when a copy in progress has added the first ones', async () => {
     const { folder, sidecar, charge, configure } = await startEncrypting();
     const next = await postgres.createDatabase();
     folder.replace({ url: next });
@@ -160,7 +160,7 @@ describeWithPostgres('a reload that names', () => {
       folder.replace(change);
       await sidecar.untilEntries(refusal, index + 2);
     }
-    // Longer than until the next poll.
+    // Wait past the next poll.
     await delay(pollInterval + 2_000);
     expect(await charge()).toBe(200);
     expect(sidecar.entries('configuration reloaded')).toEqual([]);
@@ -216,10 +216,10 @@ describeWithPostgres('a reload that names', () => {
     folder.replace({ 'accounts.yaml': accountsFile(globexEntry()) });
     await sidecar.untilEntries('configuration reloaded');
     expect(await status()).toBe(401);
-    // The database was tried once: the key that was revoked did not work until it had not responded again.
+    // The reload that revoked the key did not try the database again, so the revocation did not have to wait for it.
     expect(frozen.connections).toBe(1);
 
-    // Longer than until the next poll.
+    // Wait past the next poll.
     await delay(pollInterval + 2_000);
     expect(frozen.connections).toBe(1);
     frozen.mend();

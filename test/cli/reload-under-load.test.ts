@@ -12,7 +12,7 @@ import { untilSample } from '../telemetry/samples.ts';
 
 const reloads = 30;
 const connections = 8;
-/** The pause between two requests on one connection: together some hundred requests a second. Milliseconds. */
+/** Milliseconds between two requests on a connection: together, the connections send some hundred requests a second. */
 const pause = 10;
 
 interface Version {
@@ -21,7 +21,7 @@ interface Version {
   readonly upstream: TestUpstream;
 }
 
-/** An upstream that responds with its name and with the id of the API key. */
+/** Starts an upstream that responds with its name and the id of the API key. */
 async function upstreamOf(name: string): Promise<TestUpstream> {
   return startUpstream(({ headers }, res) => {
     const body = `${name} ${String(headers['x-api-key-id'])}`;
@@ -29,7 +29,7 @@ async function upstreamOf(name: string): Promise<TestUpstream> {
   });
 }
 
-/** A configuration whose upstream, key ids and credentials carry its name. @param previous credentials in a grace */
+/** The upstream, key ids and credentials carry the version's name. @param previous credentials in a grace period */
 function contentsOf({ name, credentials, upstream }: Version, previous?: Version['credentials']): Contents {
   const key = (apiKey: string): object => ({ id: `key-${name}`, key: apiKey, createdAt: '2026-11-01' });
   const plainKey = { ...key(keys.globex), id: `plain-${name}` };
@@ -92,7 +92,7 @@ test('a request in flight during a reload keeps its upstream, and its credential
   expect(openedWith(one.credentials, response.body)).toBe('one key-one');
 });
 
-test('no request fails during 30 reloads under load, and none sees parts of two configurations', async () => {
+test('no request fails during 30 reloads under load, and each sees only one configuration', async () => {
   const versions: readonly Version[] = [
     { name: 'one', credentials: acmeTest, upstream: await upstreamOf('one') },
     { name: 'two', credentials: acmeLive, upstream: await upstreamOf('two') },
@@ -133,6 +133,6 @@ test('no request fails during 30 reloads under load, and none sees parts of two 
   await Promise.all(loads);
 
   expect(wrong).toEqual([]);
-  // Both configurations were in use, with many requests each.
+  // Both configurations served many requests.
   for (const { name } of versions) expect(seen.get(name)).toBeGreaterThan(reloads);
 }, 120_000);

@@ -44,7 +44,7 @@ describe('status', () => {
     });
   });
 
-  test('fails if no sidecar runs, or one with another token', async () => {
+  test('fails if no sidecar is running, or only one with another token', async () => {
     const { run, sidecar } = await running();
     await sidecar.signal('SIGTERM').ended();
     expect(await run('status')).toMatchObject({ code: 1, stderr: expect.stringContaining('ECONNREFUSED') as string });
@@ -52,7 +52,7 @@ describe('status', () => {
 });
 
 describe('reload', () => {
-  test('returns when the files were loaded again and says that they are in force', async () => {
+  test('returns when the files have been loaded again, and says that they are in force', async () => {
     const { run, sidecar } = await running();
     const { code, stdout } = await run('reload');
     expect(code).toBe(0);
@@ -70,7 +70,7 @@ describe('reload', () => {
     expect((await run('reload')).code).toBe(0);
   });
 
-  test('names the members that need a restart, as status does, and the address that commands try then', async () => {
+  test('names the members that need a restart, as status does, and the address that commands use once it has changed', async () => {
     const { run, folder, sidecar } = await running();
     const contents = { admin: { host: '127.0.0.1', port: Number(new URL(sidecar.adminUrl).port) } };
     folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { ...contents, limits: { header: '8KiB' } }) });
@@ -98,7 +98,7 @@ test('version prints the versions of the sidecar and of Node, and the commit', a
   }
 });
 
-test('version prints the commit of a checkout, and no word of it without git', async () => {
+test('version prints the commit of a checkout, and omits it without git', async () => {
   const root = fileURLToPath(new URL('../..', import.meta.url));
   const { status, stdout: head } = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
   const commit = existsSync(`${root}.git`) && status === 0 ? `commit            ${head}` : '';

@@ -15,7 +15,7 @@ test('reloads leave no further copies of secrets in the memory of the process', 
   const entry = {
     ...globexEntry(),
     keys: [{ id: 'k', key: { file: 'api-key' }, createdAt: '2026-11-01' }],
-    // An account that encrypts has its IV posted as bytes.
+    // For an account that encrypts, the loading thread transfers the IV as bytes.
     encryption: { test: { enabled: true, ...acmeTest } },
   };
   const folder = new Folder({
@@ -27,7 +27,7 @@ test('reloads leave no further copies of secrets in the memory of the process', 
     ...texts,
   });
   const sidecar = await startServe(folder.file('sidecar.yaml'), {
-    // As in the image: the memory of an ended thread is given back.
+    // With this option, as in the image, Node returns the memory of a thread to the system when the thread ends.
     nodeOptions: ['--no-memory-pool-share-memory-on-teardown'],
   });
   for (let reloads = 1; reloads <= 20; reloads += 1) {
@@ -39,9 +39,10 @@ test('reloads leave no further copies of secrets in the memory of the process', 
       bytes: masterKey,
       ...Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, Buffer.from(text)])),
     });
-  // The master key in use. Others are in the thread that waits for another change, which it does for five seconds.
-  await eventually('one master key', () => count()['bytes'] === 1, { timeout: 20_000 });
+  // One copy of the master key remains in use. Until then, there are others in the loading thread, which waits five
+  // seconds for another change before it ends.
+  await eventually('one copy of the master key remains', () => count()['bytes'] === 1, { timeout: 20_000 });
   const counts = count();
-  // One more a reload would be 20.
+  // If each reload left a copy, there would be 20.
   expect(Object.entries(counts).filter(([, count]) => count > 8)).toEqual([]);
 });

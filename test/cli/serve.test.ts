@@ -23,7 +23,7 @@ import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
 import { startUpstream, type TestUpstream } from '../support/upstream.ts';
 import { samplesOf } from '../telemetry/samples.ts';
 
-/** A sidecar in a process of its own in front of an upstream, and the folder that it watches. */
+/** Starts a sidecar in its own process in front of this upstream. Also returns the folder that it watches. */
 async function serveBefore(
   upstream: Pick<TestUpstream, 'origin'>,
   more: Contents = {},
@@ -45,12 +45,12 @@ async function statusWith(sidecar: Serving, key: string): Promise<number> {
   return (await send(sidecar, 'GET /x', { key })).status;
 }
 
-/** Node options for a module that is loaded before the program. */
+/** Node options that run this module before the program. */
 function preloaded(source: string): string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
 }
 
-/** Node options that make each loading thread fail if there is a file `break` in the folder. */
+/** Node options that make each loading thread fail as long as there is a file `break` in the folder. */
 function breakOffOnceThere(folder: Folder): string[] {
   return preloaded(`import { isMainThread } from 'node:worker_threads';
     import { existsSync } from 'node:fs';
@@ -135,7 +135,7 @@ describe('serve', () => {
     expect(sidecar.stderr).toBe(`${file}:1:1  .  loading failed (TypeError): run "check" for details\n`);
   });
 
-  test('loads no module that only other commands, the configuration thread or disabled parts need', async () => {
+  test('loads no module that is needed only by other commands, the configuration thread or disabled features', async () => {
     const listing = `import { writeSync } from 'node:fs';
       import { isMainThread } from 'node:worker_threads';
       import { registerHooks } from 'node:module';
@@ -225,7 +225,7 @@ describe('a signal', () => {
     expect(sidecar.entries('request')).toMatchObject([{ status: 444, closed: 'drain' }]);
   });
 
-  test('SIGTERM does not keep a key from being revoked: its response in progress is broken off', async () => {
+  test('SIGTERM does not prevent a key from being revoked: its response in progress is aborted', async () => {
     const upstream = await startUpstream((_seen, res) => void res.write('begun'));
     const { sidecar, folder } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
     const response = send(sidecar, 'GET /x', { key: keys.globex }).catch(() => 'broken off');
@@ -238,7 +238,7 @@ describe('a signal', () => {
     expect(sidecar.entries('request')).toMatchObject([{ closed: 'revoked' }]);
   });
 
-  test('while the configuration is read ends the process with 0, and SIGHUP does not end it', async () => {
+  test('received while the configuration is read ends the process with 0, unless it is SIGHUP', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() });
     const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
       nodeOptions: preloaded(`import { isMainThread } from 'node:worker_threads';
@@ -255,7 +255,7 @@ describe('a signal', () => {
 
   test('that is repeated ends the process at once with 1', async () => {
     const upstream = await startUpstream(() => {});
-    // Longer than the timeout of this test.
+    // A drain that is longer than the timeout of this test.
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
     void send(sidecar, 'GET /x', { key: keys.globex }).catch(() => {});
     await eventually('the upstream has the request', () => upstream.heads() === 1);
@@ -280,7 +280,7 @@ describe('a reload', () => {
     expect(values.get(at)).toBeGreaterThan(before.values.get(at) ?? NaN);
   });
 
-  test('that is asked for while listeners are opened follows when the sidecar runs', async () => {
+  test('that is requested while listeners are opened happens once the sidecar runs', async () => {
     const folder = new Folder({
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
       'accounts.yaml': accountsFile(globexEntry(keys.globex)),
@@ -295,7 +295,7 @@ describe('a reload', () => {
     await sidecar.untilEntries('configuration reloaded');
   });
 
-  test('after a swap of `..data` uses the new credentials at once and no others', async () => {
+  test('after a swap of `..data` uses the new credentials at once, and no others', async () => {
     const { origin } = await startUpstream();
     const version = (credentials: object): Contents => ({
       'sidecar.yaml': sidecarFile(origin),
@@ -343,7 +343,7 @@ describe('a reload', () => {
     );
     expect(sidecar.stdout).not.toContain('canary');
     expect(await statusWith(sidecar, keys.globex)).toBe(200);
-    // The next reload is not affected.
+    // The next reload fails and is counted in the same way.
     folder.replace({ break: '' });
     sidecar.signal('SIGHUP');
     await sidecar.untilEntries('configuration is invalid: the current one is kept', 2);
@@ -385,14 +385,14 @@ describe('a reload', () => {
     folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, { routes, log: { level: 'warn' } }) });
     const quiet = 'envelope_sidecar_requests_total{environment="test",method="GET",route="/quiet",status="200"}';
     await eventually(
-      'a quiet request is counted',
+      'a request on the new route is counted',
       async () => {
         await send(sidecar, 'GET /quiet', { key: keys.globex });
         return (await samplesOf(sidecar)).values.has(quiet);
       },
       { timeout: 10_000 },
     );
-    // Every request before the reload has its line, no request after it has one.
+    // From here on, no request is logged until the level is `info` again.
     const before = requests();
     for (let i = 0; i < 5; i += 1) await send(sidecar, 'GET /quiet', { key: keys.globex });
     folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, { routes, log: { level: 'info' } }) });
@@ -407,7 +407,7 @@ describe('a reload', () => {
 describe('TLS', () => {
   const request = `GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`;
 
-  /** A connection, the certificate of its server, and a function that sends a request on it. */
+  /** Opens a connection. Returns the server's certificate, and a function that sends a request. */
   async function connection(port: number): Promise<{ shown: string; ask: () => Promise<string> }> {
     const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
     onTestFinished(() => void socket.destroy());
@@ -445,7 +445,7 @@ describe('TLS', () => {
     expect(await before.ask()).toBe('HTTP/1.1 200 OK');
   });
 
-  test('keeps the current certificate if no listener can use the new one', async () => {
+  test('keeps the current certificate if the new one cannot be used', async () => {
     const good = newCertificate();
     const { origin } = await startUpstream();
     const listen = { host: '127.0.0.1', port: 0, tls: { cert: 'cert.pem', key: 'key.pem' } };
@@ -480,7 +480,7 @@ describe('TLS', () => {
     expect(await (await connection(sidecar.port)).ask()).toBe('HTTP/1.1 200 OK');
   });
 
-  test('counts a client that does not speak TLS as no request', async () => {
+  test('does not count a client that does not speak TLS as a request', async () => {
     const { origin } = await startUpstream();
     const { sidecar } = await serveBefore(
       { origin },

@@ -8,10 +8,10 @@ import manifest from '../../package.json' with { type: 'json' };
 import { Folder, sidecarFile } from '../support/folder.ts';
 
 const sidecar = resolve(manifest.bin.sidecar);
-/** Without any Node. */
+/** An environment whose PATH contains no Node. */
 const env = { PATH: '/usr/bin:/bin' };
 
-test('sidecar runs on the Node of the project from any folder, through a link, whatever PATH is', () => {
+test("sidecar runs on the project's Node from any folder, through a link, and with any PATH", () => {
   const folder = new Folder({ node: '#!/bin/sh\nexit 9\n' });
   execFileSync('chmod', ['+x', folder.file('node')]);
   symlinkSync(sidecar, folder.file('sidecar'));
@@ -42,10 +42,10 @@ test('sidecar is one process, which a signal to its id stops cleanly', async () 
   expect([child.exitCode ?? (await once(child, 'exit'))[0]]).toEqual([0]);
 });
 
-test('the shell that npm start runs is the demo, so that the signal that npm passes on ends it', async () => {
+test('the shell that npm start runs becomes the demo, so that the signal that npm passes on ends the demo', async () => {
   const child = spawn('sh', ['-c', `${manifest.scripts.start} --free-ports`], { env, detached: true });
   const pid = child.pid ?? 0;
-  // Its whole group, because a demo that is a process of its own is left behind by its shell.
+  // Kill the whole process group: if the demo were a process of its own, it would outlive its shell.
   onTestFinished(() => void (child.exitCode === null && process.kill(-pid, 'SIGKILL')));
   let log = '';
   for await (const chunk of child.stdout.setEncoding('utf8')) {
@@ -65,7 +65,7 @@ test('no signal opens a debugger in sidecar, which npm start runs too', async ()
   for await (const chunk of child.stdout.setEncoding('utf8')) {
     if (!log.includes('"merchants"') && (log + String(chunk)).includes('"merchants"')) {
       child.kill('SIGUSR1');
-      // Node opens it on a thread of its own.
+      // Give Node time to open the debugger, which it does in a separate thread.
       setTimeout(() => child.kill('SIGTERM'), 500);
     }
     log += chunk;

@@ -12,7 +12,7 @@ const masterKey = Buffer.alloc(32, 7).toString('base64');
 const olderKey = Buffer.alloc(32, 6).toString('base64');
 const otherKey = Buffer.alloc(32, 8).toString('base64');
 
-/** An account whose credentials are sealed with a master key. */
+/** An account whose credentials are sealed with this master key. */
 function entry(id: string, sealedWith: string, apiKey: string): Record<string, unknown> {
   const vault = new Vault(parseMasterKeys(sealedWith) ?? []);
   const sealed = (member: 'key' | 'iv'): string =>
@@ -50,7 +50,7 @@ test('check fails if sealed credentials do not open, although others do', async 
   expect(await runCommand(['check', '--config', config])).toMatchObject({ code: 0, stdout: 'OK\n' });
 });
 
-test('a start serves the other accounts, and says loudly which it refuses', async () => {
+test('a start serves the other accounts, and logs an error and the refused account', async () => {
   const { upstream, config } = await folderWith(good, bad);
   const sidecar = await startServe(config);
   const post = (key: string) => send(sidecar, 'POST /api/s2s/x', { key, body: envelopeOf(acmeTest, '{}') });
@@ -69,7 +69,7 @@ test('a start serves the other accounts, and says loudly which it refuses', asyn
 test.each([
   ['the accounts', { 'accounts.yaml': accountsFile(good, entry('globex', otherKey, keys.globex)) }, ['accounts']],
   ['the master keys', { 'master-key': masterKey }, ['sidecar', 'accounts']],
-])('a reload of %s that would break an account that works is refused', async (_, change, files) => {
+])('a reload of %s is refused if it would break an account that works', async (_, change, files) => {
   const { folder, config } = await folderWith(good, entry('globex', olderKey, keys.globex));
   const sidecar = await startServe(config);
   const post = (key: string) => send(sidecar, 'POST /api/s2s/x', { key, body: envelopeOf(acmeTest, '{}') });
@@ -80,7 +80,7 @@ test.each([
   expect(sidecar.entries('configuration reloaded')).toEqual([]);
 });
 
-test('a reload that leaves an account as broken as it is, and one that repairs it, are applied', async () => {
+test('a reload that leaves an account broken is applied, and so is one that repairs it', async () => {
   const { folder, config } = await folderWith(good, bad);
   const sidecar = await startServe(config);
   folder.replace({ 'accounts.yaml': accountsFile(good, bad, entry('new', masterKey, 'sk_test_newnewnewnewnewnew')) });
@@ -91,7 +91,7 @@ test('a reload that leaves an account as broken as it is, and one that repairs i
   expect(response.status).toBe(200);
 });
 
-test('the first line of the log has the version, the configuration, the environments, the store and the number of accounts', async () => {
+test('the first log line contains the version, the configuration, the environments, the store and the number of accounts', async () => {
   const { folder, config } = await folderWith(good);
   const sidecar = await startServe(config);
   expect(sidecar.log[0]).toMatchObject({

@@ -11,7 +11,7 @@ import { startUpstream } from '../support/upstream.ts';
 const day = 86_400_000;
 const expiring = 'sk_test_expiringinthirtydays';
 
-test('moving the wall clock changes when keys expire, and no deadline', async () => {
+test('moving the wall clock affects the expiry of keys, but no deadline', async () => {
   let respondSlowly: (() => void) | undefined;
   const { origin } = await startUpstream(({ url }, res) => {
     const response = (): void => void res.end('{"ok":true}');
@@ -43,7 +43,7 @@ test('moving the wall clock changes when keys expire, and no deadline', async ()
   sidecar.signal('SIGUSR2');
   await untilStatus(expiring, 401);
   expect(await statusWith(keys.globex)).toBe(200);
-  // A sweep for expired deadlines has run when it has ended this request.
+  // When this request has timed out, a sweep for expired deadlines has run since the clock was moved.
   const swept = await openConnection(sidecar.port);
   const head = `POST /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n`;
   swept.send(`${head}Content-Length: 100\r\n\r\n{"data":`);
@@ -56,7 +56,7 @@ test('moving the wall clock changes when keys expire, and no deadline', async ()
   connection.received = '';
   connection.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
   expect(await connection.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
-  // Its deadline is two years away by the wall clock.
+  // If deadlines depended on the wall clock, this one would be two years away.
   const unfinished = await openConnection(sidecar.port);
   unfinished.send(`${head}Content-Length: 100\r\n\r\n{"data":`);
   expect(await unfinished.untilText('"code":')).toMatch(/^HTTP\/1\.1 408 /);

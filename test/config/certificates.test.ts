@@ -13,7 +13,7 @@ const later = createAuthority(3);
 const end = (pem: string): number => Date.parse(new X509Certificate(pem).validTo);
 const base = configOf('https://core.internal');
 
-test('every certificate of a configuration is reported with its member', () => {
+test('every certificate in a configuration is reported with its member', () => {
   const tls = { ...issued, clientCa: authority.cert };
   const operators = { host: '127.0.0.1', port: 0, tokens: [], hosts: [], console: true, tls };
   const environments = base.environments.map((environment) => ({
@@ -31,7 +31,7 @@ test('every certificate of a configuration is reported with its member', () => {
   });
 });
 
-test('a chain expires with its first certificate, a bundle of authorities with its last', () => {
+test('a chain expires with the first of its certificates to expire, a bundle of authorities with the last', () => {
   const several = `${later.cert}\n${authority.cert}`;
   const tls = { cert: several, key: issued.key, clientCa: several };
   expect(end(later.cert)).toBeGreaterThan(end(authority.cert));

@@ -56,7 +56,7 @@ test('docs/configuration.md names every member of both files', () => {
   expect(page).not.toContain('undefined');
 });
 
-/** The names of all members described in a part of a schema. */
+/** The names of all members that a part of a schema describes. */
 function membersOf(part: unknown): string[] {
   if (typeof part !== 'object' || part === null) return [];
   const names = 'properties' in part ? Object.keys(part.properties as object) : [];

@@ -12,7 +12,7 @@ const bad = { ok: false, problems: [problem] } as const;
 const sidecar = { ok: true, value: config, warnings: [] } as const;
 const accounts = { ok: true, value: [], warnings: [] } as const;
 
-/** The states of both files, loaded at 1,000; then time passes. */
+/** Creates the states of both files, loaded at the time 1,000, and moves the clock to `time`. */
 function statesAt(time: number) {
   let now = 1_000;
   const lines: Record<string, unknown>[] = [];
@@ -34,17 +34,17 @@ function statesAt(time: number) {
   };
 }
 
-test('the time of a file is that of the content in force', () => {
+test('the time of a file is the load time of the content in force', () => {
   const fail = (): void => {
     throw new Error('cannot be applied');
   };
   for (const [files, apply, times, problems] of [
     [{ sidecar, accounts }, undefined, { sidecar: 5_000, accounts: 5_000 }, [0, 0]],
-    // A file that is invalid leaves the content that was loaded before.
+    // If a file is invalid, its previous content stays in force, with its time.
     [{ sidecar: bad, accounts }, undefined, { sidecar: 1_000, accounts: 5_000 }, [1, 0]],
     [{ sidecar, accounts: bad }, undefined, { sidecar: 5_000, accounts: 1_000 }, [0, 1]],
     [{ sidecar: bad, accounts: bad }, undefined, { sidecar: 1_000, accounts: 1_000 }, [1, 1]],
-    // So does one that cannot be applied.
+    // The same is true if the new content cannot be applied.
     [{ sidecar, accounts }, fail, { sidecar: 1_000, accounts: 1_000 }, [1, 1]],
   ] as const) {
     const states = statesAt(5_000);
@@ -71,7 +71,7 @@ test.each([
     { sidecar, accounts: bad, digests: { sidecar: 's2', accounts: 'a2' } },
     [['sidecar']],
   ],
-])('the line of a reload names %s', (_, files, lines) => {
+])('the log line of a reload names %s', (_, files, lines) => {
   const states = statesAt(5_000);
   states.loaded(files);
   expect(states.reloaded()).toEqual(lines);

@@ -11,7 +11,7 @@ const valid = { 'sidecar.yaml': sidecarFile(upstream), 'accounts.yaml': accounts
 const broken = 'accounts: [ { id: a b, name: A } ]\n';
 const brokenProblem = expect.stringMatching(/^accounts\[0\]\.id {2}expected/) as string;
 
-/** A folder that was loaded once, and the result of loading its files again. */
+/** A folder whose files have been loaded once. `load` loads them again. */
 class Running {
   readonly folder: Folder;
   readonly #store: StoreSettings;
@@ -29,7 +29,7 @@ class Running {
   }
 }
 
-/** The problems of a file as `path  message`; the ids of accounts or the level of the log if it is valid. */
+/** The result for one file: its problems as `path  message`, or, if it is valid, the ids of the accounts or the log level. */
 function outcome(content: LoadedFiles['sidecar'] | LoadedFiles['accounts']): unknown {
   if (content === undefined) return undefined;
   if (!content.ok) return content.problems.map(({ path, message }) => `${path}  ${message}`);
@@ -98,7 +98,7 @@ describe('a sidecar.yaml that names another source of accounts', () => {
     expect(outcomes(loaded)).toEqual({ sidecar: 'warn', accounts: ['other'] });
   });
 
-  test('is not applied if those are invalid, and the accounts in use are still read', () => {
+  test('is not applied if these accounts are invalid, and the accounts in use are still read', () => {
     const accounts = accountsFile(globexEntry(), { id: 'new', name: 'New' });
     const running = new Running();
     const loaded = running.load({ 'sidecar.yaml': moved, 'others.yaml': broken, 'accounts.yaml': accounts });
@@ -144,7 +144,7 @@ describe('a secret in a file of its own', () => {
   });
 });
 
-test('at the start the problems of both files are one list without repetitions', () => {
+test('at startup, the problems of both files form one list without repetitions', () => {
   const folder = new Folder({ 'sidecar.yaml': sidecarFile(upstream, { surplus: 1 }), 'accounts.yaml': broken });
   const loaded = loadConfig(folder.file('sidecar.yaml'), {});
   expect(loaded.ok ? [] : loaded.problems.map(({ path }) => path)).toEqual(['surplus', 'accounts[0].id']);

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** A sidecar.yaml with the required members only; lines can be added. */
+/** A sidecar.yaml with only the required members. Lines can be appended. */
 export const minimal = `listen: {}
 environments: { test: { upstream: "http://127.0.0.1:3000" } }
 accounts: { file: accounts.yaml }
@@ -13,7 +13,7 @@ accounts: { file: accounts.yaml }
 /** An accounts file without accounts. */
 export const noAccounts = 'accounts: []\n';
 
-/** Writes files into a directory of their own, which is removed after the test. Returns its path. */
+/** Writes files into a new directory, which is removed after the test. Returns the path of the directory. */
 export function filesIn(files: Readonly<Record<string, string | Buffer>>): string {
   const directory = mkdtempSync(join(tmpdir(), 'config-test-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
@@ -21,7 +21,7 @@ export function filesIn(files: Readonly<Record<string, string | Buffer>>): strin
   return directory;
 }
 
-/** A new certificate and its private key, both in PEM, made by openssl, by default on a good curve. */
+/** Makes a new certificate and its private key with openssl. Both are in PEM, by default on a strong elliptic curve. */
 export function newCertificate(algorithm: readonly string[] = ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256']): {
   cert: string;
   key: string;

@@ -47,7 +47,7 @@ describe('loading in another thread', () => {
     expect((await loadInThread({ file, env: {} }, [])).sidecar.ok).toBe(false);
   });
 
-  test('goes on with a reading that has begun, and does not read again', async () => {
+  test('continues a load that has begun, and does not read the files again', async () => {
     const folder = new Folder(files);
     const task = { file: folder.file('sidecar.yaml'), env: {} };
     const first = beginReading(task, 1_700_000_000_000);
@@ -57,7 +57,7 @@ describe('loading in another thread', () => {
     expect(first.since).toBe(1_700_000_000_000);
   });
 
-  test('returns the problem of a reading that failed before anybody waited for it', async () => {
+  test('returns the problem of a load that failed before anything awaited it', async () => {
     const task = { file: new Folder(files).file('sidecar.yaml'), env: { HERE: (() => '') as unknown as string } };
     const first = beginReading(task, 0);
     await new Promise((resolve) => void setImmediate(resolve));
@@ -68,7 +68,7 @@ describe('loading in another thread', () => {
   test('returns a problem if no thread can be started', async () => {
     const folder = new Folder(files);
     const file = folder.file('sidecar.yaml');
-    // A value that cannot be cloned has the same effect as a system without further threads.
+    // A value that cannot be cloned has the same effect as a system on which no more threads can be started.
     const env = { HERE: (() => 'canary') as unknown as string };
     const message = 'loading failed (DataCloneError): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
@@ -84,7 +84,7 @@ describe('loading in another thread', () => {
     const ended = vi.spyOn(Worker.prototype, 'terminate');
     onTestFinished(() => ended.mockRestore());
     const loading = loadInThread({ file, env: {} }, ['/watched']);
-    // The thread has not begun yet.
+    // At this point, the thread has not begun to load anything.
     vi.advanceTimersByTime(299_999);
     expect(ended).not.toHaveBeenCalled();
     vi.advanceTimersByTime(1);
@@ -94,7 +94,7 @@ describe('loading in another thread', () => {
     expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'], digests: {} });
   });
 
-  test('uses one thread for changes one after another of a file that operators change, and of no other file', async () => {
+  test('uses one thread for successive changes to an accounts file that operators can change, and a new one for each change otherwise', async () => {
     const started = vi.spyOn(Worker.prototype, 'ref');
     onTestFinished(() => started.mockRestore());
     const threadsFor = async (more: Contents): Promise<number> => {
@@ -114,7 +114,7 @@ describe('loading in another thread', () => {
     expect(await threadsFor({})).toBe(2);
   });
 
-  test('starts another thread if the one before has waited long enough for a change', async () => {
+  test('starts another thread if the previous one has waited long enough for a change', async () => {
     const operators = { port: 0, token: 'operators-token-of-a-test-0123456789' };
     const folder = new Folder({ ...files, 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { operators }) });
     const ended = vi.spyOn(Worker.prototype, 'terminate');
@@ -124,19 +124,19 @@ describe('loading in another thread', () => {
       expect((await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, [], { thread })).sidecar.ok).toBe(
         true,
       );
-      await eventually('the thread ends', () => ended.mock.calls.length === times);
+      await eventually('the thread is ended', () => ended.mock.calls.length === times);
     }
   });
 
-  test('is refused after the thread was ended', async () => {
+  test('is refused once the thread has been ended', async () => {
     const caller = new URL('../../src/config/load-in-thread.ts', import.meta.url).href;
     const thread = new Thread('load-worker', caller, undefined);
     await thread.end('over');
     await expect(thread.ask('next')).rejects.toThrow(/^over$/);
   });
 
-  test('returns a problem that names memory if there is too little', async () => {
-    // Only the parser reads a line break in JSON.
+  test('returns a problem that mentions memory if there is too little of it', async () => {
+    // Because of the line breaks in the names, only the full parser can read this JSON.
     const accounts = Array.from({ length: 20_000 }, (_, i) => ({ id: `account-${i}`, name: `${'n'.repeat(40)}\n` }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
@@ -146,7 +146,7 @@ describe('loading in another thread', () => {
     expect(sidecar.stderr).toContain(`${folder.file('sidecar.yaml')}:1:1  .  there is not enough memory to load it\n`);
   });
 
-  test('returns at most 100 problems and the number of the rest on a reload, because each is logged while requests are served', async () => {
+  test('returns at most 100 problems and the number of further ones on a reload, because each is logged while requests are served', async () => {
     const accounts = Array.from({ length: 1_000 }, (_, i) => ({ id: `account ${i}`, name: 'A' }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const task = { file: folder.file('sidecar.yaml'), env: {} };
@@ -186,12 +186,12 @@ describe('loading 10,000 accounts in another thread', () => {
     };
   });
 
-  test('lets this thread respond, and transfers the accounts in small groups', async () => {
+  test('lets this thread respond in the meantime, and transfers the accounts in small groups', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const server = createServer((_req, res) => res.end('answered'));
     const port = await listen(server);
 
-    // The order of this thread's other work and of the messages from the other thread.
+    // Records how this thread's other work and the messages from the other thread alternate.
     let turning = true;
     const turn = vi.fn<() => void>(() => {
       if (turning) setImmediate(turn);
@@ -212,7 +212,7 @@ describe('loading 10,000 accounts in another thread', () => {
     }
     const [[result] = []] = loaded.mock.calls;
     expect(result?.accounts?.ok && result.accounts.value.length).toBe(10_000);
-    // Loading takes hundreds of times as long as a request.
+    // Loading the accounts takes hundreds of times as long as a request.
     expect(answered).toBeGreaterThan(20);
     const messages = emit.mock.invocationCallOrder.filter((_, i) => String(emit.mock.calls[i]?.[0]) === 'message');
     expect(messages).toHaveLength(101);

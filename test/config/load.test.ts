@@ -12,7 +12,7 @@ function load(sidecar: string, files: Readonly<Record<string, string>> = {}, env
   return result.config;
 }
 
-/** Whether the smallest file with these lines is valid. */
+/** Whether the smallest valid file is still valid with these additional lines. */
 function accepts(lines: string): boolean {
   const directory = filesIn({ 'sidecar.yaml': minimal + lines, 'accounts.yaml': noAccounts });
   return loadConfig(join(directory, 'sidecar.yaml'), {}).ok;
@@ -164,7 +164,7 @@ log: { level: silent }
   });
 });
 
-describe('the files that were read or tried', () => {
+describe('the files that a load read or tried to read', () => {
   const sidecar = `${minimal}log: { level: { file: level } }\ntimeouts: { idle: { file: idle } }\n`;
   const names = ['sidecar.yaml', 'level', 'idle', 'accounts.yaml'];
 
@@ -217,7 +217,7 @@ describe('the bounds of a member', () => {
       ['0.0.0.0/0', '10.0.0.0/32', '"::/128"'],
       ['10.0.0.0/33', '"::/129"', '10.0.0/8', '10.0.0.0/', 'localhost'],
     ],
-  ])('of %s are held: %j are accepted, %j are not', (member, accepted, refused) => {
+  ])('of %s are respected: %j are accepted, %j are refused', (member, accepted, refused) => {
     const lines = (value: string): string => `${member.replace('…', value)}\n`;
     expect(accepted.filter((value) => !accepts(lines(value)))).toEqual([]);
     expect(refused.filter((value) => accepts(lines(value)))).toEqual([]);

@@ -7,7 +7,7 @@ import { filesIn } from './files.ts';
 const [one, other] = ['01'.repeat(32), '02'.repeat(32)];
 const url = 'postgres://sidecar@db.internal/accounts';
 
-/** The master keys of a configuration, or its problems without the name of the file. */
+/** Loads a configuration. Returns its master keys, or its problems without the path of the file. */
 function load(accounts: string, environments: readonly string[] = ['test']): unknown {
   const served = environments.map((name) => `${name}: { hosts: [${name}.example], upstream: "http://127.0.0.1:3000" }`);
   const sidecar = `listen: {}\nenvironments: { ${served.join(', ')} }\naccounts: ${accounts}\n`;
@@ -29,12 +29,12 @@ describe.each([
   ['in a file', (masterKey: string) => `{ file: accounts.yaml, masterKey: ${masterKey} }`, ''],
   ['in PostgreSQL', (masterKey: string) => `{ postgres: { url: "${url}", masterKey: ${masterKey} } }`, 'postgres.'],
 ])('the master keys of accounts %s', (_, accounts, below) => {
-  /** Where the value of `masterKey` begins. */
+  /** The column in which the value of `masterKey` begins. */
   const column = 'accounts: '.length + accounts('').lastIndexOf('masterKey: ') + 'masterKey: '.length + 1;
   const load1 = (masterKey: string, environments?: readonly string[]): unknown =>
     load(accounts(masterKey), environments);
 
-  test('are for both environments, or for one each', () => {
+  test('are for both environments, or each for one', () => {
     expect(load1(`"${one}"`)).toEqual([`undefined ${kcv}`]);
     expect(load1('{ file: both }')).toEqual([`undefined ${kcv}`, `undefined ${otherKcv}`]);
     expect(load1('{ test: { file: one }, live: "${OTHER}" }', both)).toEqual([`test ${kcv}`, `live ${otherKcv}`]);
@@ -51,7 +51,7 @@ describe.each([
     expect(load1('{}')).toEqual([`3:${column}  ${member}  expected "test", "live" or both`]);
   });
 
-  test('may not be the same in both, nor be something else', () => {
+  test('may not be the same in both environments, nor be anything other than keys', () => {
     const member = `accounts.${below}masterKey`;
     const same = `3:${column + '{ test: { file: one }, live: '.length}  ${member}.live  the same key as in "test": each environment needs its own`;
     expect(load1('{ test: { file: one }, live: { file: both } }')).toEqual([same]);

@@ -14,7 +14,7 @@ const token = 'operators-token-of-a-test-0123456789';
 const certificate = newCertificate();
 const masterKey = Buffer.alloc(32, 7).toString('base64');
 
-/** The configuration of the smallest file with these lines, or its problems without the folder. */
+/** Loads the smallest valid file plus `lines`. Returns the configuration, or its problems without the folder's path. */
 function outcome(
   lines: string,
   { env = {}, accounts = noAccounts }: { env?: Env | undefined; accounts?: string } = {},
@@ -85,7 +85,7 @@ describe('the operators’ API', () => {
     });
   });
 
-  test('lets only the role core have an environment', () => {
+  test('accepts an environment only for the role core', () => {
     const problems = outcome(`operators: { tokens: [{ name: ana, environment: live, token: ${token} }] }\n`);
     expect(problems).toEqual([
       expect.stringMatching(/ {2}operators\.tokens\[0\]\.environment {2}allowed only with the role "core"$/),
@@ -198,7 +198,7 @@ describe('wrapped credentials of the accounts file', () => {
     );
   });
 
-  test('are validated like others after they are unwrapped', () => {
+  test('are validated like other credentials once they are unwrapped', () => {
     expect(outcome('', { env, accounts: file(...right) })).toEqual(
       [0, 1, 2].map((i) =>
         expect.stringMatching(new RegExp(`accounts\\[${i}\\]\\.encryption\\.test\\.key {2}must be 32 bytes of UTF-8$`)),
@@ -206,7 +206,7 @@ describe('wrapped credentials of the accounts file', () => {
     );
   });
 
-  test('are one problem if the master key is missing or wrong', () => {
+  test('are reported as one problem if the master key is missing or wrong', () => {
     expect(outcome('', { accounts: file(...right) })).toEqual([
       expect.stringMatching(
         /accounts\[0\]\.encryption\.test\.key {2}sealed: set accounts\.masterKey to the master key$/,

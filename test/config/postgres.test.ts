@@ -11,7 +11,7 @@ const bytes = Buffer.alloc(32, 7);
 const masterKey = bytes.toString('base64');
 const url = 'postgres://sidecar:hunter2@db.internal:5432/accounts?sslmode=verify-full';
 
-/** The loaded store of these accounts, or the problems without the name of the file. */
+/** Loads a file with this value of `accounts`. Returns its store, or its problems without the path of the file. */
 function load(accounts: string, env: Env = {}): unknown {
   const sidecar = `listen: {}\nenvironments: { test: { upstream: "http://127.0.0.1:3000" } }\naccounts: ${accounts}\n`;
   const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': 'accounts: []\n', master: masterKey });
@@ -21,7 +21,7 @@ function load(accounts: string, env: Env = {}): unknown {
 }
 
 describe('accounts in PostgreSQL', () => {
-  test('default to a cache of 10000 keys that serves 15 minutes without the database', () => {
+  test('have a default cache of 10000 keys, which works for 15 minutes without the database', () => {
     expect(load(`{ postgres: { url: "${url}", masterKey: "${masterKey}" } }`)).toEqual({
       type: 'postgres',
       url,

@@ -10,7 +10,7 @@ import { createLogger } from '../../src/telemetry/logger.ts';
 import { eventually } from '../support/eventually.ts';
 import { Folder } from '../support/folder.ts';
 
-/** The loads so far. Each ends when the test says so. */
+/** The loads so far. The test ends each of them. */
 const loads = vi.hoisted((): { task: WorkerTask; end: (loaded: Partial<LoadedFiles>) => void }[] => []);
 
 vi.mock('../../src/config/load-in-thread.ts', () => ({
@@ -56,7 +56,7 @@ function start() {
   return { reloader, unwrap, load, applied, change: () => folder.write({ 'sidecar.yaml': String(Math.random()) }) };
 }
 
-test('a change during the load that refuses a store does not try it again', async () => {
+test('a change during the load that refuses a store does not make the reloader try the store again', async () => {
   const { reloader, load, change } = start();
   void reloader.reload();
   const first = await load(0);
@@ -66,7 +66,7 @@ test('a change during the load that refuses a store does not try it again', asyn
   expect((await load(1)).refused).toEqual(refused);
 });
 
-test('a change behind an invalid state does not try it again', async () => {
+test('a change after an invalid state does not make the reloader try the store again', async () => {
   const { reloader, load, change } = start();
   void reloader.reload();
   (await load(0)).end({ ...invalid, refused });
@@ -76,7 +76,7 @@ test('a change behind an invalid state does not try it again', async () => {
   expect((await load(2)).refused).toEqual(refused);
 });
 
-test('a reload during another load tries it again, whatever is queued before', async () => {
+test('a reload during another load tries a refused store again, whatever is queued before it', async () => {
   const { reloader, load, change } = start();
   void reloader.reload();
   (await load(0)).end({ ...invalid, refused });
@@ -93,7 +93,7 @@ test('a reload during another load tries it again, whatever is queued before', a
 test.each([
   ['a change', false],
   ['a reload', true],
-])('master keys that a KMS must unwrap first: %s that needs them tries the store again: %s', async (_, isAsked) => {
+])('if a KMS must first unwrap master keys, %s tries a refused store again: %s', async (_, isAsked) => {
   const { reloader, load, change } = start();
   void reloader.reload();
   (await load(0)).end({ ...invalid, refused });
@@ -103,7 +103,7 @@ test.each([
   expect((await load(2)).refused).toEqual(isAsked ? undefined : refused);
 });
 
-test('a master key that the KMS could not unwrap is asked for again at the next load', async () => {
+test('the KMS is asked again at the next load for a master key that it could not unwrap', async () => {
   const { reloader, unwrap, load, change } = start();
   const openedKey = createMasterKey(createSecretKey(randomBytes(32)));
   unwrap.mockImplementationOnce(async ({ keys }) => [openedKey, ...keys.map((key) => ({ ...key, problem: 'away' }))]);
@@ -136,7 +136,7 @@ test('files that were refused are read again at each poll, as the same ones, unt
   expect(applied.map(({ isRepeated }) => isRepeated)).toEqual([false, true, true]);
 });
 
-test('a database in force that is away is tried again beside other loads, and loaded when it is back', async () => {
+test('a configured database that is unavailable is tried again in parallel with other loads, and loaded when it is back', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const poll = (): void => void vi.advanceTimersByTime(pollInterval);
@@ -148,14 +148,15 @@ test('a database in force that is away is tried again beside other loads, and lo
   poll();
   const attempt = await load(1);
   expect(attempt.refused).toBeUndefined();
-  // It holds up nothing, and is the only one.
+  // The attempt does not delay other loads, and the next poll does not start a second attempt.
   poll();
   change();
   const other = await load(2);
   expect(other.refused).toEqual(away);
   other.end({ ...invalid, refused: away });
 
-  // A file that has become invalid meanwhile tells nothing of the database, and was reported.
+  // This attempt found a file that had become invalid in the meantime. It says nothing about the database, and the
+  // problem has been reported.
   attempt.end(invalid);
   await nextTurn();
   poll();
@@ -169,7 +170,7 @@ test('a database in force that is away is tried again beside other loads, and lo
   expect(loads).toHaveLength(6);
 });
 
-test('a database in force that is back brings no other store into force that the files name meanwhile', async () => {
+test('a database that is back does not put into force another store that the files have come to name', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { reloader, load, change } = start();

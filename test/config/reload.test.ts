@@ -12,7 +12,7 @@ import { accountsFile, Folder, globexEntry, MountedFolder, sidecarFile } from '.
 import { keys } from '../support/sidecar.ts';
 import { eventually } from '../support/eventually.ts';
 
-/** The error of each new watch, as if the system had no more of them. */
+/** If `fails` is set, creating a watch fails as if the system had no more watches. */
 const watching = vi.hoisted(() => ({ fails: false }));
 
 vi.mock('node:fs', async (load) => {
@@ -24,12 +24,12 @@ vi.mock('node:fs', async (load) => {
   return { ...original, watch };
 });
 
-/** A reloader of one file, and all results that it has handed over. */
+/** A reloader of one file, which collects the results that it hands over. */
 class Followed {
   readonly reloader: Reloader;
   readonly applied: LoadResult[] = [];
   readonly log: object[] = [];
-  /** Of the last load. */
+  /** The store that the last load refused. */
   refused: RefusedStore | undefined;
   loads = 0;
   readonly #file: string;
@@ -58,13 +58,13 @@ class Followed {
     onTestFinished(() => this.reloader.stop());
   }
 
-  /** Watches the current files, as at a start. */
+  /** Watches the current files, as the sidecar does at startup. */
   watch(readSince = Infinity): this {
     this.reloader.watch(loadConfig(this.#file, {}).files, readSince);
     return this;
   }
 
-  /** Resolves when the last result satisfies `test`. */
+  /** Waits until the last result satisfies `test`, and returns that result. */
   async until(test: (last: LoadResult) => boolean): Promise<LoadResult> {
     return eventually(
       'the configuration is applied',
@@ -80,7 +80,7 @@ const upstream = 'http://127.0.0.1:1';
 const files = { 'sidecar.yaml': sidecarFile(upstream), 'accounts.yaml': accountsFile() };
 const withKeys = (...apiKeys: readonly string[]): object => accountsFile(globexEntry(...apiKeys));
 
-/** Whether a result is valid and has this many API keys. */
+/** Returns a check: whether a result is valid and has this many API keys. */
 const hasKeys =
   (count: number) =>
   (loaded: LoadResult): boolean =>
@@ -151,7 +151,7 @@ describe('the configuration is loaded again after', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('a file is written that an earlier change has named', async () => {
+  test('a file is written that an earlier change refers to', async () => {
     const other = new Folder({ 'accounts.yaml': withKeys(keys.globex) });
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
@@ -161,7 +161,7 @@ describe('the configuration is loaded again after', () => {
     await followed.until(hasKeys(2));
   });
 
-  test('a file is changed between the first loading and the start of watching', async () => {
+  test('a file is changed between the first load and the start of watching', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml'));
     const { files: read } = loadConfig(folder.file('sidecar.yaml'), {});
@@ -171,17 +171,17 @@ describe('the configuration is loaded again after', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('a file that changes constantly, again and again', async () => {
+  test('a file changes constantly, and repeatedly while it keeps changing', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     const writing = setInterval(() => folder.replace({ 'accounts.yaml': withKeys(keys.globex) }), 10);
     onTestFinished(() => clearInterval(writing));
     await followed.until(hasKeys(1));
     const { loads } = followed;
-    await eventually('it is loaded again', () => followed.loads > loads + 2, { timeout: 20_000 });
+    await eventually('the configuration is loaded again', () => followed.loads > loads + 2, { timeout: 20_000 });
   });
 
-  test('its folder was replaced and a reload was requested, with every later change', async () => {
+  test('its folder is replaced and a reload is requested, and after each later change', async () => {
     const parent = new Folder({});
     const made = (name: string, apiKeys: readonly string[]): void => {
       mkdirSync(parent.file(name));
@@ -202,14 +202,14 @@ describe('the configuration is loaded again after', () => {
 });
 
 describe('reload', () => {
-  test('loads without any change', async () => {
+  test('loads the files even without a change', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': withKeys(keys.globex) });
     const followed = new Followed(folder.file('sidecar.yaml'));
     void followed.reloader.reload();
     await followed.until(hasKeys(1));
   });
 
-  test('requested several times during another one loads once more and sees the last state', async () => {
+  test('loads once more if requested several times during another reload, and sees the last state', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml'));
     void followed.reloader.reload();
@@ -217,13 +217,13 @@ describe('reload', () => {
     for (let i = 0; i < 5; i += 1) void followed.reloader.reload();
     await eventually('the second configuration is applied', () => followed.applied.length === 2, { timeout: 20_000 });
     expect(followed.applied.map((each) => hasKeys(1)(each))[1]).toBe(true);
-    // If there were a third one, it would be in progress by now.
+    // If there were a third load, it would be in progress by now.
     void followed.reloader.reload();
     await eventually('a third configuration is applied', () => followed.applied.length > 2, { timeout: 20_000 });
     expect(followed.applied).toHaveLength(3);
   });
 
-  test('tries a refused store again, which no change of a file does, not even behind an invalid one', async () => {
+  test('tries a refused store again, which no change to a file does, not even one after an invalid state', async () => {
     const folder = new Folder({ ...files, 'earlier.yaml': withKeys(keys.globex) });
     const followed = new Followed(folder.file('sidecar.yaml'), {}, 'earlier.yaml');
     const { reloader } = followed;
@@ -234,7 +234,7 @@ describe('reload', () => {
     for (const content of [{ log: { level: 'debug' } }, { surplus: 1 }, { log: { level: 'warn' } }]) {
       const { loads } = followed;
       folder.write({ 'sidecar.yaml': sidecarFile(upstream, content) });
-      await eventually('it is loaded', () => followed.loads > loads, { timeout: 20_000 });
+      await eventually('the configuration is loaded', () => followed.loads > loads, { timeout: 20_000 });
       expect(followed.refused).toEqual('surplus' in content ? undefined : refused);
     }
     await reloader.reload();
@@ -268,7 +268,7 @@ describe('reload', () => {
     expect(stopped.applied).toEqual([]);
   });
 
-  test('takes variables from the environment it was given', async () => {
+  test('takes variables from the given environment', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': withKeys('${API_KEY}') });
     const followed = new Followed(folder.file('sidecar.yaml'), { API_KEY: keys.globexPublic });
     void followed.reloader.reload();
@@ -277,7 +277,7 @@ describe('reload', () => {
   });
 });
 
-test('a folder that is removed while it is watched is reported, and watched again when it is back', async () => {
+test('a watched folder that is removed is reported, and is watched again when it is back', async () => {
   const folder = new Folder(files);
   const followed = new Followed(folder.file('sidecar.yaml')).watch();
   rmSync(folder.path, { recursive: true });
@@ -292,7 +292,7 @@ test('a folder that is removed while it is watched is reported, and watched agai
   await followed.until(hasKeys(0));
 });
 
-describe('without the events of a watch, within 30 seconds, are seen', () => {
+describe('changes that no watch reports are seen within 30 seconds:', () => {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     onTestFinished(() => void vi.useRealTimers());
@@ -303,7 +303,7 @@ describe('without the events of a watch, within 30 seconds, are seen', () => {
     ['accounts.yaml', { 'accounts.yaml': withKeys(keys.globex) }, hasKeys(1)],
     ['sidecar.yaml', { 'sidecar.yaml': 'damaged' }, (last: LoadResult) => !last.ok],
     ['a file with a secret', { secret: keys.globexPublic }, hasPrefix('pk_test_')],
-  ])('a change of %s, where watching fails', async (_, change, isApplied) => {
+  ])('a change to %s where watching fails', async (_, change, isApplied) => {
     watching.fails = true;
     onTestFinished(() => void (watching.fails = false));
     const entry = { ...globexEntry(), keys: [{ id: 'k', key: { file: 'secret' }, createdAt: '2026-11-01' }] };
@@ -327,7 +327,7 @@ describe('without the events of a watch, within 30 seconds, are seen', () => {
     expect(followed.applied).toHaveLength(1);
   });
 
-  test('each change, once watching works again', async () => {
+  test('each change once watching works again', async () => {
     watching.fails = true;
     onTestFinished(() => void (watching.fails = false));
     const folder = new Folder(files);
@@ -353,7 +353,7 @@ describe('without the events of a watch, within 30 seconds, are seen', () => {
         renameSync(parent.file('next'), parent.file('current'));
       },
     ],
-  ])('%s, and later changes at once', async (name, swap) => {
+  ])('%s, and at once each later change', async (name, swap) => {
     const parent = new Folder({});
     for (const version of ['1', '2']) {
       mkdirSync(parent.file(version));

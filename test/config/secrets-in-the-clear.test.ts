@@ -51,7 +51,7 @@ test('check and serve warn of credentials in the clear, until a master key has s
   expect(await check(folder)).toEqual({ code: 0, stdout: 'OK\n', stderr: '' });
 });
 
-test('encryption enable warns if it stores credentials in the clear, and not with a master key', async () => {
+test('encryption enable warns if it stores credentials in the clear, and does not if there is a master key', async () => {
   const acme = { ...acmeEntry, encryption: {} };
   const enable = (folder: Folder) =>
     runCommand(['encryption', 'enable', 'acme', '--environment', 'test', '--config', folder.file('sidecar.yaml')]);

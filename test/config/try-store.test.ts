@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { tryStore } from '../../src/config/try-store.ts';
 import { listen } from '../support/listen.ts';
 
-test('a database that does not respond is given up after three seconds, for which a key that is revoked in the file in force still works', async () => {
+test('a database that does not respond is given up after three seconds, during which a key that is revoked in the file in force still works', async () => {
   const sockets: Socket[] = [];
   const port = await listen(createServer((socket) => sockets.push(socket)));
   onTestFinished(() => sockets.forEach((socket) => socket.destroy()));

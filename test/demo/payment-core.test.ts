@@ -90,7 +90,7 @@ test('an account sees only its own transactions and webhooks', async () => {
   expect((await call('POST', '/api/s2s/refund', { transaction: 'txn_1' }, 'other')).status).toBe(404);
 });
 
-test('refunds may add up to the charge and no further', async () => {
+test('refunds may add up to the amount of the charge, but not exceed it', async () => {
   await call('POST', '/api/s2s/charge', payment);
   const refund = (amount?: number): Promise<Reply> => call('POST', '/api/s2s/refund', { transaction: 'txn_1', amount });
   expect(codeOf(await refund(1501))).toBe('refund_exceeds_charge');
@@ -154,7 +154,7 @@ test('a validation error names the member', async () => {
   expect(refused.body).toMatchObject({ error: { message: expect.stringMatching(/^amount: /) as unknown } });
 });
 
-test('a body may have 1 MiB and not a byte more', async () => {
+test('a body may have 1 MiB, but not a byte more', async () => {
   const filled = (size: number): string => JSON.stringify(payment).padEnd(size, ' ');
   expect((await call('POST', '/api/s2s/charge', filled(1_048_576))).status).toBe(201);
   const refused = await call('POST', '/api/s2s/charge', filled(1_048_577));

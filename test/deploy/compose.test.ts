@@ -17,7 +17,7 @@ const { services } = parse(readFileSync(`${folder}/compose.yaml`, 'utf8')) as {
 };
 const page = readFileSync('docs/operators/image.md', 'utf8');
 
-test('the compose example runs the sidecar as docker run does on the page of the image', () => {
+test('the compose example runs the sidecar as `docker run` does on the page about the image', () => {
   const [command = ''] = /docker run --rm --volume "\$PWD\/config[^`]*--cap-drop ALL \S+/.exec(page) ?? [];
   const { sidecar } = services;
   expect(command).toContain(sidecar?.image);
@@ -28,7 +28,7 @@ test('the compose example runs the sidecar as docker run does on the page of the
   for (const port of ports) expect(command).toContain(`--publish ${port}`);
 });
 
-test('the configuration of the compose example is valid, fits its ports and reaches the core, which others do not', () => {
+test('the configuration of the compose example is valid, fits its ports and reaches the core, which nothing else can reach', () => {
   const loaded = loadConfig(`${folder}/config/sidecar.yaml`, {}, 'problem');
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const { listen, admin, environments, timeouts } = loaded.config;

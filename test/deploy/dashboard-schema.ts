@@ -3,9 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * The types of a dashboard as JSON. The types of the Foundation SDK are generated from the schemas of Grafana, but made
- * for its builders: their enumerations do not accept literals, and the options of a panel are untyped, because they
- * depend on its kind.
+ * TypeScript declarations of a dashboard's JSON. The Foundation SDK generates its types from Grafana's schemas, but for
+ * its builders: their enumerations do not accept literals, and the options of a panel are untyped, because they depend
+ * on the kind of panel.
  */
 const types = `
 import type { Dashboard, FieldConfig, FieldConfigSource, Panel, RowPanel } from '@grafana/grafana-foundation-sdk/dashboard';
@@ -35,12 +35,12 @@ export type DashboardJson = Omit<Json<Dashboard>, 'title' | 'panels'> & {
 `;
 
 /**
- * The errors that the types of Grafana find in each of these dashboards: required and unknown members, types,
- * enumerations, and the options of stat and timeseries panels with Prometheus queries. All dashboards are compiled at
- * once, because starting the compiler takes most of the time.
+ * The errors that Grafana's types find in each of these dashboards: missing, unknown and mistyped members, invalid
+ * values of enumerations, and invalid options of stat and timeseries panels with Prometheus queries. All dashboards are
+ * compiled at once, because starting the compiler takes most of the time.
  */
 export function problemsOfDashboards(dashboards: readonly unknown[]): string[][] {
-  // Imports of packages are resolved from this folder.
+  // TypeScript resolves imports of packages from this folder.
   const folder = mkdtempSync(join('node_modules', '.dashboards-'));
   try {
     writeFileSync(join(folder, 'types.ts'), types);

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { dashboard, panels, queries, type Dashboard, type Panel } from './dashboard.ts';
 import { problemsOfDashboards } from './dashboard-schema.ts';
 
-/** The metrics that have the label, according to docs/metrics.md. */
+/** The metrics that have the label `environment`, according to docs/metrics.md. */
 const withEnvironment = new Set(
   readFileSync('docs/metrics.md', 'utf8')
     .split(/^### /m)
@@ -16,7 +16,7 @@ function isOf(type: string): (panel: Panel) => boolean {
 }
 
 describe('the dashboard', () => {
-  test('is valid by the types of Grafana, which reject missing fields, unknown fields and unknown values', () => {
+  test("is valid according to Grafana's types, which reject missing fields, unknown fields and unknown values", () => {
     const broken = [
       (d) => delete d.schemaVersion,
       (d) => (d.templating.list[1] = { ...d.templating.list[1], refresh: 9 }),
@@ -36,7 +36,7 @@ describe('the dashboard', () => {
     for (const problems of others) expect(problems).not.toEqual([]);
   });
 
-  test('has variables for data source, namespaces, pods and environments', () => {
+  test('has variables for the data source, namespaces, pods and environments', () => {
     expect(dashboard.templating.list.map(({ name }) => name)).toEqual([
       'datasource',
       'namespace',
@@ -54,7 +54,7 @@ describe('the dashboard', () => {
       Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`),
     );
     expect(new Set(cells).size).toBe(cells.length);
-    // Bounds in the schema of Grafana that its types cannot express: kinds/dashboard/dashboard_kind.cue, GridPos.
+    // Grafana's schema has limits that its types cannot express: kinds/dashboard/dashboard_kind.cue, GridPos.
     for (const { x, y, w, h } of placed.map(({ gridPos }) => gridPos)) {
       expect([x, y, w, h].every(Number.isInteger)).toBe(true);
       expect(Math.min(x, y, w - 1, h - 1)).toBeGreaterThanOrEqual(0);
@@ -71,7 +71,7 @@ describe('the dashboard', () => {
     expect(selectors.length).toBeGreaterThan(0);
     for (const selector of selectors) expect(selector).toContain('namespace=~"$namespace", pod=~"$pod"');
     for (const [, range] of expr.matchAll(/\[(.*?)\]/g)) expect(range).toBe('$__rate_interval');
-    // A metric with an environment is filtered by it, except in means over all environments.
+    // A query filters metrics that have an environment by it, except if it computes a mean over all environments.
     for (const selector of selectors) {
       const [, name = ''] = /^(\w+?)(?:_bucket|_sum|_count)?\{/.exec(selector) ?? [];
       const isMean = /_(?:sum|count)\{/.test(selector);

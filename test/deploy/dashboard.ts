@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The part of the dashboard that the tests read. */
+/** The parts of a dashboard that the tests read. */
 export interface Dashboard {
   schemaVersion?: number;
   readonly templating: { readonly list: Variable[] };

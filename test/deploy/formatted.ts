@@ -1,6 +1,6 @@
 import { format, resolveConfig } from 'prettier';
 
-/** Text as `prettier --write` would leave it in that file, so that generated files pass the check of the format. */
+/** Formats text as `prettier --write` would format that file, so that generated files pass the format check. */
 export async function formatted(path: string, text: string): Promise<string> {
   return format(text, { ...(await resolveConfig(path)), filepath: path });
 }

@@ -17,10 +17,10 @@ import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
 import { problemsOf, render, type Manifest } from './manifests.ts';
 
-/** Seconds until no endpoint refers to an ending pod, on a slow day. */
+/** Seconds until no endpoint refers to a terminating pod any more, even if the cluster is slow. */
 const endpointPropagation = 10;
 
-/** The requirements of the strictest Pod Security Standard for a container, and a read-only root. */
+/** What the strictest Pod Security Standard requires of a container, and a read-only root file system. */
 const noRights = {
   runAsNonRoot: true,
   allowPrivilegeEscalation: false,
@@ -31,7 +31,7 @@ const noRights = {
 
 const accountsPath = '/run/secrets/envelope-sidecar/accounts.yaml';
 
-/** The only object of a kind, or of a kind and a name. */
+/** The only object of this kind, or of this kind and name. */
 function find(manifests: readonly Manifest[], kind: string, name?: string): object {
   const [found, ...others] = manifests.filter(
     (manifest) => manifest.kind === kind && manifest.metadata.name === (name ?? manifest.metadata.name),
@@ -41,7 +41,7 @@ function find(manifests: readonly Manifest[], kind: string, name?: string): obje
   return found ?? {};
 }
 
-/** The Deployment with the sidecar, its pod, and the two kinds of containers in it. */
+/** The Deployment with the sidecar, its pod, and the pod's containers: the sidecar and the cores. */
 function podOf(manifests: readonly Manifest[]) {
   const isInjected = ({ kind, metadata }: Manifest): boolean =>
     kind === 'Deployment' && metadata.labels?.['envelope-sidecar'] === 'true';
@@ -53,7 +53,7 @@ function podOf(manifests: readonly Manifest[]) {
   return { deployment, labels: template?.metadata?.labels ?? {}, pod, sidecar, cores: pod.containers };
 }
 
-/** The configuration in a rendered ConfigMap, read as the sidecar would read it. */
+/** Reads the configuration in a rendered ConfigMap as the sidecar would. */
 function configOf(manifests: readonly Manifest[]): Config {
   const { data = {} } = find(manifests, 'ConfigMap') as IConfigMap;
   const folder = mkdtempSync(join(tmpdir(), 'envelope-sidecar-'));
@@ -99,15 +99,15 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     return manifests;
   };
 
-  test('conform to the Kubernetes API: all required fields, the right types, no unknown fields', async () => {
+  test('conform to the Kubernetes API: they have all required fields, the right types and no unknown fields', async () => {
     const folders = [...Object.values(withSidecar), 'deploy/prometheus', 'deploy/grafana'];
-    // A component cannot be rendered alone.
+    // Components cannot be rendered by themselves.
     const kustomizations = globSync('deploy/**/kustomization.yaml').filter((file) => !file.includes('/components/'));
     expect(folders).toEqual(expect.arrayContaining(kustomizations.map(dirname)));
     expect(await problemsOf([...folders, 'test/deploy/with-kms'].flatMap(manifestsIn))).toEqual([]);
   });
 
-  test('would be refused with an unknown field, a value outside an enumeration, a wrong type, or without a required field', async () => {
+  test('are reported as invalid with an unknown field, a value outside an enumeration, a wrong type, or without a required field', async () => {
     const { deployment } = podOf(manifestsIn('deploy/base'));
     const changes = [{ replica: 2 }, { strategy: { type: 'Slowly' } }, { replicas: 'two' }, { selector: undefined }];
     const changed = (change: object): object => ({ ...deployment, spec: { ...deployment.spec, ...change } });
@@ -120,13 +120,13 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
   });
 
   describe.each(Object.entries(withSidecar))('%s', (_name, folder) => {
-    test('the sidecar is a native one: it starts before the core and stops after it', () => {
+    test('the sidecar is a native sidecar container, which starts before the core and stops after it', () => {
       const { sidecar } = podOf(manifestsIn(folder));
       expect(sidecar.restartPolicy).toBe('Always');
       expect(sidecar.startupProbe?.httpGet?.path).toBe('/readyz');
     });
 
-    test('the probes ask the admin listener, and readiness and liveness have different paths', () => {
+    test('the probes use the admin listener, and readiness and liveness have different paths', () => {
       const { sidecar } = podOf(manifestsIn(folder));
       const { admin } = configOf(manifestsIn(folder));
       const port = sidecar.ports?.find(({ name }) => name === 'envelope-admin');
@@ -176,7 +176,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       const sources = mounts.map(({ name }) => pod.volumes?.find((volume) => volume.name === name));
       expect(sources[0]?.configMap?.name).toBe('envelope-sidecar');
       expect(sources[1]?.secret).toEqual({ secretName: 'envelope-sidecar-accounts', defaultMode: 0o440 });
-      // The user of the image, as in the Dockerfile: without the group it could not read the files.
+      // The Dockerfile sets the user. Without this group, that user could not read the files.
       expect(readFileSync('Dockerfile', 'utf8')).toContain(`\nUSER 65532:${pod.securityContext?.fsGroup}\n`);
       expect(sources[2]?.emptyDir).toMatchObject({ medium: 'Memory' });
       expect(sidecar.env).toEqual([{ name: 'XDG_RUNTIME_DIR', value: mounts[2]?.mountPath }]);
@@ -190,10 +190,10 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       for (const { upstream } of environments) expect(new URL(upstream.origin).hostname).toBe('127.0.0.1');
     });
 
-    test('the grace period covers the sleep of the core and the time of the sidecar', () => {
+    test("the grace period covers the core's sleep and the sidecar's drain", () => {
       const { pod, cores } = podOf(manifestsIn(folder));
       const drain = configOf(manifestsIn(folder)).timeouts.drain / 1_000;
-      // An own core has the sleep that docs/operators/deploy.md asks for.
+      // If users supply the core, it is assumed to sleep for as long as docs/operators/deploy.md requires.
       const sleeps = cores.map(({ lifecycle }) => lifecycle?.preStop?.sleep?.seconds ?? endpointPropagation + drain);
       expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Math.max(...sleeps) + drain);
     });
@@ -256,14 +256,14 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       expect(spec?.maxUnavailable).toBe(1);
       const scaler = manifestsIn(folder).find(({ kind }) => kind === 'HorizontalPodAutoscaler') as
         IHorizontalPodAutoscaler | undefined;
-      // Set by one of the two, never by both.
+      // Either the Deployment or the autoscaler sets the number of replicas, never both.
       const replicas = [deployment.spec?.replicas, scaler?.spec?.minReplicas].filter((count) => count !== undefined);
       expect(replicas).toHaveLength(1);
       expect(replicas[0]).toBeGreaterThan(1);
       expect(deployment.spec?.strategy?.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
     });
 
-    test(`namespaces: ${name === 'base' ? 'none is named' : 'every object is in the one of the environment'}`, () => {
+    test(`namespaces: ${name === 'base' ? 'no object names one' : 'every object is in that of its environment'}`, () => {
       const namespaces = manifestsIn(folder).map(({ metadata }) => metadata.namespace);
       const environment = configOf(manifestsIn(folder)).environments[0]?.name;
       expect(new Set(namespaces)).toEqual(new Set([name === 'base' ? undefined : `payments-${environment}`]));
@@ -289,7 +289,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     });
   });
 
-  test('the overlay live has no Secret and does not serve the test endpoints', () => {
+  test('the live overlay has no Secret and does not serve the test endpoints', () => {
     const manifests = manifestsIn('deploy/overlays/live');
     expect(manifests.map(({ kind }) => kind)).not.toContain('Secret');
     expect(configOf(manifests).cipherTest).toEqual({ environments: [] });
@@ -327,14 +327,14 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     expect(spec?.egress?.[0]?.ports).toEqual([{ port: 5432 }]);
   });
 
-  test('the autoscaler uses the CPU time of the sidecar alone', () => {
+  test("the autoscaler uses only the sidecar's CPU time", () => {
     const manifests = manifestsIn('deploy/overlays/live-postgres');
     const { spec } = find(manifests, 'HorizontalPodAutoscaler') as IHorizontalPodAutoscaler;
     expect(spec?.scaleTargetRef.name).toBe(podOf(manifests).deployment.metadata?.name);
     expect(spec?.metrics?.map(({ containerResource }) => containerResource?.container)).toEqual(['envelope-sidecar']);
   });
 
-  test('the overlay test has valid accounts', () => {
+  test('the test overlay has valid accounts', () => {
     const secret = manifestsIn('deploy/overlays/test').find(({ kind }) => kind === 'Secret');
     expect(secret?.metadata.name).toBe('envelope-sidecar-accounts');
     const folder = mkdtempSync(join(tmpdir(), 'envelope-sidecar-'));
@@ -347,14 +347,14 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     expect(loaded).toMatchObject({ ok: true, config: { accounts: [{ id: 'acme' }] } });
   });
 
-  test('the component kms puts the plug-in before the sidecar, and its socket where only the two can open it', () => {
+  test('the kms component puts the plug-in before the sidecar, and the socket where only these two can open it', () => {
     const manifests = manifestsIn('test/deploy/with-kms');
     const { pod, sidecar } = podOf(manifests);
     const [plugin] = pod.initContainers ?? [];
     expect(pod.initContainers?.map(({ name }) => name)).toEqual(['kms-plugin', 'envelope-sidecar']);
     expect(plugin).toMatchObject({ restartPolicy: 'Always', image: 'registry.example/kms-plugin:1.2.3' });
     expect(plugin?.args).toContain('--socket-mode=0660');
-    // The same group, another user: the socket's mode lets both in.
+    // The plug-in runs as another user, but in the same group; the mode of the socket lets both open it.
     expect(plugin?.securityContext).toMatchObject({ runAsUser: 65_531, runAsGroup: pod.securityContext?.fsGroup });
     const mountsOf = (name: string | undefined): string[] =>
       [...(pod.initContainers ?? []), ...pod.containers]
@@ -362,7 +362,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
         .map((container) => container.name);
     expect(mountsOf('kms-socket')).toEqual(['kms-plugin', 'envelope-sidecar']);
     expect(pod.volumes).toContainEqual({ name: 'kms-socket', emptyDir: { medium: 'Memory', sizeLimit: '1Mi' } });
-    // A start waits for the KMS, and says why it ends, before Kubernetes ends it.
+    // The sidecar stops waiting for the KMS, and says why, before Kubernetes restarts it.
     const { periodSeconds = 0, failureThreshold = 0 } = sidecar.startupProbe ?? {};
     const folder = new Folder({ 'sidecar.yaml': 'kms: { socket: kms.sock }\n' });
     expect(loadKms(folder.file('sidecar.yaml'), {})).toMatchObject({ ok: true, value: { wait: 45_000 } });

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 
-/** An object of Kubernetes, ready to be applied. */
+/** A Kubernetes object that is ready to be applied. */
 export interface Manifest {
   readonly apiVersion: string;
   readonly kind: string;
@@ -20,23 +20,23 @@ export function render(folder: string): Manifest[] {
   return parseAllDocuments(text).map((document) => unfolded(document.toJS() as Manifest));
 }
 
-/** kubectl folds the base64 of a Secret into lines. The API accepts that, the schema does not. */
+/** Removes the line breaks that kubectl puts into the base64 of a Secret. The API accepts them, the schema does not. */
 function unfolded(manifest: Manifest & { readonly data?: Readonly<Record<string, string>> }): Manifest {
   if (manifest.kind !== 'Secret') return manifest;
   const data = Object.entries(manifest.data ?? {}).map(([name, value]) => [name, value.replaceAll(/\s/g, '')]);
   return Object.assign(manifest, { data: Object.fromEntries(data) as Record<string, string> });
 }
 
-/** The module that declares the type of a manifest: modules are named like the groups and versions of the API. */
+/** The module that declares the type of a manifest. Modules are named after the groups and versions of the API. */
 function moduleOf({ apiVersion, kind }: Manifest): string {
   const isOwn = apiVersion.startsWith('monitoring.coreos.com/');
   return `${isOwn ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'}/${apiVersion}/${kind}`;
 }
 
 /**
- * The errors in manifests by the schema of the API. The validators of kubernetes-models check required fields, types,
- * formats and patterns. They accept unknown fields and values outside an enumeration; the TypeScript compiler rejects
- * these if a manifest is written as a literal of its type.
+ * The errors that the API's schema finds in manifests. The validators of kubernetes-models check required fields,
+ * types, formats and patterns. They accept unknown fields and values outside an enumeration, so each manifest is also
+ * compiled as a literal of its TypeScript type, which rejects these.
  */
 export async function problemsOf(manifests: readonly Manifest[]): Promise<string[]> {
   const validated = manifests.map(async (manifest) => {
@@ -57,7 +57,7 @@ export async function problemsOf(manifests: readonly Manifest[]): Promise<string
 }
 
 function compile(manifests: readonly Manifest[]): string[] {
-  // Imports of packages are resolved from this folder.
+  // TypeScript resolves imports of packages from this folder.
   const folder = mkdtempSync(join('node_modules', '.manifests-'));
   try {
     const file = join(folder, 'manifests.ts');

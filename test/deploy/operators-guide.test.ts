@@ -10,7 +10,7 @@ import { blocksIn } from '../support/snippets.ts';
 import { missingTools } from '../support/tools.ts';
 import { render } from './manifests.ts';
 
-/** The pages of the guide, one after the other. */
+/** All pages of the guide, joined. */
 const guide = globSync('docs/operators/*.md')
   .map((file) => readFileSync(file, 'utf8'))
   .join('\n');
@@ -30,14 +30,14 @@ describe('the guide for operators', () => {
     expect(named.filter((path) => !existsSync(path))).toEqual([]);
   });
 
-  test('says for every refusal what to check', () => {
+  test('says what to check for every refusal', () => {
     const rows = [...guide.matchAll(/^- \[`(\w+)`\]\(\.\.\/errors\.md#(\w+)\): \S/gm)];
     expect(new Set(rows.map(([, code]) => code))).toEqual(new Set(Object.keys(refusals)));
     expect(rows).toHaveLength(Object.keys(refusals).length);
     for (const [, code, anchor] of rows) expect(anchor).toBe(code);
   });
 
-  test('lists the members of an access line', () => {
+  test('lists the members of an access log line', () => {
     const [, list = ''] = /^## Logs$([^]*?)^## /m.exec(guide) ?? [];
     const listed = [...list.matchAll(/^- `(\w+)`/gm)].map(([, member]) => member);
     const type =
@@ -63,7 +63,7 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
     for (const each of folders) expect(render(each)).not.toEqual([]);
   });
 
-  test('adds up the times of stopping a pod as in the manifests', () => {
+  test('adds up the times that stopping a pod takes, as in the manifests', () => {
     const deployment = render('deploy/overlays/live').find(({ kind }) => kind === 'Deployment') as IDeployment;
     const pod = deployment.spec?.template?.spec;
     const sleep = pod?.containers[0]?.lifecycle?.preStop?.sleep?.seconds ?? 0;
@@ -103,7 +103,7 @@ describeUnless(missingTools('promtool'), 'the guide for operators, with promtool
     120_000,
   );
 
-  test.each(['rules.yaml', 'prometheus-rule.yaml'])('shows how the alerts of %s get links', (name) => {
+  test.each(['rules.yaml', 'prometheus-rule.yaml'])('shows how the alerts in %s get links', (name) => {
     const path = folder();
     const shown = commands.find((command) => command.startsWith('sed ')) ?? '';
     const command = shown
@@ -121,7 +121,7 @@ describeUnless(missingTools('promtool'), 'the guide for operators, with promtool
   test('shows a scrape configuration that Prometheus accepts', () => {
     const path = folder();
     const shown = blocksIn(guide, 'yaml').find((block) => block.startsWith('scrape_configs:')) ?? '';
-    // The Prometheus of Debian is built without the discovery of Kubernetes.
+    // Debian builds Prometheus without the Kubernetes discovery.
     const discovery = /kubernetes_sd_configs:\n +- role: pod/;
     expect(shown).toMatch(discovery);
     writeFileSync(join(path, 'prometheus.yml'), shown.replace(discovery, 'static_configs: [{ targets: [] }]'));

@@ -10,7 +10,7 @@ interface Rule {
   readonly lastError?: string;
 }
 
-/** A running Prometheus. */
+/** A client of a running Prometheus. */
 export interface PrometheusServer {
   /**
    * Runs an instant query.
@@ -18,7 +18,7 @@ export interface PrometheusServer {
    * @throws with the message of Prometheus if the query is invalid
    */
   query(expr: string): Promise<readonly Sample[]>;
-  /** The values of a label on the series that match. */
+  /** The values of a label on the matching series. */
   labelValues(series: string, label: string): Promise<readonly string[]>;
   rules(): Promise<readonly Rule[]>;
 }

@@ -58,10 +58,12 @@ describe('the rules', () => {
   test('use only metrics that a sidecar has', async () => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:9'));
     const metrics = await (await fetch(`${sidecar.adminUrl}/metrics`)).text();
-    // The metrics of the operators' API and of a database exist only with these; docs/metrics.md is tested to have all.
+    // Some metrics exist only with the operators' API or a database. docs/metrics.md lists all of them, which its own
+    // test checks.
     const described = readFileSync('docs/metrics.md', 'utf8').matchAll(/^### `(\w+)`$/gm);
     const names = new Set([...metrics.matchAll(/^# TYPE (\S+)/gm), ...described].map(([, name]) => name));
-    // The names of metrics: recorded ones contain colons, and one regular expression stands for two names.
+    // Finds names of metrics. Recorded names, which contain a colon, are excluded, as is a regular expression that
+    // stands for two names.
     const used = rules.flatMap(({ expr }) => expr.match(/(?<![:\w])(?:envelope_sidecar|process)_\w+(?![:\w(])/g) ?? []);
     expect(used.length).toBeGreaterThan(20);
     expect(used.filter((name) => !names.has(name))).toEqual([]);
@@ -95,7 +97,7 @@ describe.each(alerts.map((alert) => [alert.alert, alert] as const))('%s', (name,
     expect(annotations['summary']).toMatch(/\{\{ \$labels\.(?:environment|pod|certificate) \}\}|\$labels\.namespace/);
     expect(annotations['description']).toContain('{{ $labels.namespace }}');
     expect(annotations['runbook']).toBe(`docs/operators/alerts.md#${name.toLowerCase()}`);
-    // Readers follow it as a link, so that it is absolute or missing.
+    // Readers click on it, so it must be an absolute link or not exist.
     expect(annotations).not.toHaveProperty('runbook_url');
     expect(readFileSync('docs/operators/alerts.md', 'utf8')).toMatch(new RegExp(`^#+ ${name}$`, 'm'));
   });

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
 
-/** The commands of the runbook's upgrade in a cluster. */
+/** The commands for an upgrade in a cluster, from the runbook. */
 function upgradeCommands(): string {
   const section = readFileSync('docs/runbook.md', 'utf8').split('\n## Upgrade and rollback\n')[1] ?? '';
   const [, indent = '', commands = ''] = /^( *)```sh\n([^]*?)^ *```$/m.exec(section) ?? [];
@@ -15,8 +15,8 @@ function upgradeCommands(): string {
 }
 
 /**
- * Stands in for a cluster behind `kubectl`: renders as kubectl does, keeps the Jobs in its folder, and refuses a change of one,
- * as the API server does ("field is immutable"). `wait` succeeds if there is the Job.
+ * A substitute for `kubectl` and a cluster. It renders manifests with the real kubectl, keeps the Jobs in its folder, and refuses to change
+ * one, as the API server does ("field is immutable"). `wait` succeeds if the Job exists.
  */
 const cluster = (kubectl: string): string => `#!/usr/bin/env node
 const { execFileSync } = require('node:child_process');
@@ -39,7 +39,7 @@ if (job !== undefined && !existsSync(stateOf(job))) fail('not found: ' + job);
 `;
 
 describeUnless(missingTools('kubectl'), 'the upgrade of the runbook', () => {
-  test('applies a new version beside the Job of the previous one, waits for its Job, and can be repeated', () => {
+  test("applies a new version although the previous version's Job is still there, waits for the new Job, and can be repeated", () => {
     const folder = mkdtempSync(join(tmpdir(), 'upgrade-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     cpSync('deploy', join(folder, 'deploy'), { recursive: true });

@@ -21,7 +21,7 @@ const missing = postgresPrograms === undefined ? 'PostgreSQL not found' : missin
 describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
   const postgres = usePostgres();
 
-  test('leads from an empty folder to two sidecars, alerts and a revoked key, and the dashboard has data', async () => {
+  test('leads from an empty folder to two sidecars, alerts and a revoked key, and to a dashboard with data', async () => {
     const core = createPaymentCore(() => {}).listen(0, '127.0.0.1');
     onTestFinished(() => void core.close());
     await once(core, 'listening');
@@ -30,14 +30,14 @@ describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
       DATABASE_URL: await postgres.createDatabase(),
       DEPLOY: resolve('deploy'),
       PATH: [resolve('bin'), process.env['PATH']].join(':'),
-      // A dozen short commands would compile the same sources again.
+      // Without a cache, each of the dozen short commands would compile the same sources again.
       NODE_COMPILE_CACHE: folder.file('cache'),
     };
     const ports = new Map([['3000', (core.address() as AddressInfo).port]]);
     const shownPorts = ['8080', '8081', '9090', '9091', '9092', '9093', '9095'];
     const free = await freePorts(shownPorts.length);
     shownPorts.forEach((shown, i) => ports.set(shown, free[i] ?? 0));
-    // The ports of the page are replaced in one pass, so that a free port is never taken for another port of the page.
+    // Replaces all ports in one pass, so that a free port is never mistaken for another port on the page.
     const script = commands
       .join('echo "--- next"\n')
       .replaceAll(/\b(?:3000|80[89]\d|909\d)\b/g, (shown) => `${ports.get(shown)}`);
@@ -78,10 +78,11 @@ describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
 });
 
 /**
- * Runs a script in a folder and resolves with its output; processes that it leaves running are ended after the test.
+ * Runs a script in a folder and returns its output. After the test, ends the processes that the script has left
+ * running.
  */
 async function runInBackground(script: string, folder: Folder, env: Readonly<Record<string, string>>): Promise<string> {
-  // A process group of its own.
+  // The script runs in its own process group, so that its processes can be killed together.
   const shell = spawn('bash', ['-eu', '-o', 'pipefail'], {
     cwd: folder.path,
     env: { ...process.env, ...env },
@@ -96,13 +97,13 @@ async function runInBackground(script: string, folder: Folder, env: Readonly<Rec
     shell[name].setEncoding('utf8').on('data', (text: string) => (printed[name] += text));
   }
   shell.stdin.end(`${script}\necho "--- end"\n`);
-  // Not when its streams end: processes in the background keep them open.
+  // Wait for the shell to exit, not for its streams to close: background processes keep the streams open.
   const [code] = (await once(shell, 'exit')) as [number | null];
   await expect.poll(() => `${code} ${printed.stdout.slice(-200)} ${printed.stderr}`).toContain('--- end\n');
   return printed.stdout;
 }
 
-/** Expects samples for every panel and every variable of the dashboard, and that every rule can be evaluated. */
+/** Expects data for every panel and every variable of the dashboard, and that every rule can be evaluated. */
 async function expectDataEverywhere(prometheus: PrometheusServer, load: () => Promise<unknown>): Promise<void> {
   const filled = (expr: string): string =>
     expr

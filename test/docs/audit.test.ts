@@ -11,7 +11,7 @@ import { sha256Hex } from '../../src/cryptography.ts';
 
 const page = readFileSync('docs/audit.md', 'utf8');
 
-/** The code of a fenced block behind a heading. */
+/** The code of a fenced block in a section. */
 function block(heading: string, info: string): string {
   const [, section = ''] = page.split(`\n## ${heading}\n`);
   const [, code = ''] = new RegExp(`^\`\`\`${info}\n([^]*?)^\`\`\`$`, 'm').exec(section) ?? [];
@@ -30,7 +30,7 @@ const verifiers = [
 const newKey = (): KeyObject => generateKeyPairSync('ed25519').privateKey;
 const keyChange = (key: KeyObject): object => ({ action: 'audit_key_changed', details: { key: publicText(key) } });
 
-/** Chains events, each signed by its key. */
+/** Chains events. Each is signed with the key next to it. */
 function chained(events: readonly (readonly [object, KeyObject])[]): string[] {
   let last: Link = beginning;
   return events.map(([event, key]) => {
@@ -40,10 +40,10 @@ function chained(events: readonly (readonly [object, KeyObject])[]): string[] {
   });
 }
 
-/** Of the last digit of 64 bytes in base64, two bits count. */
+/** Returns another base64 digit. As the last digit of 64 bytes, it decodes to the same bytes, because only its first two bits count. */
 const otherDigit = (digit: string): string => String.fromCodePoint((digit.codePointAt(0) ?? 0) + 1);
 
-/** A trail that another key has signed anew, and that names the genuine key at its end. */
+/** A trail that was signed again with another key, and that names the genuine key at its end. */
 function forgedBy(trail: readonly string[], genuine: KeyObject): readonly string[] {
   const key = newKey();
   const events = trail.slice(1).map((line) => {
@@ -53,7 +53,7 @@ function forgedBy(trail: readonly string[], genuine: KeyObject): readonly string
   return chained([keyChange(key), ...events, keyChange(genuine)].map((event) => [event, key]));
 }
 
-test('the scripts and the command say the same of events that were taken over, of the first signature, and of no events', async () => {
+test('the scripts and the command agree on events that were taken over, on the first signature, and on a trail without events', async () => {
   const [key, other] = [newKey(), newKey()];
   const event = { action: 'key_issued', details: {} };
   const takenOver = { older: 1, ...keyChange(other) };
@@ -84,11 +84,11 @@ test('the scripts and the command say the same of events that were taken over, o
   }
 });
 
-/** The least changes of a trail that an auditor's scripts have to accept. */
+/** The number of changes in the trail. An auditor's scripts have to cope with at least as many. */
 const changes = 1_000;
 
 describeOnEachStore('the page on the audit trail', (newStore) => {
-  test('replaces the key while two hosts reload one after the other, without a refused change', async () => {
+  test('replaces the key without a refused change while two hosts reload one after the other', async () => {
     const pem = (key: KeyObject): string => key.export({ type: 'pkcs8', format: 'pem' });
     const [before, after] = [newKey(), newKey()];
     const accounts = await newStore();
@@ -104,7 +104,7 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
     for (const keys of steps) {
       for (const host of hosts) {
         folder.write({ [`${host}.pem`]: keys.map(pem).join('') });
-        // Both have a key at first.
+        // Add nothing until both hosts have a key.
         if (keys === steps[0] && host === 'one') continue;
         for (const changing of hosts) {
           added += 1;
@@ -126,7 +126,7 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
   });
 
   test(
-    'signs, exports and verifies a trail; its scripts accept it, and refuse it after a change',
+    'signs, exports and verifies a trail; its scripts accept the trail, and refuse it if it has been changed',
     { timeout: 300_000 },
     async () => {
       const audit = { key: { file: 'audit.pem' } };
@@ -154,7 +154,7 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
         status: 0,
         stdout: `OK: ${changes + 1} events, ${changes + 1} signed\n`,
       });
-      // An actor may be called like the rest of a line.
+      // An actor's name may look like other members of the line.
       const named = stderr.replaceAll(/(?<="actor":")/g, String.raw`\"position\":9,\"hash\":\"00\",`);
       expect(named.length).toBeGreaterThan(stderr.length);
       folder.write({ 'sidecar.log': `{"msg":"starting"}\n${named}` });
@@ -162,7 +162,7 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
       expect(verifyWithLog()).toBe(0);
       folder.write({ 'sidecar.log': '{"msg":"starting"}\n' });
       expect(verifyWithLog()).not.toBe(0);
-      // As if the tail had been cut.
+      // Pretend that the end of the trail had been cut off.
       folder.write({ 'sidecar.log': stderr.replace(`"position":${changes + 1},`, `"position":${changes + 2},`) });
       expect(verifyWithLog()).not.toBe(0);
       for (const [program, script] of verifiers) {
@@ -176,7 +176,7 @@ describeOnEachStore('the page on the audit trail', (newStore) => {
       const forgeries: Readonly<Record<string, readonly string[]>> = {
         changed: trail.with(2, (trail[2] ?? '').replace('account_imported', 'account_removed')),
         removed: trail.toSpliced(3, 1),
-        // Near the beginning, because the shell needs some processes for each event.
+        // The changed event is near the beginning, because the shell script starts several processes per event.
         'not signed': trail.with(20, (trail[20] ?? '').replace(/,"sig":"[^"]*"/, '')),
         'followed by members': trail.with(20, `${(trail[20] ?? '').slice(0, -1)},"actor":"token:mallory"}`),
         'ended by a member': [...trail.slice(0, 20), `${(trail[20] ?? '').slice(0, -1)},"actor":"token:mallory"}`, ''],

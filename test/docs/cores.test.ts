@@ -8,7 +8,7 @@ import { acmeTest, keys } from '../support/sidecar.ts';
 
 const page = readFileSync('docs/cores.md', 'utf8');
 
-/** The names before the colon of each item below a heading. */
+/** The names before the colon in each item below a heading. */
 function namesBelow(heading: string): string[] {
   const section = page.split(`## ${heading}\n`)[1]?.split('\n## ', 1)[0] ?? '';
   return section
@@ -27,7 +27,7 @@ async function namesSeen(...[line, sent]: [string, Parameters<typeof send>[2]]):
 }
 
 describe('the page for authors of payment cores', () => {
-  test('lists all headers that a core gets for a request without headers of its own', async () => {
+  test('lists all headers that a core gets for a request that has no headers itself', async () => {
     expect((await namesSeen('GET /', { key: keys.globex })).toSorted()).toEqual(given.toSorted());
   });
 
@@ -55,7 +55,7 @@ describe('the page for authors of payment cores', () => {
     expect(loaded).toMatchObject({ config: { environments: [{ upstream: { forwardsAuthorization: true } }] } });
   });
 
-  test('lists headers that a core does not get, and they are not sent', async () => {
+  test('lists headers that a core does not get, and the sidecar does not send them', async () => {
     expect(withheld.length).toBeGreaterThan(15);
     for (const name of withheld.filter((each) => !['Authorization', 'Connection'].includes(each))) {
       expect(await namesSeen('GET /', { key: keys.globex, headers: { [name]: 'x' } })).not.toContain(

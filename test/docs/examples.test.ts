@@ -10,7 +10,7 @@ import { startApi, token } from '../operators/api.ts';
 
 const upstream = 'http://127.0.0.1:1';
 
-/** Loads a configuration with the members that a page shows; its secrets are files in /run/secrets. */
+/** Loads a configuration with the members that a page shows. Creates a file for each secret that it reads from /run/secrets. */
 function load(shown: string, env: Readonly<Record<string, string>> = {}): ReturnType<typeof loadConfig> {
   const folder = new Folder({ 'accounts.yaml': accountsFile() });
   const members = shown.replaceAll(/\/run\/secrets\/([\w-]+)/g, (_path, name: string) => {
@@ -73,7 +73,7 @@ test('docs/postgresql.md shows a valid configuration', () => {
   expect(load(shown, { DATABASE_URL })).toMatchObject({ ok: true });
 });
 
-test('docs/accounts.md shows a command that finds the last use of a grace', () => {
+test('docs/accounts.md shows a command that finds the last use of a grace period', () => {
   const command = blocks('docs/accounts.md', 'sh').find((each) => each.startsWith('grep ')) ?? '';
   const lines = [
     { time: '1', account: 'acme', credentials: 'previous' },

@@ -28,13 +28,13 @@ const bytes = {
   MB: 1e6,
   GB: 1e9,
 };
-/** What trials and benchmarks count. */
+/** The nouns for things that trials and benchmarks count. */
 const counted =
   'times|cases|lines|requests|responses|connections|envelopes|exchanges|accounts|keys|events|charges|mutants|faults|tests|megabytes';
 
 const units = [...Object.keys(milliseconds), ...Object.keys(bytes)].join('|');
 const number = String.raw`\d+(?:[,_]\d{3})*(?:\.\d+)?`;
-/** A number with a unit, or one so large that it was counted. */
+/** A number with a unit, or a number with a thousands separator, which must come from a count. */
 const figure = new RegExp(
   String.raw`(?<![\w.,/#:-])(${number})(?:–${number})?(?:[ -]?(?:(${units})s?|[%×]|${counted})(?!\w)|(?<=,\d{3}))(?![\w/])`,
   'g',
@@ -42,7 +42,7 @@ const figure = new RegExp(
 
 interface Figure {
   readonly text: string;
-  /** In milliseconds or bytes if it is a time or a size. */
+  /** In milliseconds if the figure is a time, in bytes if it is a size. */
   readonly quantity: string;
 }
 
@@ -57,7 +57,7 @@ function figuresIn(text: string): Figure[] {
 
 const timeOf = (value: number): string => `${Number(value.toPrecision(6))} ms`;
 
-/** The quantities in a program or a kept output, also those of products such as `30 * day` and `16 * 1_024`. */
+/** The quantities in a program or a kept output, including those of products such as `30 * day` and `16 * 1_024`. */
 function quantitiesIn(text: string): string[] {
   const products = text.matchAll(/((?:\d[\d_.]*(?: \*{1,2} )?)+)(second|minute|hour|day|kib|mib)?/g);
   const computed = [...products].flatMap(([, product = '', name]) => {
@@ -68,10 +68,10 @@ function quantitiesIn(text: string): string[] {
     }, 1);
     const found = [`${value}`, `${value} bytes`];
     if (name === 'kib' || name === 'mib') found.push(`${value * bytes[name === 'kib' ? 'KiB' : 'MiB']} bytes`);
-    // A small whole number can be anything.
+    // A small whole number without a unit is not taken for a time, because it can mean anything.
     else if (factors.length > 1 || name !== undefined || value >= 100)
       found.push(timeOf(value * (name === undefined ? 1 : milliseconds[name as 'day'])));
-    // Of histograms, whose bounds are seconds, and shares.
+    // Fractions may be bounds of histograms, which are in seconds, or shares.
     if (product.includes('.')) found.push(timeOf(value * 1e3), `${Number((value * 100).toPrecision(6))} %`);
     return found;
   });
@@ -83,7 +83,7 @@ const read = (file: string): string => readFileSync(file, 'utf8');
 const code = globSync(['src/**/*.ts', 'deploy/**/*.{yaml,json}', 'config/*.yaml', 'kits/*.ts', 'Dockerfile']);
 const constants = new Set(code.flatMap((file) => quantitiesIn(read(file))));
 
-/** The sections of a page, without code and without what commands write between markers. */
+/** The sections of a page, without code and without the parts between markers, which commands write. */
 function sectionsOf(markdown: string): string[] {
   return markdown
     .replaceAll(/<!-- begin [^]*?<!-- end .*/g, '')
@@ -92,14 +92,14 @@ function sectionsOf(markdown: string): string[] {
     .split(/^(?=#+ )/m);
 }
 
-/** The files other than pages that a section links: tests, trials and kept outputs. */
+/** The files to which a section links, except pages: tests, trials and kept outputs. */
 function linkedFiles(page: string, section: string): string[] {
   return [...section.matchAll(/\]\(([^)#\s]+)/g)]
     .map(([, target = '']) => join(dirname(page), target))
     .filter((file) => !file.endsWith('.md') && statSync(file, { throwIfNoEntry: false })?.isFile() === true);
 }
 
-/** The figures of a page that stand neither in the code nor in a file that their section links. */
+/** The figures on a page that are neither in the code nor in a file to which their section links. */
 function unfounded(page: string, markdown: string): string[] {
   return sectionsOf(markdown).flatMap((section) => {
     const linked = new Set(linkedFiles(page, section).flatMap((file) => quantitiesIn(read(file))));
@@ -113,7 +113,7 @@ const pages = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'kits/README.md', ...
 
 describe('a figure on a page', () => {
   test.each(pages)(
-    'is a constant of the code, or stands in a test or a kept output that its section links: %s',
+    'is a constant in the code, or appears in a test or a kept output that its section links to: %s',
     (page) => {
       expect(unfounded(page, read(page))).toEqual([]);
     },
@@ -142,7 +142,7 @@ describe('the check of figures', () => {
     'This saves 3.7 %.',
     'Go is 1.83 × as fast.',
     '| median | 347 ms |',
-  ])('finds that nothing measures this: %s', (sentence) => {
+  ])('reports a figure that nothing measures: %s', (sentence) => {
     expect(unfounded('docs/a.md', `# Title\n\n${sentence}\n`)).toHaveLength(1);
   });
 
@@ -152,11 +152,11 @@ describe('the check of figures', () => {
     'Send `--cases 813`.',
     'See RFC 9112 and version 1.2.',
     '```\n813 cases\n```',
-  ])('accepts this: %j', (sentence) => {
+  ])('accepts the figures in %j', (sentence) => {
     expect(unfounded('docs/a.md', `# Title\n\n${sentence}\n`)).toEqual([]);
   });
 
-  test('looks into the files that the same section links', () => {
+  test('searches the files that the same section links to', () => {
     const sentence = 'The image adds 20 MB ([test](../test/image/image.test.ts)).';
     expect(unfounded('docs/a.md', `# Title\n\n${sentence}\n`)).toEqual([]);
     expect(unfounded('docs/a.md', `# Title\n\n${sentence}\n\n## Other\n\nIt has 20 MB.\n`)).toEqual(['20 MB']);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { generate } from '../../scripts/generate-licences.ts';
 import { nameOf, runTimePackages } from '../../scripts/run-time-packages.ts';
 
-/** Licences that only ask for their text to be distributed. Accepting another one is a decision, not an update. */
+/** Licences that require only that their text is distributed. Accepting another one needs a decision, not just an update. */
 const accepted = new Set(['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT']);
 
 const packages = [...runTimePackages()];

@@ -11,7 +11,7 @@ function withoutCode(markdown: string): string {
     .replace(/`[^`\n]*`/g, (code) => ' '.repeat(code.length));
 }
 
-/** The targets of links and images on a page that lead to files of the project or to parts of the page. */
+/** The targets of links and images on a page that are files of the project or parts of the page. */
 function relativeLinks(markdown: string): string[] {
   const text = withoutCode(markdown);
   const inline = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)];
@@ -21,7 +21,7 @@ function relativeLinks(markdown: string): string[] {
     .filter((target) => !/^[a-z][a-z0-9+.-]*:/i.test(target));
 }
 
-/** The anchors of a page: explicit ones, and the ids that Markdown viewers make of headings. */
+/** The anchors of a page: explicit ones, and the ids that Markdown viewers derive from headings. */
 function anchorsOf(markdown: string): Set<string> {
   const anchors = new Set<string>();
   const prose = markdown.replace(/^ *(```+|~~~+)[\s\S]*?^ *\1 *$/gm, '');
@@ -61,7 +61,7 @@ describe('the documentation', () => {
     );
   });
 
-  test('can be reached from the README, each page of it', () => {
+  test('has no page that cannot be reached from the README', () => {
     const reached = new Set(['README.md']);
     for (const page of reached) {
       for (const target of relativeLinks(readFileSync(page, 'utf8'))) {
@@ -80,7 +80,7 @@ describe('the check of links', () => {
     expect(relativeLinks(page)).toEqual(['a.md', 'e.md#f', 'h.md']);
   });
 
-  test('makes anchors of headings', () => {
+  test('derives anchors from headings', () => {
     const page =
       '# A `b_c` page\n## On, off & "why"?\n## A `b_c` page\n```\n# x\n```\n### [Link](x.md) · 2\n<a id="own"></a>\n';
     expect([...anchorsOf(page)]).toEqual(['a-b_c-page', 'on-off--why', 'a-b_c-page-1', 'link--2', 'own']);

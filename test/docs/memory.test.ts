@@ -23,7 +23,7 @@ test('the first example has the default limits', () => {
   expect(examples[0]).toMatchObject({ requestBody, buffered, header, inFlight, connections });
 });
 
-test('the second example fits the smallest container that the guide names', () => {
+test('the second example fits into the smallest container that the guide names', () => {
   expect(examples[1]?.mebibytes).toBeLessThan(128);
 });
 
@@ -35,7 +35,7 @@ test.each(['base', 'overlays/test', 'overlays/live'])('the third example is depl
   expect(examples[2]?.mebibytes).toBeLessThanOrEqual(roomInPod());
 });
 
-/** The memory of the sidecar's container that commands leave, in MiB. */
+/** The memory of the sidecar's container that is left beside a command, in MiB. */
 function roomInPod(): number {
   const patch = readFileSync('deploy/components/envelope-sidecar/deployment-patch.yaml', 'utf8');
   const [, memory = ''] = /limits: \{ memory: (\d+)Mi \}/.exec(patch) ?? [];
@@ -43,7 +43,7 @@ function roomInPod(): number {
   return Number(memory) - commandMemory;
 }
 
-test('deploy/overlays/live-postgres has a cache that fits its pod, and the page has its sum', () => {
+test('deploy/overlays/live-postgres has a cache that fits its pod, and the page states the sum', () => {
   const text = readFileSync('deploy/overlays/live-postgres/sidecar.yaml', 'utf8');
   const { accounts, limits, operators } = parse(text) as {
     accounts: { postgres: { cache: number } };
@@ -63,7 +63,7 @@ test('deploy/overlays/live-postgres has a cache that fits its pod, and the page 
   expect(readFileSync('docs/configuration.md', 'utf8')).toContain('`cache` (whole number; default `10000`)');
 });
 
-test('the page has the sum of deploy/ with the threads that an accounts file and `operators` need', () => {
+test('the page states the sum for deploy/ with the threads that an accounts file and `operators` need', () => {
   const [, , example] = examples;
   if (example === undefined) throw new Error('no third example');
   const sum = Math.ceil(memoryBound({ ...example, operators: true }) / 1_048_576);
@@ -71,7 +71,7 @@ test('the page has the sum of deploy/ with the threads that an accounts file and
   expect(guide).toContain(`\`operators\`, the limits of \`deploy/\` need ${sum} MiB`);
 });
 
-test('with TLS a sixth of the connections fits the same containers', () => {
+test('with TLS, a sixth of the connections fit into the same containers', () => {
   expect(guide).toContain('connections × (10 KiB + `header`), or with TLS connections × (128 KiB + `header`)');
   for (const { mebibytes, ...terms } of examples) {
     const secured = memoryBound({ ...terms, connections: terms.connections / 6, tls: true });
@@ -80,13 +80,13 @@ test('with TLS a sixth of the connections fits the same containers', () => {
   expect(readFileSync('deploy/base/sidecar.yaml', 'utf8')).toContain('with listen.tls only 170 connections');
 });
 
-test('the guide has the size of the queue of log lines', () => {
+test('the guide states the size of the queue of log lines', () => {
   expect(readFileSync('src/telemetry/log-output.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
   expect(readFileSync('docs/operators/monitor.md', 'utf8')).toContain('4 MiB of lines');
   expect(guide).toContain('- 4 MiB: log lines');
 });
 
-test('the guide has the flags of the image', () => {
+test('the guide lists the flags of the image', () => {
   const [, flags = ''] =
     /^ENTRYPOINT \["node", (.*), "\/app\/dist\/main\.js"\]$/m.exec(readFileSync('Dockerfile', 'utf8')) ?? [];
   expect(flags.split(', ').length).toBeGreaterThan(4);

@@ -37,7 +37,7 @@ const text = readFileSync(file, 'utf8');
 const raw = JSON.parse(text) as Json;
 const document = resolved(raw) as Description;
 
-/** A part of the document with its references replaced by what they name. */
+/** A part of the document in which references are replaced with what they refer to. */
 function resolved(part: unknown): unknown {
   if (typeof part !== 'object' || part === null) return part;
   if (Array.isArray(part)) return part.map(resolved);
@@ -58,7 +58,7 @@ function operationAt(line: string): Operation {
   return operation;
 }
 
-/** Expects that a response is described: its status, type, body and headers. */
+/** Expects that the document describes this response: its status, type, body and headers. */
 function expectDescribed(line: string, response: Response): void {
   const { responses } = operationAt(line);
   const { status, headers, body } = response;
@@ -98,14 +98,14 @@ test('the document follows the rules that Redocly recommends', { timeout: 60_000
   expect(document.openapi).toBe('3.1.0');
 });
 
-test('a tool makes types of each operation from it', { timeout: 60_000 }, async () => {
+test('a tool can generate types for each operation from it', { timeout: 60_000 }, async () => {
   const { stdout } = await run('openapi-typescript', [file], { maxBuffer: 1 << 24 });
   for (const operation of ['aes_encrypt', 'aes_decrypt', 'send_envelope', 'read_envelope']) {
     expect(stdout).toContain(`operations["${operation}"]`);
   }
 });
 
-test('it names every code of the table of refusals', () => {
+test('it names every code in the table of refusals', () => {
   expect(document.components.schemas.Problem.properties.code['enum']).toEqual(Object.keys(refusals));
   const examples = Object.values(document.paths).flatMap((operations) =>
     ['post', 'get'].flatMap((method) =>
@@ -114,11 +114,11 @@ test('it names every code of the table of refusals', () => {
       ),
     ),
   );
-  // For endpoints without envelopes, which are the API's own.
+  // Only endpoints without envelopes respond with this code. They belong to the payment API, not to this document.
   expect([...new Set([...examples, 'encryption_not_supported'])].toSorted()).toEqual(Object.keys(refusals).toSorted());
 });
 
-test('its paths of the test endpoints are those that the sidecar answers itself', () => {
+test('its paths for the test endpoints are those that the sidecar answers itself', () => {
   const own = Object.keys(document.paths).map((path) => [path, cipherTestAt(path)]);
   expect(own).toEqual([
     ['/api/s2s/aes-encrypt', 'encrypt'],
@@ -127,7 +127,7 @@ test('its paths of the test endpoints are those that the sidecar answers itself'
   ]);
 });
 
-test('its sealed examples open to the documents of the plain ones', () => {
+test('its sealed examples open to the documents in the plain examples', () => {
   const { examples } = raw['components'] as { examples: Record<string, { value: Json }> };
   const demo = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' };
   const names = Object.keys(examples).filter((name) => name.endsWith('_sealed'));
@@ -219,7 +219,7 @@ describe('a response is as described:', () => {
     expect(response.status).toBe(status);
     expect(upstream.seen).toHaveLength(status < 300 && !line.includes('/aes-') ? 1 : 0);
     expectDescribed(line.replace('//', '/'), response);
-    // What is sealed says its code inside.
+    // The code of a sealed response is inside the envelope.
     if (response.headers['envelope'] === 'sealed') opened(acmeTest, response);
     else if (code !== undefined) expect(JSON.parse(response.body)).toMatchObject({ code });
   });

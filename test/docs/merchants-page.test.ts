@@ -12,7 +12,7 @@ const page = 'docs/operators/merchants-page.md';
 const [functions = '', ...uses] = blocks(page, 'js run');
 const own = 'token-of-the-dashboard-for-acme-alone';
 
-/** Runs code of the page as its backend would; resolves with its output, line by line. */
+/** Runs the page's code as its backend would. Returns the lines of its output. */
 async function run(code: string, API: string): Promise<string[]> {
   return (await runSnippet(code, 'js', { API, TOKEN: own })).trim().split('\n');
 }
@@ -20,7 +20,7 @@ async function run(code: string, API: string): Promise<string[]> {
 describeWithPostgres('docs/operators/merchants-page.md', () => {
   const postgres = usePostgres();
 
-  /** The API with two accounts, and the token that the page shows for one of them. */
+  /** Starts the API with two accounts, and with the token that the page shows for one of them. */
   async function withMerchants(): Promise<TestApi> {
     const [shown = ''] = blocks(page, 'yaml');
     const { operators } = parse(shown) as {
@@ -49,7 +49,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     expect(new Set(actors.map(({ actor }) => actor))).toEqual(new Set(['token:dashboard', 'token:dashboard-acme']));
   });
 
-  test('each function works for the own merchant and for no other', async () => {
+  test('each function works for its own merchant and for no other', async () => {
     const { url } = await withMerchants();
     const calls = `
     const mine = settings('acme');
@@ -68,7 +68,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     expect(printed).toEqual(['valid,revoked', '0', ...Array.from({ length: 9 }, () => 'forbidden')]);
   });
 
-  test('a secret that was lost while plaintext is accepted is made anew, and plaintext works throughout', async () => {
+  test('a secret that is lost while plaintext is accepted can be replaced, and plaintext works throughout', async () => {
     const { url } = await withMerchants();
     const calls = `
     const mine = settings('acme');
@@ -78,7 +78,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     console.log((await mine.encryption('test')).enabled);
     console.log((await mine.enable('test', 'again')).secret_shown, (await mine.encryption('test')).previous.accepts);
     console.log(await mine.enable('live').then(() => 'done', ({ code }) => code));`;
-    // The last one: what the page says of the role.
+    // The last outcome is what the page says about the role.
     expect(await run(functions + calls, url)).toEqual(['plaintext', 'false', 'true plaintext', 'forbidden']);
   });
 });

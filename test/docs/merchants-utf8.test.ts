@@ -9,14 +9,14 @@ import { missingTools } from '../support/tools.ts';
 
 const run = promisify(execFile);
 
-/** The strict decoding that docs/merchants.md gives for each language. */
+/** The expression for strict decoding that docs/merchants.md gives for each language. */
 const expressions = new Map(
   [...readFileSync('docs/merchants.md', 'utf8').matchAll(/^\| (\S+) +\|[^|]+\| `([^`]+)` +\|$/gm)].map(
     ([, language = '', expression = '']) => [language, expression],
   ),
 );
 
-/** A program in a language that reads hex arguments with an expression, and prints `valid` or `invalid` for each. */
+/** A program that decodes each of its hex arguments with an expression, and prints `valid` or `invalid` for it. */
 interface Program {
   readonly file: string;
   readonly commands: readonly string[];
@@ -109,7 +109,7 @@ const samples: readonly (readonly [hex: string, outcome: 'valid' | 'invalid'])[]
   ['c328', 'invalid'],
   ['41ff42', 'invalid'],
   ['e282', 'invalid'],
-  // A surrogate, NUL in two bytes, and a code point beyond the last.
+  // A surrogate, NUL encoded in two bytes, and a code point beyond the last one.
   ['eda080', 'invalid'],
   ['c080', 'invalid'],
   ['f4908080', 'invalid'],
@@ -122,7 +122,7 @@ test('the page has an expression for each language that is tried here', () => {
 for (const [language, { file, commands, source }] of Object.entries(programs)) {
   const missing = missingTools(...commands.map((command) => command.split(' ')[0] ?? ''));
   describeUnless(missing, `the strict decoding in ${language}`, () => {
-    test('takes UTF-8 and nothing else', { timeout: 60_000 }, async () => {
+    test('accepts UTF-8 and nothing else', { timeout: 60_000 }, async () => {
       const cwd = mkdtempSync(join(tmpdir(), 'utf8-'));
       onTestFinished(() => rmSync(cwd, { recursive: true }));
       writeFileSync(join(cwd, file), source(expressions.get(language) ?? ''));

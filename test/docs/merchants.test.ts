@@ -10,7 +10,7 @@ const file = 'docs/merchants.md';
 const page = readFileSync(file, 'utf8');
 const demo = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' };
 
-/** The rows of the table behind a marker or heading, without the head; cells without backquotes. */
+/** The rows of the table after a marker or heading, without the header row and without backquotes. */
 function rowsAfter(start: string): string[][] {
   const [, after = ''] = page.split(start);
   const [table = ''] = /^\|[^]*?\n\n/m.exec(after) ?? [];
@@ -23,7 +23,7 @@ function rowsAfter(start: string): string[][] {
   );
 }
 
-/** What the table of test vectors says, by its first column. */
+/** The values in the table of test vectors, by the name in the first column. */
 const vectors = new Map(rowsAfter('<!-- vectors:').map(([name = '', value = '']) => [name, value.replaceAll('`', '')]));
 
 describe('the first screen of docs/merchants.md', () => {
@@ -44,12 +44,15 @@ describe('the first screen of docs/merchants.md', () => {
     return plaintext === undefined ? [] : [[plaintext, encoding as 'hex' | 'base64', value] as const];
   });
 
-  test.each(shown)('has vectors that openssl and the sidecar agree on: %s in %s', (plaintext, encoding, value) => {
-    expect(shown).toHaveLength(4);
-    expect(encrypted(demo, plaintext).toString(encoding)).toBe(value);
-    expect(codecOf(demo, encoding).seal(Buffer.from(plaintext))).toBe(JSON.stringify({ data: value }));
-    expect(codecOf(demo).open(Buffer.from(value), noMemory)).toEqual(Buffer.from(plaintext));
-  });
+  test.each(shown)(
+    'has test vectors on which openssl and the sidecar agree: %s in %s',
+    (plaintext, encoding, value) => {
+      expect(shown).toHaveLength(4);
+      expect(encrypted(demo, plaintext).toString(encoding)).toBe(value);
+      expect(codecOf(demo, encoding).seal(Buffer.from(plaintext))).toBe(JSON.stringify({ data: value }));
+      expect(codecOf(demo).open(Buffer.from(value), noMemory)).toEqual(Buffer.from(plaintext));
+    },
+  );
 
   test('has the fingerprint that openssl computes', () => {
     const { stdout } = spawnSync('openssl', ['sha256', '-r'], { input: demo.key + demo.iv, encoding: 'utf8' });
@@ -61,7 +64,7 @@ describe('the first screen of docs/merchants.md', () => {
     const sent = /\{"data":"(\w+)…"\} +◄ (\{.*?\}) /.exec(screen) ?? [];
     const received = /\{"data":"(\w+)…"\} +► (\{.*) …/.exec(screen) ?? [];
     expect(encrypted(demo, sent[2] ?? '').toString('hex')).toMatch(new RegExp(`^${sent[1]}`));
-    // Blocks before the last do not depend on what follows.
+    // The page abbreviates the response, but a block does not depend on what follows it.
     const begin = encrypted(demo, `${received[2]} "transaction"}`.replace(': ', ':')).toString('hex');
     expect(begin.slice(0, 20)).toBe(received[1]?.slice(0, 20));
   });
@@ -72,12 +75,12 @@ test.each(['docs/merchants.md', 'docs/errors.md'])("%s has values, and no names 
   expect(text.match(/`?\b(?:limits|timeouts|routes|cipherTest|trustedProxies)\.\w+|sidecar\.yaml/g)).toBeNull();
 });
 
-/** The other pair. */
+/** The credentials before the rotation. Any pair would do; this is acme's live pair. */
 const previous = acmeLive;
 const until = Date.now() + 3_600_000;
 const withOther = { previous: codecOf(previous), until };
 
-test('a rotation goes as the steps of the page say', async () => {
+test('a rotation works as the steps on the page describe', async () => {
   const [section = ''] = page.split('## Rotate the key and IV').slice(1);
   expect([...section.matchAll(/^(\d)\. /gm)].map(([, step]) => Number(step))).toEqual([1, 2, 3, 4, 5, 6, 7]);
   const [command = ''] = blocks(file, 'sh rotate');

@@ -31,11 +31,11 @@ import { watchTrail } from '../../src/telemetry/trail-watch.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 
-/** A metric as the page describes it. */
+/** A metric as described on the page. */
 interface Described {
   readonly name: string;
   readonly type: string;
-  /** The values that the page names, by label. */
+  /** The values that the page lists, by label. */
   readonly labels: ReadonlyMap<string, readonly string[]>;
   readonly query: string;
 }
@@ -97,7 +97,7 @@ const page = readPage();
 const { registry, metrics } = everyMetric();
 const own = registry.getMetricsAsArray().filter(({ name }) => name.startsWith('envelope_sidecar_'));
 
-/** The values a label has in a scrape. */
+/** The values that a label has in a scrape. */
 async function valuesOf(name: string, label: string): Promise<string[]> {
   const { values } = (await (registry.getSingleMetric(name) as Metric).get()) as {
     values: { labels: Record<string, string> }[];
@@ -110,7 +110,7 @@ describe('docs/metrics.md', () => {
     expect(page.map(({ name }) => name).toSorted()).toEqual(own.map(({ name }) => name).toSorted());
   });
 
-  test('has under "Accounts in a database" what only a sidecar with PostgreSQL has', () => {
+  test('lists under "Accounts in a database" the metrics that only a sidecar with PostgreSQL has', () => {
     const withDatabase = new Registry();
     const silent = createLogger('silent', { write: () => {} });
     directoryMonitor(
@@ -133,7 +133,7 @@ describe('docs/metrics.md', () => {
     expect([...labels.keys()]).toEqual(metric.labelNames);
   });
 
-  /** The text of the page about a label of a metric, without the prefix of the name. */
+  /** The values that the page lists for a label of a metric, whose name is given without its prefix. */
   const described = (name: string, label: string): readonly string[] | undefined =>
     page.find((each) => each.name === `envelope_sidecar_${name}`)?.labels.get(label);
 
@@ -158,7 +158,7 @@ describe('docs/metrics.md', () => {
     expect(described(name, label)).toEqual(values);
   });
 
-  // These labels have all their values from the start.
+  // Every value of these labels exists from the start.
   test.each([
     ['config_reloads_total', 'file'],
     ['config_reloads_total', 'outcome'],
@@ -198,7 +198,7 @@ describe('docs/metrics.md', () => {
     expect(values).toContain('other');
   });
 
-  test.each(page)('has a query with $name in it', ({ name, query }) => {
+  test.each(page)('has a query that contains $name', ({ name, query }) => {
     expect(query).toContain(name);
   });
 });

@@ -4,7 +4,7 @@ import { runCommand } from '../support/cli.ts';
 
 const page = readFileSync('docs/pci.md', 'utf8');
 const metrics = readFileSync('docs/metrics.md', 'utf8');
-// A line of the list may be continued on the next one.
+// An item of the list may continue on the next line.
 const evidence = [...page.matchAll(/^- Evidence: (.*(?:\n {2}.*)*)/gm)].flatMap(([, text = '']) =>
   [...text.matchAll(/`([^`]+)`/g)].map(([, item = '']) => item),
 );

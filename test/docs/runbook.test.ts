@@ -13,7 +13,7 @@ import { blocksIn } from '../support/snippets.ts';
 
 const page = readFileSync('docs/runbook.md', 'utf8');
 
-/** The code of a section that is marked to be run, without the indentation of a list. */
+/** The code in a section that is marked to be run, without the indentation of its list. */
 function commandsOf(section: string): string {
   const [, body = ''] = page.split(`\n## ${section}\n`);
   const code = blocksIn(body.split('\n## ')[0] ?? '', 'sh run');
@@ -32,7 +32,7 @@ test('the runbook names only files of deploy/ that exist, and shows a working co
 
 describeWithPostgres('the runbook', () => {
   const postgres = usePostgres();
-  /** Another server, without the first one's users. */
+  /** A second server, which lacks the users of the first one. */
   const newServer = usePostgres();
 
   test('each of its commands does what it says', { timeout: 240_000 }, async () => {
@@ -59,7 +59,7 @@ describeWithPostgres('the runbook', () => {
     const issuing = await run('keys issue acme --environment test --kind secret --json');
     const { key, id } = JSON.parse(issuing) as { key: string; id: string };
     const before = JSON.parse(await run('encryption enable acme --environment test --json')) as { key: string };
-    // Two sidecars on one database, as during a rollout: both must follow.
+    // Start two sidecars on one database, as during a rollout. Both must notice the changes.
     const sidecars = [await startServe(config, { env }), await startServe(config, { env })] as const;
     const [sidecar, other] = sidecars.map((each) => `http://127.0.0.1:${each.port}`);
     const authorized = { headers: { Authorization: `Bearer ${key}` } };
@@ -80,14 +80,14 @@ describeWithPostgres('the runbook', () => {
     expect(replaced).toMatchObject({ code: 0 });
     expect(replaced.stdout).not.toContain(before.key);
 
-    // The lines of the log: the first and the last event that the backup has, and lost ones, of which one has the position of another.
+    // Log lines of the first and the last event in the backup, and of lost events. One of these has the position of an event in the backup.
     const last = await logged('accounts rename globex --name Globe');
     const lines = (actions: readonly string[]): string =>
       actions
         .map((action, i) => `${JSON.stringify({ action, position: i + 2, hash: '0f'.repeat(32), msg: 'audit' })}\n`)
         .join('');
     const granting = lines(['key_issued', 'account_added', 'account_renamed', 'account_activated']);
-    // What each of these has taken away works again.
+    // Without these events, something that was revoked or replaced works again.
     const taking = lines([
       'key_revoked',
       'key_rotated',
@@ -121,7 +121,7 @@ describeWithPostgres('the runbook', () => {
   });
 });
 
-/** Runs a script as a reader would, with `sidecar` and the programs of PostgreSQL on the PATH. */
+/** Runs a script as a reader would, with `sidecar` and the PostgreSQL programs on the PATH. */
 async function shell(
   script: string,
   folder: Folder,

@@ -11,7 +11,7 @@ import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
 import { blocks, runSnippet } from '../support/snippets.ts';
 import type { Respond } from '../support/upstream.ts';
 
-/** The address of the demo in a page. */
+/** The address of the demo on the pages. */
 const shippedBase = 'http://127.0.0.1:8080';
 
 interface AccountsOfDemo {
@@ -21,7 +21,7 @@ interface AccountsOfDemo {
   }[];
 }
 
-/** The demo on free ports, and the data of a merchant: the encrypting account of the shipped configuration. */
+/** Starts the demo on free ports. Also returns the data of a merchant, whose account encrypts in the shipped configuration. */
 async function startDemo(): Promise<{ demo: Command; base: string; env: Record<string, string> }> {
   const demo = startCommand(['demo', '--free-ports']);
   const listening = await demo.untilEntries('listening', 2);

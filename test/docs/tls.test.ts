@@ -19,7 +19,7 @@ const [certificates = '', byServer = '', byBoth = '', ...others] = blocks(page, 
 const [server = '', mutual = ''] = blocks(page, 'yaml listen');
 const [upstream = ''] = blocks(page, 'yaml upstream');
 
-/** Runs a snippet of the page as a reader would, in the folder of the configuration. */
+/** Runs a snippet from the page as a reader would, in the folder of the configuration. */
 async function run(folder: Folder, code: string): Promise<string> {
   return (await promisify(execFile)('bash', ['-euc', code], { cwd: folder.path })).stdout;
 }
@@ -27,14 +27,14 @@ async function run(folder: Folder, code: string): Promise<string> {
 let files: Readonly<Record<string, string>> = {};
 
 beforeAll(async () => {
-  // Not removed before the tests: the certificates are copied.
+  // No clean-up is registered, because this is not a test. The tests get copies of the certificates.
   const folder = new Folder({}, () => {});
   await run(folder, certificates);
   const names = ['ca', 'gateway', 'sidecar', 'core'].flatMap((name) => [`${name}.crt`, `${name}.key`]);
   files = Object.fromEntries(names.map((name) => [name, readFileSync(folder.file(name), 'utf8')]));
 });
 
-/** A sidecar with the members of a snippet, on a free port. */
+/** Starts a sidecar with the members of a snippet, on a free port. */
 async function start(snippet: string, origin: string) {
   const { listen, ...members } = parse(snippet) as { readonly listen?: object };
   const sidecar = { ...members, listen: { ...listen, host: '127.0.0.1', port: 0 } };
@@ -55,7 +55,7 @@ describe.each([
   ['TLS', server, byServer],
   ['mTLS', mutual, byBoth],
 ])('the snippet for %s', (name, configuration, request) => {
-  test('gets through with the certificates of the page, and only with them', async () => {
+  test('lets requests through with the certificates from the page, and only with these', async () => {
     const { origin } = await startUpstream();
     const { folder, sidecar } = await start(configuration, origin);
     const ask = (code: string): Promise<string> => run(folder, code.replaceAll(':8443', `:${sidecar.port}`));

@@ -5,7 +5,7 @@ import { isJson } from '../../src/envelope/json/json.ts';
 const document = '{"amount":1500,"currency":"EUR"}';
 const ciphertext = 'b1cfe5cf79092760fa94b1d5aa17a154';
 
-/** A document of so many bytes, with white space behind it. */
+/** A JSON string of `length` bytes, followed by white space up to `to` bytes. */
 function filled(length: number, fill: string, to: number): Buffer {
   const json = JSON.stringify('x'.repeat(length - 2));
   return Buffer.from(json.padEnd(to, fill));
@@ -26,7 +26,7 @@ test.each([
   ['spaces to the end of a block', filled(20, ' ', 32), 'fill the last block'],
   ['32 spaces, which is a padding to 32 bytes', filled(32, ' ', 64), 'padded twice'],
   ['spaces behind "data" and others', '{"data":1,"x":2}'.padEnd(32, ' '), 'spaces'],
-])('a likely slip that is accepted is named: %s', (_, plaintext, what) => {
+])('a hint names a likely slip in an accepted plaintext: %s', (_, plaintext, what) => {
   const bytes = Buffer.from(plaintext as string);
   expect(isJson(bytes)).toBe(true);
   const hint = hintForPlaintext(bytes) ?? 'none';
@@ -51,24 +51,24 @@ test.each([
   ['"data" that is escaped', '{"more":1,"d\\u0061ta":2}'],
   ['a list', '[1,2]'],
   ['null', 'null'],
-])('what is no slip gets no hint: %s', (_, plaintext) => {
+])('a plaintext that is not a slip gets no hint: %s', (_, plaintext) => {
   expect(hintForPlaintext(Buffer.from(plaintext as string))).toBeUndefined();
 });
 
-describe('hints are for those who try things out', () => {
+describe('hints are for developers who are trying things out', () => {
   const twice = (length: number): Buffer => Buffer.from(JSON.stringify(JSON.stringify('x'.repeat(length - 6))));
 
-  test('a plaintext of 64 KiB gets one', () => {
+  test('a plaintext of 64 KiB gets a hint', () => {
     expect(twice(65_536)).toHaveLength(65_536);
     expect(hintForPlaintext(twice(65_536))).toContain('serialised twice');
   });
 
-  test('a longer one gets none', () => {
+  test('a longer plaintext gets no hint', () => {
     expect(hintForPlaintext(twice(65_537))).toBeUndefined();
   });
 });
 
-test('a document for aes-encrypt that is meant for aes-decrypt is named', () => {
+test('a document that was sent to aes-encrypt, but is meant for aes-decrypt, gets a hint', () => {
   expect(hintForDocument(Buffer.from(`{"encrypted_data":"${ciphertext}"}`))).toContain(
     'that member is for aes-decrypt',
   );

@@ -5,7 +5,7 @@ import { AesCbc, encryptedLength, isWholeBlocks } from '../../src/envelope/aes-c
 import { cipher, credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
 import { runs } from '../support/property.ts';
 
-/** Encrypts whole blocks, which include any padding that the caller chose. */
+/** Encrypts whole blocks. Any padding is up to the caller and part of the blocks. */
 function encryptBlocks(blocks: Buffer): Buffer {
   const cipher = createCipheriv('aes-256-cbc', key, iv).setAutoPadding(false);
   return Buffer.concat([cipher.update(blocks), cipher.final()]);
@@ -89,7 +89,7 @@ describe('encryptor', () => {
 });
 
 describe('one cipher for many messages', () => {
-  /** Operations, one after the other; ciphertexts are valid, broken, or not whole blocks. */
+  /** A sequence of operations. Their ciphertexts are valid, broken, or not whole blocks. */
   const bytes = (maxLength: number): fc.Arbitrary<Buffer> =>
     fc.uint8Array({ maxLength }).map((array) => Buffer.from(array));
   const blocks = fc
@@ -107,7 +107,7 @@ describe('one cipher for many messages', () => {
     return Buffer.concat([cipher.update(plaintext), cipher.final()]);
   }
 
-  /** Node's own judgement of the padding, with a decipher of its own. */
+  /** What Node makes of the ciphertext and its padding, with a new decipher. */
   function oneShotDecrypted(ciphertext: Buffer): Buffer | undefined {
     const decipher = createDecipheriv('aes-256-cbc', key, iv);
     try {
@@ -117,7 +117,7 @@ describe('one cipher for many messages', () => {
     }
   }
 
-  test('has the same results as a new one for each message', () => {
+  test('has the same results as a new cipher for each message', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 2, maxLength: 12 }), (steps) => {
         const cipher = new AesCbc(credentials);
@@ -125,7 +125,7 @@ describe('one cipher for many messages', () => {
           if (act === 'encrypt') {
             expect(cipher.encrypt(input)).toEqual(oneShot(input));
           } else if (act === 'stream') {
-            // Abandoned in the middle, as when a client disconnects.
+            // Abandon an encryption in the middle, as happens when a client disconnects.
             expect(cipher.encryptor().update(input)).toEqual(
               oneShot(input).subarray(0, input.length - (input.length % 16)),
             );
@@ -183,12 +183,12 @@ describe('decrypt', () => {
     }
   });
 
-  test.each([0, 17, 32, 127, 128, 255])('refuses a block that ends in %i', (last) => {
+  test.each([0, 17, 32, 127, 128, 255])('refuses a block that ends in the byte %i', (last) => {
     const padded = Buffer.alloc(32, last);
     expect(cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
   });
 
-  test('refuses a padding with any one wrong byte', () => {
+  test('refuses a padding in which any single byte is wrong', () => {
     for (let padding = 2; padding <= 16; padding += 1) {
       for (let wrong = 16 - padding; wrong < 15; wrong += 1) {
         const padded = Buffer.alloc(16, 0xee).fill(padding, 16 - padding);
@@ -206,7 +206,7 @@ describe('decrypt', () => {
     }
   });
 
-  test('refuses the padding, instead of throwing, with another key', () => {
+  test('reports bad padding, instead of throwing, with another key', () => {
     const decrypted = new AesCbc(otherCredentials).decrypt(cipher.encrypt(Buffer.from('{"amount":1000}')));
     expect(decrypted).toMatchObject({ paddingOk: false });
   });

@@ -1,7 +1,7 @@
-/** What a merchant's code can get wrong. `form` is how the bytes are written and wrapped. */
+/** The parts that a merchant's code can get wrong. `form` is how the bytes are written and wrapped. */
 export type Part = 'key' | 'iv' | 'mode' | 'padding' | 'plaintext' | 'form';
 
-/** What hints say about each part. A sentence that matches states that the part is wrong. */
+/** Sentences in hints, by part. A sentence that matches states that the part is wrong. */
 const claims: readonly (readonly [Part, RegExp])[] = [
   ['key', /\bthe key (?:is|was|and the IV were)\b|before the key:|\bAES-(?:128|192) was used/],
   [
@@ -16,12 +16,12 @@ const claims: readonly (readonly [Part, RegExp])[] = [
 
 /** The parts that a hint says are wrong. */
 export function namedIn(hint: string): readonly Part[] {
-  // What it quotes is not what it says.
+  // What a hint quotes is not a statement of its own.
   const said = hint.replace(/"(?:[^"\\]|\\.)*"/g, '""');
   return claims.filter(([, claim]) => claim.test(said)).map(([part]) => part);
 }
 
-/** The parts that a hint says are wrong although they are right. */
+/** The parts that a hint wrongly says are wrong. */
 export function falseIn(hint: string, wrong: readonly Part[]): readonly Part[] {
   return namedIn(hint).filter((part) => !wrong.includes(part));
 }

@@ -35,7 +35,7 @@ describe('parseCredentials, format text', () => {
     expect(problemsOf('é'.repeat(32), iv, 'text')).toEqual([wrongText.key]);
   });
 
-  test('cuts a longer IV after 16 characters', () => {
+  test('cuts off a longer IV after 16 characters', () => {
     expect(bytesOf(key, 'AAECAwQFBgcICQoLDA0ODw==', 'text').iv).toBe(Buffer.from('AAECAwQFBgcICQoL').toString('hex'));
     expect(bytesOf(key, `${iv}é`, 'text').iv).toBe('69'.repeat(16));
   });
@@ -44,7 +44,7 @@ describe('parseCredentials, format text', () => {
     [31, [wrongText.key]],
     [32, []],
     [33, [wrongText.key]],
-  ])('accepts a key of 32 bytes only: %i', (length, problems) => {
+  ])('accepts only a key of 32 bytes: %i', (length, problems) => {
     expect(problemsOf('k'.repeat(length), iv, 'text')).toEqual(problems);
   });
 
@@ -84,7 +84,7 @@ describe('parseCredentials, format base64', () => {
 });
 
 describe('Credentials', () => {
-  test('are refused with both problems at once, which repeat neither value', () => {
+  test('are refused with both problems at once, neither of which repeats the value', () => {
     const problems = problemsOf('secret key', 'secret iv', 'text');
     expect(problems).toEqual([wrongText.key, wrongText.iv]);
     expect(problems.join(' ')).not.toContain('secret');
@@ -97,7 +97,7 @@ describe('Credentials', () => {
     expect(Object.keys(credentials)).toEqual(['algorithm']);
   });
 
-  test('are the same if their keys are, whatever the IVs', () => {
+  test('are the same if their keys are the same, whatever the IVs', () => {
     const [a, b] = [Buffer.alloc(32, 1), Buffer.alloc(32, 1).fill(2, 31)];
     expect(sameCredentials(credentialsOf(a, Buffer.alloc(16)), credentialsOf(a, Buffer.alloc(16, 1)))).toBe(true);
     expect(sameCredentials(credentialsOf(a, Buffer.alloc(16)), credentialsOf(b, Buffer.alloc(16)))).toBe(false);
@@ -114,7 +114,7 @@ describe('generateCredentials', () => {
     }
   });
 
-  test('never makes the same twice', () => {
+  test('never makes the same pair twice', () => {
     const made = Array.from({ length: 100 }, generateCredentials);
     expect(new Set(made.map(({ key }) => key)).size).toBe(100);
     expect(new Set(made.map(({ iv }) => iv)).size).toBe(100);

@@ -17,7 +17,7 @@ describe('the diagnosis names', () => {
     expect(diagnose(encrypt(json, decodedIv), hexKey, random.toString('hex'))).toContain('the IV was decoded from hex');
   });
 
-  test('neither the key nor the IV, and quotes at most 24 characters of the plaintext', () => {
+  test('neither the key nor the IV, and at most 24 characters of the plaintext', () => {
     for (const ciphertext of [
       encrypt(Buffer.from(json, 'latin1')),
       encrypt(`x${json}x${'y'.repeat(100)}`),
@@ -31,7 +31,7 @@ describe('the diagnosis names', () => {
     }
   });
 
-  test('the JSON behind other bytes at four places at most, each of which costs a check of the whole', () => {
+  test('JSON after other bytes, for which it tries at most four places, because each costs a check of the whole', () => {
     expect(diagnose(encrypt(`[[[[${json}`), key, iv)).toContain('4 bytes precede the JSON');
     expect(diagnose(encrypt(`[[[[[${json}`), key, iv)).not.toContain('stand before');
   });

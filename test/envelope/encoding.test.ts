@@ -52,14 +52,14 @@ describe('decodeCiphertext', () => {
     expect(decodeCiphertext(text)).toBeUndefined();
   });
 
-  test('restores any bytes from hex of either case and from base64', () => {
+  test('restores any bytes from hex in either case and from base64', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (array) => {
         const bytes = Buffer.from(array);
         expect(decodeCiphertext(bytes.toString('hex'))).toEqual(bytes);
         expect(decodeCiphertext(bytes.toString('hex').toUpperCase())).toEqual(bytes);
         const base64 = bytes.toString('base64');
-        // A base64 text of hex digits only is read as hex.
+        // Base64 text that consists only of hex digits is read as hex.
         const isHex = /^[0-9a-f]+$/i.test(base64);
         expect(decodeCiphertext(base64)).toEqual(isHex ? Buffer.from(base64, 'hex') : bytes);
       }),

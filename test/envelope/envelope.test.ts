@@ -18,7 +18,7 @@ function envelope(data: string): Buffer {
   return Buffer.from(JSON.stringify({ data }));
 }
 
-/** The result of opening: the plaintext as text, or the code and reason. */
+/** Opens an envelope. Returns the plaintext as text, or the code and the reason. */
 function outcomeOf(body: Buffer, candidates = [codec]): string {
   const result = now(openEnvelope(body, candidates, noMemory));
   if ('plaintext' in result) return result.plaintext.toString();
@@ -44,7 +44,7 @@ describe('openEnvelope', () => {
     expect(outcomeOf(Buffer.from(body))).toBe(document.toString());
   });
 
-  test('is tested with base64 that has a slash to escape', () => {
+  test('is tested with base64 that contains a slash to escape', () => {
     expect(base64).toContain('/');
   });
 
@@ -65,7 +65,7 @@ describe('openEnvelope', () => {
     ['a bare string', `"${hex}"`],
     ['a number', '1'],
     ['null', 'null'],
-  ])('responds with envelope_required to %s', (_, body) => {
+  ])('refuses %s with envelope_required', (_, body) => {
     expect(outcomeOf(Buffer.from(body))).toBe('envelope_required');
   });
 
@@ -93,7 +93,7 @@ describe('openEnvelope', () => {
     ['a valid data member after an invalid one', `{"data":"é","data":"${hex}"}`],
     ['a duplicate in escapes', `{"data":"${hex}","d\\u0061ta":"${hex}"}`],
     ['a byte order mark', `\ufeff{"data":"${hex}"}`],
-  ])('responds with envelope_malformed to %s', (_, body) => {
+  ])('refuses %s with envelope_malformed', (_, body) => {
     expect(outcomeOf(Buffer.from(body))).toBe('envelope_malformed');
   });
 
@@ -101,7 +101,7 @@ describe('openEnvelope', () => {
     ['in the string', [Buffer.from('{"data":"'), Buffer.from([0xe9]), Buffer.from('"}')]],
     ['in the name', [Buffer.from('{"dat'), Buffer.from([0xff]), Buffer.from(`":"${hex}"}`)]],
     ['everywhere, as in UTF-16', [Buffer.from(`{"data":"${hex}"}`, 'utf16le')]],
-  ])('responds with envelope_malformed to bytes that are not UTF-8 %s', (_, parts) => {
+  ])('refuses bytes that are not UTF-8 %s with envelope_malformed', (_, parts) => {
     expect(outcomeOf(Buffer.concat(parts))).toBe('envelope_malformed');
   });
 
@@ -117,7 +117,7 @@ describe('openEnvelope', () => {
     ['17 bytes', hex.slice(0, 34), 'length'],
     ['a missing last block', hex.slice(0, -32), 'padding'],
     ['ciphertext that was encoded twice', Buffer.from(hex).toString('base64'), 'padding'],
-  ])('responds with decryption_failed to %s', (_, data, reason) => {
+  ])('refuses %s with decryption_failed', (_, data, reason) => {
     expect(openEnvelope(envelope(data), [codec], noMemory)).toEqual({ code: 'decryption_failed', reason });
   });
 
@@ -132,7 +132,7 @@ describe('openEnvelope', () => {
     expect(openEnvelope(body, [codec], noMemory)).toEqual({ code: 'decryption_failed', reason: 'not_json' });
   });
 
-  test('distinguishes bad padding from bad JSON in the logged reason only', () => {
+  test('distinguishes bad padding from bad JSON only in the logged reason', () => {
     const padding = now(
       openEnvelope(envelope(openssl(key, iv, Buffer.alloc(16, 'x'), '-nopad').toString('hex')), [codec], noMemory),
     );
@@ -142,7 +142,7 @@ describe('openEnvelope', () => {
     expect({ ...padding, reason: '' }).toEqual({ ...json, reason: '' });
   });
 
-  test('reads all blocks in the same steps, whatever the padding and wherever the fault', () => {
+  test('reads all blocks in the same steps, whatever the padding is and wherever the fault is', () => {
     const good = Buffer.from(`{"a":"${'b'.repeat(4_000)}"}`.padEnd(4_096));
     const read = vi.spyOn(JsonReader.prototype, 'read');
     onTestFinished(() => read.mockRestore());
@@ -155,7 +155,8 @@ describe('openEnvelope', () => {
     const ending = (bytes: Buffer, end: string): Buffer =>
       Buffer.concat([bytes.subarray(0, -end.length), Buffer.from(end)]);
     const steps = stepsFor(ending(good, '\x01'), 'opened');
-    // All but the last block at once, then the 16 bytes in which the document may end.
+    // The JSON reader reads everything but the last block at once, and then each of the 16 bytes in which the document
+    // may end.
     expect(steps).toEqual([[0, 4_080], ...Array.from({ length: 16 }, (_, i) => [4_080 + i, 4_081 + i])]);
     for (const [padded, expected] of [
       [ending(good, '\x10'.repeat(16)), 'opened'],
@@ -186,7 +187,7 @@ describe('openEnvelope', () => {
     );
   });
 
-  test('refuses a ciphertext with any one bit flipped, always with the same hint', () => {
+  test('refuses a ciphertext with any single bit flipped, always with the same hint', () => {
     const ciphertext = cipher.encrypt(document);
     const reasons = new Set<string | undefined>();
     for (let at = 0; at < ciphertext.length; at += 1) {
@@ -203,7 +204,7 @@ describe('openEnvelope', () => {
     expect(reasons).toEqual(new Set(['padding', 'not_json']));
   });
 
-  test('refuses a body with any one byte replaced', () => {
+  test('refuses a body with any single byte replaced', () => {
     const body = Buffer.from(`{"data":"${hex}"}`);
     for (let at = 0; at < body.length; at += 1) {
       for (const byte of [0x00, 0x0a, 0x20, 0x22, 0x5c, 0x67, 0x7d, 0x80, 0xff]) {
@@ -215,7 +216,7 @@ describe('openEnvelope', () => {
     }
   });
 
-  test('reports the reason of the candidate that came furthest, in whatever order they are tried', () => {
+  test('reports the reason of the candidate that got furthest, in whatever order the candidates are tried', () => {
     const body = Buffer.from(codec.seal(Buffer.from('x')));
     expect(outcomeOf(body, [otherCodec])).toBe('decryption_failed padding');
     for (const candidates of [
@@ -298,7 +299,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     );
   });
 
-  test('in pieces makes the same envelope, however the plaintext is cut', () => {
+  test('in pieces makes the same envelope, however the plaintext is divided', () => {
     fc.assert(
       fc.property(chunks, (chunks) => {
         const sealer = createCodec(credentials, encoding).stream();
@@ -311,7 +312,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     );
   });
 
-  test('in pieces holds back less than a block and a group of base64', () => {
+  test('in pieces holds back less than a block and a base64 group', () => {
     const sealer = createCodec(credentials, encoding).stream();
     let plain = 0;
     let sealed = 0;

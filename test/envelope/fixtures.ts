@@ -3,7 +3,7 @@ import { AesCbc } from '../../src/envelope/aes-cbc.ts';
 import { Credentials } from '../../src/envelope/credentials.ts';
 import { parseCredentials } from '../../src/envelope/formats.ts';
 
-/** Credentials of any bytes, parsed like those of the configuration. */
+/** Parses credentials of any bytes as the configuration does. */
 export function credentialsOf(key: Uint8Array, iv: Uint8Array): Credentials {
   const parsed = parseCredentials(Buffer.from(key).toString('base64'), Buffer.from(iv).toString('base64'), 'base64');
   if (parsed instanceof Credentials) return parsed;
@@ -16,13 +16,13 @@ export const credentials = credentialsOf(key, iv);
 export const cipher = new AesCbc(credentials);
 export const otherCredentials = credentialsOf(Buffer.from('another key of exactly 32 bytes!'), iv);
 
-/** A result that was not waited for. */
+/** Returns a result that must be available without waiting. */
 export function now<T>(result: T | Promise<T>): T {
   if (result instanceof Promise) throw new Error('the result is a promise');
   return result;
 }
 
-/** Runs `openssl enc -aes-256-cbc` with these bytes; extra arguments such as `-d`, `-nopad`. */
+/** Runs `openssl enc -aes-256-cbc` on this input. `args` are extra arguments such as `-d` or `-nopad`. */
 export function openssl(key: Uint8Array, iv: Uint8Array, input: Uint8Array, ...args: readonly string[]): Buffer {
   const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
   const options = ['enc', '-aes-256-cbc', '-K', hex(key), '-iv', hex(iv), ...args];

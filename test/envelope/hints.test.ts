@@ -54,7 +54,7 @@ describe('hintForCiphertext', () => {
     expect(hintForCiphertext(data)).toBe(hint);
   });
 
-  test('begins the generic hint with the likely causes and adds what to check', () => {
+  test('begins the generic hint with the likely causes, and adds what to check', () => {
     expect(wrongCredentials).toMatch(/^wrong key or IV, or the plaintext is not JSON; check /);
     for (const word of ['as text', 'PKCS#7', 'byte order mark', '/api/s2s/aes-decrypt']) {
       expect(wrongCredentials).toContain(word);

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { JsonReader } from '../../src/envelope/json/json-reader.ts';
 import { runs } from '../support/property.ts';
 
-/** Reads pieces that end at these positions. */
+/** Whether the reader accepts the document when it is read in pieces that end at these positions. */
 function accepts(document: Buffer, ...ends: readonly number[]): boolean {
   const reader = new JsonReader();
   let from = 0;
@@ -15,7 +15,7 @@ function accepts(document: Buffer, ...ends: readonly number[]): boolean {
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The independent opinion: a strict decoder, and the JSON of the language. */
+/** A second opinion, independent of the reader: a strict decoder and JSON.parse. */
 function isJson(document: Uint8Array): boolean {
   try {
     JSON.parse(decoder.decode(document));
@@ -25,7 +25,7 @@ function isJson(document: Uint8Array): boolean {
   }
 }
 
-/** Documents by what they try, after the categories of JSONTestSuite (RFC 8259). */
+/** Documents by the feature that they test, following the categories of JSONTestSuite (RFC 8259). */
 const good: Readonly<Record<string, readonly string[]>> = {
   arrays: ['[]', '[[]]', '[ [ ] , [] ]', '[1,[2,{}],{"a":[]},null]', '[""]', '[[[[[[]]]]]]', '[\n1\n,\r2\t]'],
   objects: [
@@ -172,7 +172,7 @@ const bad: Readonly<Record<string, readonly string[]>> = {
   'white space of other kinds': ['\u00a01', '1\v', '\f1', '\u20281', '\ufeff1', '1\0', '[\u00a0]', '/**/1', '1//'],
 };
 
-/** Sequences of bytes in a string that are not UTF-8. */
+/** Sequences of bytes that are not UTF-8, for use in strings. */
 const notUtf8 =
   '80 bf c0af c080 c1bf e08080 e09fbf eda080 edbfbf f0808080 f08fbfbf f4908080 f5808080 ff fe c3 e2 e282 f0 f09f f09f98 c341 e28241 f09f9841 c3c3 e9 fffe 22c3 80808080'.split(
     ' ',
@@ -193,7 +193,7 @@ describe('a document is refused', () => {
     }
   });
 
-  test.each(notUtf8)('with the bytes %s, in a value, a name, and behind a comma', (hex) => {
+  test.each(notUtf8)('with the bytes %s, in a value, in a name, and after a comma', (hex) => {
     for (const [before, after] of [
       ['"', '"'],
       ['{"', '":1}'],
@@ -213,7 +213,7 @@ describe('a document is refused', () => {
   });
 });
 
-test('every document of three bytes that matter gets the verdict of JSON.parse', () => {
+test('every document of three significant bytes gets the same verdict as from JSON.parse', () => {
   const telling = Buffer.from(' "\\{}[]:,-+.019eEautfn/\n\0\x80\xc3\xff', 'latin1');
   for (const a of telling) {
     for (const b of telling) {
@@ -225,7 +225,7 @@ test('every document of three bytes that matter gets the verdict of JSON.parse',
   }
 });
 
-test('the verdict is the same wherever a document is cut into pieces', () => {
+test('the verdict is the same wherever a document is divided', () => {
   const documents = [...Object.values(good), ...Object.values(bad)].flat().map((text) => Buffer.from(text));
   const joined = Buffer.from(`[${Object.values(good).flat().join(',')}]`);
   for (const document of [...documents, joined]) {
@@ -238,7 +238,7 @@ test('the verdict is the same wherever a document is cut into pieces', () => {
 });
 
 describe('nesting', () => {
-  /** A document in which one opening bracket in three is a brace, and how it ends. */
+  /** Creates a document with brackets nested this deep, of which about one in three is a brace. Returns how it begins and ends. */
   function nested(depth: number, seed: number): { readonly opening: string; readonly closing: string[] } {
     let opening = '';
     const closing: string[] = [];
@@ -250,7 +250,7 @@ describe('nesting', () => {
     return { opening, closing };
   }
 
-  test('of any depth around the groups of levels that are put aside is closed in its order', () => {
+  test('of any depth near the size of a stored group of levels must be closed in the right order', () => {
     for (let depth = 1; depth < 140; depth += 1) {
       const { opening, closing } = nested(depth, depth);
       const document = `${opening}1${closing.join('')}`;
@@ -291,7 +291,7 @@ describe('nesting', () => {
   });
 });
 
-test('after a fault nothing is accepted any more, whatever follows', () => {
+test('after a fault, nothing is accepted any more, whatever follows', () => {
   for (const fault of ['}', ',', '"\x01"', '01', '\xff', ']]', '[}', '1 1']) {
     const reader = new JsonReader();
     for (const piece of [Buffer.from(fault, 'latin1'), Buffer.from(' ] } [ ] { } " 1 ')])
@@ -300,7 +300,7 @@ test('after a fault nothing is accepted any more, whatever follows', () => {
   }
 });
 
-test('damaged documents get the verdict of a strict decoder and JSON.parse', () => {
+test('damaged documents get the same verdict as from a strict decoder and JSON.parse', () => {
   const telling = Buffer.from('\xff\x80\xc3"\\[]{}:,0123e.-tn \n\0', 'latin1');
   const whole = Buffer.from(`[${Object.values(good).flat().join(',')}]`);
   let state = 1;

@@ -33,7 +33,7 @@ describe('isJson', () => {
     expect(isJson(bytes(text))).toBe(false);
   });
 
-  test('refuses white space of JavaScript that JSON does not have', () => {
+  test('refuses white space that JavaScript has and JSON does not', () => {
     for (const space of ['\u00a0', '\u2028', '\v', '\f']) expect(isJson(bytes(`${space}1`))).toBe(false);
   });
 
@@ -88,7 +88,7 @@ describe('isJson', () => {
 });
 
 describe('minifyJson', () => {
-  /** A document as its tokens, between which white space is insignificant. */
+  /** A document as a list of tokens, between which white space is insignificant. */
   const { tokens } = fc.letrec<{ tokens: string[] }>((tie) => {
     const scalar = fc.constantFrom('1.10', '-0', '1E+05', '12345678901234567890.0', 'true', 'false', 'null');
     const character = fc.constantFrom(
@@ -126,7 +126,7 @@ describe('minifyJson', () => {
   });
   const space = fc.string({ unit: fc.constantFrom(' ', '\t', '\r', '\n'), maxLength: 3 });
 
-  test('removes the white space between tokens and keeps every token in its order', async () => {
+  test('removes the white space between tokens and keeps all tokens in order', async () => {
     await fc.assert(
       fc.asyncProperty(tokens, fc.infiniteStream(space), async (tokens, spaces) => {
         const spaced = tokens.map((token) => spaces.next().value + token).join('') + spaces.next().value;

@@ -13,7 +13,7 @@ describe('inSlices', () => {
     expect(inSlices(length, () => false)).toBe(false);
   });
 
-  test('works on more bytes in turns of the event loop, and lets others in between', async () => {
+  test('works on more bytes in turns of the event loop, between which other work can run', async () => {
     const steps: (string | [number, number])[] = [];
     let turns = 0;
     const turn = (): void => {
@@ -44,7 +44,7 @@ describe('a body of several slices', () => {
   const document = Buffer.from(JSON.stringify({ note: 'é'.repeat(sliceLength + 1) }));
   const envelopes = [codec, createCodec(credentials, 'base64'), other].map((each) => Buffer.from(each.seal(document)));
 
-  test('opens with the credentials that fit, byte for byte', async () => {
+  test('opens with the matching credentials, byte for byte', async () => {
     for (const body of envelopes) {
       const opening = openEnvelope(body, [codec, other], noMemory);
       expect(opening).toBeInstanceOf(Promise);
@@ -57,7 +57,7 @@ describe('a body of several slices', () => {
     expect(await openEnvelope(escaped, [codec], noMemory)).toHaveProperty('plaintext');
   });
 
-  test('opens beside another one of the same account', async () => {
+  test('opens while another body of the same account is opened', async () => {
     const [body = Buffer.alloc(0)] = envelopes;
     const small = Buffer.from(codec.seal(Buffer.from('{"a":1}')));
     const long = openEnvelope(body, [codec], noMemory);
@@ -98,7 +98,7 @@ describe('a body of several slices', () => {
     );
   });
 
-  test('is refused for a fault of the plaintext in any of its slices', async () => {
+  test('is refused for a fault in the plaintext in any of its slices', async () => {
     for (const at of [0, sliceLength - 1, sliceLength, document.length - 1]) {
       const damaged = Buffer.from(document);
       damaged[at] = 0xff;

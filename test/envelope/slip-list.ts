@@ -3,7 +3,7 @@ import { deflateSync, gzipSync } from 'node:zlib';
 import type { Part } from './claims.ts';
 import { encrypt, iv, json, key, misspelt, random, slips } from './slips.ts';
 
-/** A slip of a merchant's code: a name, what it sends, which parts are wrong, and what the hint must name. */
+/** A slip in a merchant's code: its name, what it sends, which parts are wrong, and what the hint must say. */
 type Slip<Sent> = readonly [name: string, sent: Sent, wrong: readonly Part[], cause: RegExp];
 
 const good = encrypt(json);
@@ -17,7 +17,7 @@ function hexHash(name: string, text: string, length: number): Buffer {
   return Buffer.from(hash(name, text).toString('hex').slice(0, length));
 }
 
-/** As PHP's openssl_encrypt() does with a key or an IV of another length. */
+/** Cuts or pads bytes as PHP's openssl_encrypt() does with a key or an IV of the wrong length. */
 function php(bytes: Buffer | string, length: number): Buffer {
   const result = Buffer.alloc(length);
   Buffer.from(bytes as string).copy(result);
@@ -275,7 +275,7 @@ const partsOf: Readonly<Record<string, readonly Part[]>> = {
   'both decoded from base64': ['key', 'iv'],
 };
 
-/** Ciphertexts of `slips.ts` with what is wrong, by the words of their cause. */
+/** The ciphertexts in `slips.ts`. The parts that are wrong are derived from the names of the slips. */
 const known = slips.map(([name, ciphertext, cause]): Slip<Buffer> => {
   const wrong: Part[] = [...(partsOf[name] ?? [])];
   if (/key|AES/.test(name)) wrong.push('key');
@@ -294,7 +294,7 @@ export const ciphertexts: readonly Slip<Buffer>[] = [
   ...others,
 ];
 
-/** What is sent as `data`, or to aes-decrypt: the form shows the slip. */
+/** Strings that are sent as `data` or to aes-decrypt, and show the slip in their form. */
 export const strings: readonly (readonly [name: string, data: string, cause: RegExp])[] = [
   ...misspelt.map(
     ([name, data, cause]) => [name, data, new RegExp(cause.replace(/[\\()[\].*+?^$|{}]/g, '\\$&'))] as const,
@@ -368,7 +368,7 @@ export const strings: readonly (readonly [name: string, data: string, cause: Reg
 
 const asEnvelope = /send \{"data":"<ciphertext>"\}/;
 
-/** Whole bodies on an enveloped route. */
+/** Complete bodies that are sent to an enveloped route. */
 export const bodies: readonly (readonly [name: string, body: Buffer | string, cause: RegExp])[] = [
   ['plain JSON', json, /encryption on/],
   ['an empty object', '{}', /send no body/],
@@ -407,7 +407,7 @@ export const bodies: readonly (readonly [name: string, body: Buffer | string, ca
   ['a number', '{"data":1}', /must be a string/],
 ];
 
-/** Plaintexts that are JSON, so that they are accepted. */
+/** Plaintexts that are accepted, because they are JSON. */
 export const accepted: readonly (readonly [name: string, plaintext: string, cause: RegExp])[] = [
   ['JSON.stringify() twice', JSON.stringify(json), /serialised twice/],
   ['json_encode() of json_encode() of a list', JSON.stringify('[1,2]'), /serialised twice/],
@@ -421,7 +421,7 @@ export const accepted: readonly (readonly [name: string, plaintext: string, caus
 ];
 
 const wide = 'clé-de-démonstration-de-32-oct';
-/** The headers of the test endpoints. */
+/** Headers that are sent to the test endpoints. */
 export const headers: readonly (readonly [name: string, key: string, iv: string, cause: RegExp])[] = [
   ['no key', '', iv, /key header is missing/],
   ['no iv', key, '', /iv header is missing/],

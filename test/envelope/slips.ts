@@ -4,7 +4,7 @@ export const key = 'demo+key/that+is/base64+too+3232';
 export const iv = 'ZGVtby1pdi1vZi0xNi1ieQ==';
 export const json = '{"amount":1000,"currency":"EUR","note":"é"}';
 
-/** The result of the named mistake in a merchant's code. */
+/** Encrypts a plaintext with the mistakes that the options describe. */
 export function encrypt(
   plaintext: Buffer | string,
   {
@@ -29,7 +29,7 @@ const missing = 16 - (Buffer.byteLength(json) % 16);
 const sha256 = createHash('sha256').update(key).digest();
 export const random = Buffer.from('f00dcafe00112233445566778899aabb', 'hex');
 
-/** Slips of merchants' code: a name, the ciphertext it sends, and a part of the diagnosis. */
+/** Slips in merchants' code: a name, the ciphertext that the code sends, and a part of the diagnosis. */
 export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause: string])[] = [
   ['an empty plaintext', encrypt(''), 'the plaintext is empty'],
   ['a byte order mark', encrypt(`\ufeff${json}`), 'byte order mark'],

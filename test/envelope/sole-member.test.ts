@@ -85,7 +85,8 @@ describe('soleData', () => {
         } catch {
           parsed = undefined;
         }
-        // JSON.parse keeps the last of two members; without escapes, a second member is found by its text.
+        // JSON.parse keeps the last of two members with the same name. Without escapes, the text shows whether there is
+        // a second one.
         const isSole = parsed !== undefined && !text.replace(/\\./g, '').includes('","data":"');
         expect(data).toEqual(isSole ? (parsed as { data?: unknown }).data : undefined);
       }),
@@ -103,13 +104,16 @@ describe('soleData', () => {
     expect(await soleDataOf(Buffer.from(`{"data":"${'\\"'.repeat(500_000)}`))).toBeUndefined();
   });
 
-  test.each([-2, -1, 0, 1, 2])('finds the same if a slice ends %d bytes after any of its tokens', async (offset) => {
-    const body = ' {  "d\\u0061ta"  :  "a\\"\\u0062\\\\"  } ';
-    for (let at = 0; at < body.length; at += 1) {
-      // White space before it moves each byte to the end of the first slice.
-      const spaces = ' '.repeat(sliceLength + offset - at);
-      expect((await soleDataOf(Buffer.from(spaces + body)))?.toString()).toBe('a"b\\');
-      expect(await soleDataOf(Buffer.from(`${spaces}${body},`))).toBeUndefined();
-    }
-  });
+  test.each([-2, -1, 0, 1, 2])(
+    'finds the same member if a slice ends %d bytes after any position in the body',
+    async (offset) => {
+      const body = ' {  "d\\u0061ta"  :  "a\\"\\u0062\\\\"  } ';
+      for (let at = 0; at < body.length; at += 1) {
+        // The white space moves the byte at `at` to the end of the first slice.
+        const spaces = ' '.repeat(sliceLength + offset - at);
+        expect((await soleDataOf(Buffer.from(spaces + body)))?.toString()).toBe('a"b\\');
+        expect(await soleDataOf(Buffer.from(`${spaces}${body},`))).toBeUndefined();
+      }
+    },
+  );
 });

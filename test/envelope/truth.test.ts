@@ -15,7 +15,7 @@ import { noMemory } from '../support/sidecar.ts';
 
 const noise = Buffer.from('9f3ce1077bd2486ab05519c8e6f4a32d', 'hex');
 
-/** Documents of all kinds: JSON, texts that are not, and bytes that are no text. */
+/** Documents of all kinds: JSON, text that is not JSON, and bytes that are not text. */
 const documents: readonly (readonly [name: string, document: Buffer | string])[] = [
   ['JSON', '{"amount":1000,"currency":"EUR","note":"caf\u00e9"}'],
   ['short JSON', '{"a":1}'],
@@ -59,7 +59,7 @@ const padding = (document: Buffer | string, fill: number): Buffer => {
   return Buffer.concat([bytes, Buffer.alloc(16 - (bytes.length % 16), fill)]);
 };
 
-/** How a document is encrypted, and what is wrong then. */
+/** Ways to encrypt a document, each with the parts that it gets wrong. */
 const causes: readonly (readonly [
   name: string,
   wrong: readonly Part[],
@@ -93,7 +93,7 @@ const causes: readonly (readonly [
 
 const credentials = parseCredentials(key, iv, 'text') as Credentials;
 
-describe('no hint names a thing that is right', () => {
+describe('no hint names a part that is right', () => {
   test.each(causes)('%s', (_, wrong, seal) => {
     for (const [name, document] of documents) {
       const ciphertext = seal(document);
@@ -101,7 +101,7 @@ describe('no hint names a thing that is right', () => {
       if (!isJson(Buffer.from(document as string))) faults.push('plaintext');
       if (faults.length === 0) continue;
       const hint = findCause(ciphertext.toString('hex'), credentials, key, iv);
-      // A letter that is wrong may still make JSON.
+      // The decrypted text may be JSON by chance, even if a letter is wrong.
       if (hint === undefined) continue;
       expect([name, hint, falseIn(hint, faults)]).toEqual([name, hint, []]);
       expect(hint.length).toBeLessThanOrEqual(200);
@@ -109,9 +109,9 @@ describe('no hint names a thing that is right', () => {
   });
 });
 
-describe('of what is made of key and IV by mistake, no hint names another than the one that was made', () => {
+describe('no hint names a mistake with the key or the IV other than the one that was made', () => {
   test.each(['7', '[]', '{"a":1}', '{"amount":10000}', '{"reference":"order-1001","amount":1500}'])(
-    'of %s',
+    'with the document %s',
     (document) => {
       const [keys, ivs] = [keysFor(key, iv), ivsFor(iv, key)];
       let named = 0;
@@ -122,7 +122,7 @@ describe('of what is made of key and IV by mistake, no hint names another than t
           const ciphertext = encrypt(document, { algorithm, usedKey: usedKey.bytes, usedIv: usedIv.bytes });
           const cause = findCause(ciphertext.toString('hex'), credentials, key, iv);
           if (made.length === 0 || cause === undefined) continue;
-          // Of a short document, several IVs may make JSON.
+          // With a short document, several IVs can result in JSON.
           const others = [/^another IV was used: [^;]*$/, /^no IV or one of zeros was used: [^;]*$/];
           const said = cause.split('; and ');
           const right = said.filter((cause) => made.includes(cause) || others.some((other) => other.test(cause)));
@@ -135,7 +135,7 @@ describe('of what is made of key and IV by mistake, no hint names another than t
   );
 });
 
-/** What the endpoints say if no hint fits. */
+/** The endpoint's message if no hint fits. */
 function rulesFor(keyHeader: string, ivHeader: string): string {
   const parsed = parseCredentials(keyHeader, ivHeader, 'text');
   return Array.isArray(parsed) ? parsed.map(({ member, message }) => `${member} ${message}`).join('; ') : 'no fault';
@@ -144,7 +144,7 @@ function rulesFor(keyHeader: string, ivHeader: string): string {
 describe('the list of slips', () => {
   const codec = createCodec(credentials, 'hex');
 
-  /** The hint for each slip, and what is wrong. */
+  /** The hint for each slip, with the parts that are wrong. */
   async function hints(): Promise<
     readonly (readonly [name: string, hint: string, wrong: readonly Part[], cause: RegExp])[]
   > {
@@ -179,7 +179,7 @@ describe('the list of slips', () => {
     return all;
   }
 
-  test('has at least 150 of them, names 85 % or more, and says nothing false about any', async () => {
+  test('has at least 150 slips, and the hints name 85 % or more of them and say nothing false about any', async () => {
     const all = await hints();
     const slips = [ciphertexts, strings, bodies, accepted, headers].reduce((sum, { length }) => sum + length, 0);
     expect(slips).toBeGreaterThanOrEqual(150);
@@ -190,21 +190,21 @@ describe('the list of slips', () => {
     for (const [name, hint] of all) expect([name, hint.includes(key), hint.includes(iv)]).toEqual([name, false, false]);
   });
 
-  /** What is no slip of the kind that it looks like. */
+  /** Bodies that look like a slip, but are not of that kind. */
   test.each<[name: string, body: string, claim: RegExp]>([
     ['a word that is base64 too, as data', '{"data":"test"}', /: it was cut|the mode is/],
     ['a word that is base64 too, alone', 'test', /bare ciphertext/],
     ['an id of 24 hex digits', '{"payment_id":"5f8f8c44b54764421b7156c3"}', /ciphertext must be named/],
     ['a UUID', '{"id":"550e8400e29b41d4a716446655440000"}', /ciphertext must be named/],
     ['a list of amounts', '{"data":[1500,2500]}', /is the list/],
-  ])('takes no look for a fact: %s', async (_, body, claim) => {
+  ])('does not mistake a resemblance for a fact: %s', async (_, body, claim) => {
     const opened = await openEnvelope(Buffer.from(body), [codec], noMemory);
     const hint = 'code' in opened ? hintForBody(Buffer.from(body), opened.code, codec) : 'it opens';
     expect(hint).not.toMatch(claim);
     expect(hint.length).toBeLessThanOrEqual(200);
   });
 
-  test('is told by what the hints name: the check of them can fail', () => {
+  test('is judged by what the hints name, and that check can fail', () => {
     expect(namedIn('the IV is wrong: only the first 16 bytes are not text')).toEqual(['iv']);
     expect(falseIn('the key was hashed with MD5', ['iv'])).toEqual(['key']);
   });

@@ -14,18 +14,18 @@ test('every escape of an ASCII character is resolved, in either case', () => {
   expect(textOf('\\"\\\\\\/\\b\\f\\n\\r\\té')).toBe('"\\/\b\f\n\r\té');
 });
 
-test('the escape of any other character is a NUL, so that it is no ciphertext', () => {
+test('the escape of any other character becomes a NUL, so that it cannot be part of a ciphertext', () => {
   for (const digits of ['0080', '00e9', '0130', '4130', 'ffff', 'D800']) expect(textOf(`\\u${digits}`)).toBe('\0');
 });
 
 test.each(['\\x', '\\u123', '\\u123g', '\\u12:4', '\\u 123', '\\u@123', '\\uG000', '\\', '\\U0041', '\\0', 'a\\'])(
-  'a wrong escape has no content: %j',
+  'a string with an invalid escape is refused: %j',
   (content) => {
     expect(textOf(content)).toBeUndefined();
   },
 );
 
-test('a name is read up to the length of the longest name of interest in escapes', () => {
+test('a name is read up to the length that the longest relevant name has if it is written in escapes', () => {
   const escapesOf = (name: string): string =>
     name.replaceAll(/./g, (letter) => `\\u00${letter.charCodeAt(0).toString(16)}`);
   expect(unescapedName(Buffer.from(escapesOf('encrypted_data')))).toBe('encrypted_data');

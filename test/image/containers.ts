@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { GenericContainer, Wait, getContainerRuntimeClient, type StartedNetwork } from 'testcontainers';
 
-// The reaper of testcontainers needs another image. The tests remove the containers that they start.
+// The reaper of testcontainers would need another image. The tests themselves remove the containers that they start.
 process.env['TESTCONTAINERS_RYUK_DISABLED'] = 'true';
-// Ports are published on loopback. In a container, the gateway of this machine would be used instead.
+// Ports are published on loopback. Without this, testcontainers in a container would use this machine's gateway.
 process.env['TESTCONTAINERS_HOST_OVERRIDE'] = '127.0.0.1';
 
 /** The reason why containers cannot run here; undefined if there is an engine. */
@@ -25,8 +25,8 @@ export interface Image {
 }
 
 /**
- * Makes a command wait for its turn. Tests in two files request one image at once: the second finds it in the engine's
- * cache.
+ * Makes a command wait for its turn. Tests in two files build the same image at once, and the second build then finds the image in the
+ * engine's cache.
  */
 const inTurn = ['-c', 'exec flock "$@"', 'bash', join(tmpdir(), 'envelope-sidecar-test-image.lock')];
 
@@ -37,8 +37,7 @@ export function buildImage(): Image {
 }
 
 /**
- * Builds it on an image that has Node, in a folder of its own, and the libraries that Node needs: no shell, nothing
- * else.
+ * Builds the Dockerfile on an image without a shell, which contains only Node, in a folder of its own, and the libraries that Node needs.
  */
 export function buildShelllessImage({ base }: Image): Image {
   const shellless = 'envelope-sidecar-test/shell-less:latest';
@@ -64,10 +63,10 @@ function build(tag: string, base: string, buildArguments: Readonly<Record<string
   return { name, base };
 }
 
-/** On every container of a test, with the process that started it. */
+/** The label of every container of a test. Its value is the id of the process that started the container. */
 export const label = 'envelope-sidecar-test.process';
 
-/** Removes the containers of this process, even of tests that timed out, and those of processes that have ended. */
+/** Removes the containers that this process started, even in tests that timed out, and those of ended processes. */
 export function removeContainers(): void {
   const format = `{{.ID}} {{.Label "${label}"}}`;
   const list = execFileSync('docker', ['ps', '--all', '--filter', `label=${label}`, '--format', format], {
@@ -75,23 +74,23 @@ export function removeContainers(): void {
   });
   for (const [, id = '', owner = ''] of list.matchAll(/^(\S+) (\d+)$/gm)) {
     if (owner !== String(process.pid) && existsSync(`/proc/${owner}`)) continue;
-    // Another process may remove it at the same time.
+    // Another process may remove the container at the same time, so failures are ignored.
     spawnSync('docker', ['rm', '--force', '--volumes', id]);
   }
 }
 
-/** A container as the deployment runs it: read-only, without capabilities, as the user that its image names. */
+/** A container that runs as deployed: read-only, without capabilities, and as the user that its image names. */
 export class HardenedContainer extends GenericContainer {
   constructor({ name }: Image) {
     super(name);
     this.hostConfig.ReadonlyRootfs = true;
-    // The folder of the drain token, for which deploy/ mounts a volume.
+    // The folder for the drain token, for which deploy/ mounts a volume.
     this.hostConfig.Tmpfs = { '/tmp': 'rw,mode=1777' };
     this.withDroppedCapabilities('ALL').withSecurityOpt('no-new-privileges');
     this.withLabels({ [label]: String(process.pid) });
   }
 
-  /** Published on loopback only: other machines must not reach the containers of a test. */
+  /** Publishes the ports only on loopback, because other machines must not reach the containers of a test. */
   protected override async beforeContainerCreated(): Promise<void> {
     for (const bindings of Object.values(
       (this.hostConfig.PortBindings ?? {}) as Record<string, { HostIp?: string }[]>,
@@ -101,7 +100,7 @@ export class HardenedContainer extends GenericContainer {
   }
 }
 
-/** The sidecar with its two folders, ready when `start` resolves. */
+/** The sidecar with its two mounted folders. It is ready when `start` resolves. */
 export class SidecarContainer extends HardenedContainer {
   constructor(image: Image, network: StartedNetwork, config: MountedFolder, accounts: MountedFolder) {
     super(image);
@@ -115,14 +114,14 @@ export class SidecarContainer extends HardenedContainer {
   }
 }
 
-/** The command of the sidecar in a small container: a young generation of the image's size would fill half of it. */
+/** The command in small containers. With the image's own size, the young generation would fill half of the memory. */
 export const smallEntrypoint = [
   'node',
   '--max-semi-space-size=8',
   '--max-old-space-size-percentage=35',
   '--no-memory-pool-share-memory-on-teardown',
   '/app/dist/main.js',
-  // Replacing an image's entry point replaces its command, too.
+  // If a container replaces the entry point of its image, it also loses the command of the image.
   'serve',
   '--config',
   '/etc/envelope-sidecar/sidecar.yaml',
@@ -138,19 +137,19 @@ export function coreContainer({ base }: Image, network: StartedNetwork): Generic
     .withNetworkAliases('core');
 }
 
-/** A folder of files as Kubernetes mounts a ConfigMap or a Secret: links that lead through `..data`, which is swapped. */
+/** A folder as Kubernetes mounts a ConfigMap or a Secret: each file is a link through `..data`, which is swapped. */
 export class MountedFolder {
   readonly path = mkdtempSync(join(tmpdir(), 'envelope-sidecar-mount-'));
   #version = 0;
 
   constructor(files: Readonly<Record<string, string>>) {
-    // The user of the image is not the user who runs the tests.
+    // The image's user differs from the user who runs the tests, so the folder must be readable for everyone.
     execFileSync('chmod', ['755', this.path]);
     this.write(files);
     for (const name of Object.keys(files)) symlinkSync(join('..data', name), join(this.path, name));
   }
 
-  /** Puts new contents in place, all files at once. */
+  /** Replaces the contents of all files at once. */
   write(files: Readonly<Record<string, string>>): void {
     this.#version += 1;
     const version = `..${this.#version}`;

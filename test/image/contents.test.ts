@@ -7,10 +7,12 @@ import { nameOf, runTimePackages } from '../../scripts/run-time-packages.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { buildImage, missingEngine, type Image } from './containers.ts';
 
-/** Files that the engine puts into every container. */
+/** Files that the container engine puts into every container. */
 const madeByEngine = /^(?:\.dockerenv|dev\/.*|etc\/(?:hostname|hosts|mtab|resolv\.conf))$/;
 
-/** Lists the files of an image through a container that is never started: it needs no shell, and no file can hide. */
+/**
+ * Creates a container without starting it, so that the image needs no shell and no file can hide, and removes it again.
+ */
 function withContainer<T>(image: string, use: (id: string) => T): T {
   const id = execFileSync('docker', ['create', '--entrypoint', 'none', image], { encoding: 'utf8' }).trim();
   try {
@@ -20,7 +22,7 @@ function withContainer<T>(image: string, use: (id: string) => T): T {
   }
 }
 
-/** Every file of a container, by its path from the root, with kind, rights, owner, size and time. */
+/** Every file in a container, by its path from the root: its kind, permissions, owner, size and time. */
 function filesOf(id: string): ReadonlyMap<string, string> {
   const list = 'set -o pipefail; docker export "$0" | tar --list --verbose --numeric-owner --full-time';
   const lines = execFileSync('bash', ['-c', list, id], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
@@ -32,7 +34,7 @@ function filesOf(id: string): ReadonlyMap<string, string> {
   );
 }
 
-/** The folders of packages, with the name and the version in each package.json. */
+/** The folders of packages, each with the name and version from its package.json. */
 function packagesIn(app: string): ReadonlyMap<string, string> {
   const manifests = globSync(['**/node_modules/[!@]*/package.json', '**/node_modules/@*/*/package.json'], { cwd: app });
   return new Map(
@@ -50,7 +52,7 @@ function filesBelow(folder: string): string[] {
     .map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1));
 }
 
-/** The files of the project from which the built ones were made, by their source maps. */
+/** The project files from which the built files were made, according to their source maps. */
 function sourcesOf(dist: string): string[] {
   const all = globSync('**/*.js.map', { cwd: dist }).flatMap((file) => {
     const { sources } = JSON.parse(readFileSync(join(dist, file), 'utf8')) as { sources: string[] };
@@ -94,7 +96,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect([...new Set(packagesIn(app).values())].toSorted()).toEqual(listed.toSorted());
   });
 
-  test('lists them with the hashes of the lock file', () => {
+  test('lists them with the hashes from the lock file', () => {
     const locked = [...runTimePackages()].map(([folder, { version, integrity = '' }]) => {
       const content = Buffer.from(integrity.replace('sha512-', ''), 'base64').toString('hex');
       return [`${nameOf(folder)}@${version}`, { alg: 'SHA-512', content }] as const;
@@ -111,14 +113,14 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect(text).not.toMatch(/\.tgz|"distribution"/);
   });
 
-  test('prints the bill with the command in docs/operators/image.md', () => {
+  test('prints the bill of materials with the command in docs/operators/image.md', () => {
     const [command = ''] =
       /^docker run .* >sbom\.cdx\.json$/m.exec(readFileSync('docs/operators/image.md', 'utf8')) ?? [];
     const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`).replace(/ >sbom\.cdx\.json$/, '');
     expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' }).trimEnd()).toBe(text.trimEnd());
   });
 
-  test('adds only compiled code, its V8 cache, the licence and the bill, and changes nothing of its base', () => {
+  test('adds only compiled code, its V8 cache, the licence and the bill of materials, and changes nothing of its base', () => {
     const own = [
       'LICENSE',
       'bin/sidecar',
@@ -130,13 +132,13 @@ describeUnless(await missingEngine(), 'the built image', () => {
       'sbom.cdx.json',
     ].map((file) => `app/${file}`);
     const added = [...files].filter(([file, what]) => base.get(file) !== what).map(([file]) => file);
-    // Programs and threads have source maps; the names of code that they share come from the bundler.
+    // Programs and threads have source maps. The bundler names the files with the code that they share.
     const compiled = added.filter((file) => /^app\/dist\/(?:demo\/serve-core|[a-z0-9-]+)\.js(?:\.map)?$/.test(file));
     const entries = ['main.js', 'load-worker.js', 'worker.js', 'demo/serve-core.js'].map((file) => `app/dist/${file}`);
     expect(compiled).toEqual(expect.arrayContaining(entries));
     const migrations = filesBelow('src/accounts/postgres/migrations').map((file) => `app/dist/migrations/${file}`);
     const built = [...compiled, ...migrations];
-    // The console is built into files whose names have a hash.
+    // The names of the console's built files contain a hash.
     expect(added).toContain('app/dist/console/index.html');
     const folders = [...packagesIn(app).keys()].map((folder) => `app/${folder}/`);
     folders.push('app/dist/console/', 'app/compile-cache/');
@@ -145,7 +147,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect([...base.keys()].filter((file) => !files.has(file))).toEqual([]);
   });
 
-  test('omits the files of packages that only their developers need', () => {
+  test('omits files in packages that only the developers of the packages need', () => {
     expect(
       [...files.keys()].filter((file) => /^app\/(?!dist\/).*(?:\.[cm]?ts|\.map|\/node_modules\/\..*)$/.test(file)),
     ).toEqual([]);
@@ -169,7 +171,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect(licences.filter((file) => !files.has(file))).toEqual([]);
   });
 
-  test('requests neither a memory dump nor the debugger from Node', () => {
+  test('does not ask Node for a memory dump or the debugger', () => {
     const asks =
       /heap-?snapshot|heap-?prof|process\.report|--report|--inspect|node:inspector|abort-on-uncaught|NODE_OPTIONS/i;
     expect('node --heapsnapshot-signal=SIGUSR2').toMatch(asks);
@@ -178,7 +180,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     });
     expect(settings).toContain('/app/dist/main.js');
     expect(settings).not.toMatch(asks);
-    // Of the project's own sources only: packages have code for processes with such options.
+    // Only the project's own sources are checked, because packages contain code for processes with such options.
     const own = sourcesOf(join(app, 'dist'));
     expect(own).toEqual(expect.arrayContaining(['src/main.ts', 'src/app.ts', 'src/config/load-worker.ts']));
     expect(own.filter((file) => asks.test(readFileSync(file, 'utf8')))).toEqual([]);

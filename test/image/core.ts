@@ -2,8 +2,8 @@ import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
 
 /**
- * A payment core that runs in its own container, on the Node of that container. Its response describes the request; the
- * query can ask for a late response (`delay`, milliseconds) or a long one (`size`, bytes).
+ * A payment core that runs on Node in its own container. Its response describes the request. The query can delay the
+ * response (`delay`, in milliseconds) or make it long (`size`, in bytes).
  */
 const core = createServer((req, res) => {
   const { pathname, searchParams } = new URL(req.url ?? '/', 'http://core');
@@ -24,7 +24,9 @@ const core = createServer((req, res) => {
 core.listen(3000, '0.0.0.0');
 process.on('SIGTERM', () => process.exit());
 
-/** Long responses are generated while they are sent, so that many at once do not fill this container. */
+/**
+ * Generates a long response while it is sent, so that many of these at once do not fill the memory of this container.
+ */
 function* pieces(begin: string, size: number, end: string): Generator<string> {
   yield begin;
   for (let left = size; left > 0; left -= 65_536) yield 'x'.repeat(Math.min(left, 65_536));

@@ -30,7 +30,7 @@ import {
 const key = 'sk_test_image_acme_not_a_secret';
 const addedKey = 'sk_test_image_acme_added_later';
 const credentials = { key: 'image-key-of-acme-not-a-secret-3', iv: 'image-iv-of-acme' };
-/** From deploy/overlays/test. */
+/** The credentials in deploy/overlays/test. */
 const demoCredentials = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' };
 
 const sidecarFile = `
@@ -76,7 +76,7 @@ describeUnless(await missingEngine(), 'the image', () => {
 
   const container = (of = image): SidecarContainer => new SidecarContainer(of, network, config, accounts);
 
-  /** Starts one for a single test. */
+  /** Starts a container that is removed after the test. */
   const start = async (one: HardenedContainer): Promise<StartedTestContainer> => {
     const started = await one.start();
     onTestFinished(() => void execFileSync('docker', ['rm', '--force', '--volumes', started.getId()]));
@@ -105,7 +105,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     });
   };
 
-  /** The value of an expression, printed by Node in the container, because there may be no shell. */
+  /** Lets Node evaluate an expression in the container, because there may be no shell. Returns the value. */
   const evaluate = async (expression: string): Promise<unknown> => {
     const { output, exitCode } = await sidecar.exec(['node', '-p', `JSON.stringify(${expression})`]);
     expect({ exitCode, output }).toMatchObject({ exitCode: 0 });
@@ -149,8 +149,8 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(output).toContain('EROFS');
   });
 
-  test('opens no debugger on a signal, and warns of nothing in the code of packages', async () => {
-    // The mask of the signals that the process handles: SIGUSR1 has the number 10.
+  test('does not open a debugger on a signal, and prints no warnings about the code of packages', async () => {
+    // The mask of the signals that the process handles. SIGUSR1 has the number 10, so its bit is 9.
     const [, handled = ''] =
       /^SigCgt:\s+(\w+)$/m.exec(String(await evaluate('fs.readFileSync("/proc/1/status", "utf8")'))) ?? [];
     expect(BigInt(`0x${handled}`) & (1n << 14n)).not.toBe(0n);
@@ -160,11 +160,11 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(quiet).toMatchObject({ exitCode: 0, output: '' });
   });
 
-  test('lets the heap take its share of the memory of the container', async () => {
+  test("limits the heap to its share of the container's memory", async () => {
     const limited = await start(container().withResourcesQuota({ memory: 256 / 1_024 }));
     const [node = '', ...flags] = [(await imageConfig()).Config.Entrypoint ?? []].flat().slice(0, -1);
     const { output } = await limited.exec([node, ...flags, '-p', 'v8.getHeapStatistics().heap_size_limit']);
-    // 35 % of it, and a young generation of three semi-spaces of 16 MiB.
+    // 35 % of the container's memory, plus a young generation with three semi-spaces of 16 MiB.
     expect(Number(output) / 1_048_576).toBeCloseTo(256 * 0.35 + 3 * 16, -1);
   });
 
@@ -206,7 +206,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(metrics).toContain(`node="${process.version}"`);
   });
 
-  test('applies a change of a mounted file', async () => {
+  test('applies a change to a mounted file', async () => {
     expect((await charge({ apiKey: addedKey })).status).toBe(401);
     accounts.write({ 'accounts.yaml': accountsFile(key, addedKey) });
     await expect.poll(async () => (await charge({ apiKey: addedKey })).status, { timeout: 20_000 }).toBe(200);
@@ -237,7 +237,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect((await charge({ of: drained })).status).toBe(200);
   });
 
-  test('runs a command in the memory that docs/operators/capacity.md says', () => {
+  test('runs a command in the memory that docs/operators/capacity.md states', () => {
     const limits = ['--memory', `${commandMemory}m`, '--memory-swap', `${commandMemory}m`];
     const mounts = [
       '--volume',
@@ -259,7 +259,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(await started.exec(['sidecar', 'check'])).toMatchObject({ exitCode: 0 });
   }, 300_000);
 
-  test('runs the example deployment, in which the core on loopback is reached through the sidecar alone', async () => {
+  test('runs the example deployment, in which the core on loopback can be reached only through the sidecar', async () => {
     const file = (name: string): Record<string, string> => ({
       [name]: readFileSync(`deploy/overlays/test/${name}`, 'utf8'),
     });
@@ -285,7 +285,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   });
 
   test('handles load, large bodies and a reload within 128 MiB', async () => {
-    // As in docs/operators/capacity.md for a container of that size.
+    // The limits for a container of that size in docs/operators/capacity.md.
     const small = new MountedFolder({
       'sidecar.yaml': `${sidecarFile}limits: { buffered: 8MiB, inFlight: 32, account: 100% }\n`,
     });
@@ -309,7 +309,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     const sent = inLanes(30, 300, () => chargeOnce({ body: large }));
     accounts.write({ 'accounts.yaml': accountsFile(key) });
     await sent;
-    // Requests beyond the limit are refused, not held.
+    // Requests beyond the limits were refused, instead of waiting.
     expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
 
     statuses.clear();
@@ -328,7 +328,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     };
     const before = await running();
     const neverReady = container().withWaitStrategy(Wait.forHttp('/no-such-path', 9090));
-    // Fails once its container is gone, which nobody waits for.
+    // This promise rejects when the container has been removed. Nothing awaits it.
     neverReady.start().catch(() => {});
     await expect.poll(running, { timeout: 20_000 }).toHaveLength(before.length + 1);
     removeContainers();
@@ -336,7 +336,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   });
 });
 
-/** Does something this many times, with this many at once. */
+/** Calls `work` this many times, in as many lanes at once. */
 async function inLanes(lanes: number, times: number, work: () => Promise<void>): Promise<void> {
   let left = times;
   const lane = async (): Promise<void> => {

@@ -30,7 +30,7 @@ const accountsFile = {
   ],
 };
 
-/** Opens a connection and sends this; the other side may end it in any way. Closed after the test. */
+/** Opens a connection and sends `sent`. The other side may close the connection in any way. Closed after the test. */
 async function openWith(port: number, ...sent: readonly string[]): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').on('error', () => {});
   onTestFinished(() => void socket.destroy());
@@ -43,7 +43,7 @@ describeUnless(
   await missingEngine(),
   'the image, with the limits that docs/operators/capacity.md works out for 128 MiB',
   () => {
-    test('stays within them with every limit reached at once, reloads, and serves afterwards', async () => {
+    test('stays within 128 MiB with every limit reached at once, reloads, and serves afterwards', async () => {
       const [, example] = workedExamples(readFileSync('docs/operators/capacity.md', 'utf8'));
       if (example === undefined) throw new Error('there is no such example');
       const { requestBody, buffered, header, inFlight, connections } = example;
@@ -54,7 +54,7 @@ describeUnless(
           accounts: { file: '/run/secrets/envelope-sidecar/accounts.yaml' },
           routes: [{ path: '/api/s2s/*', envelope: true }],
           limits: { requestBody, buffered, header, inFlight, account: '100%' },
-          // Nothing may be released before everything is held.
+          // Nothing may time out before all limits are reached.
           timeouts: { header: '10m', request: '10m', upstream: '10m', idle: '10m' },
         }),
       });
@@ -93,13 +93,14 @@ describeUnless(
       const sendsKey = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
       const charge = (body: string): Promise<Response> => send({ port }, 'POST /api/s2s/charge', { key, body });
 
-      // Incomplete heads: as many almost as long as allowed as half of the eighth for clients without a key holds.
+      // Send incomplete heads. Those of almost the maximum length fill half of the memory for clients without a valid key, which is an
+      // eighth of `buffered`.
       const line = `X-Padding: ${'x'.repeat(1_000)}\r\n`;
       const endless = `GET /x HTTP/1.1\r\n${line.repeat(Math.floor(header / line.length) - 1)}`;
       const longest = buffered / 16 / header;
       for (let i = inFlight; i < connections; i += 1) await open(i < inFlight + longest ? endless : 'GET /x HT');
 
-      // Envelopes almost as long as allowed, held as long as the core is silent: with the rest they leave no room for another.
+      // Send envelopes of almost the maximum length until no other one fits. They stay in memory, because the core does not respond.
       const padding = 'x'.repeat(requestBody / 2 - 8_192);
       const envelope = envelopeOf(credentials, JSON.stringify({ padding }));
       const forAll = (buffered * 7) / 8;
@@ -110,7 +111,7 @@ describeUnless(
       for (let i = 0; i < held; i += 1) await open(silent, envelope);
       await untilInFlight(held);
 
-      // Bodies without a key, as long as allowed but for one byte: as many as the rest of that eighth holds.
+      // Send bodies without a key that lack only their last byte, until they fill the other half of that eighth.
       const mostTested = 65_536;
       const keyless = Math.floor(buffered / 16 / mostTested) - 1;
       expect(keyless).toBeGreaterThan(0);
@@ -120,9 +121,9 @@ describeUnless(
       await untilInFlight(held + keyless);
       expect((await charge(envelope)).status).toBe(503);
 
-      // Long responses that are not read.
+      // Request long responses, and do not read them.
       const unread = `GET /api/s2s/export?size=50000000 HTTP/1.1\r\n${sendsKey}\r\n`;
-      // An incomplete body takes no slot yet.
+      // Incomplete bodies do not occupy slots yet, so only the envelopes are subtracted.
       for (let i = held; i < inFlight; i += 1) (await open(unread)).pause();
       await untilInFlight(inFlight + keyless);
       expect((await send({ port }, 'GET /x', { key })).status).toBe(503);

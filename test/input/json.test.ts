@@ -10,7 +10,7 @@ test.each([
   '{"a:":":","\\":\\"":"\\\\"}',
   '{"":1,"__proto__":{"a":1},"A":2,"a":3}',
   ' { "a" : "\\u003a:" } ',
-])('%s is parsed as by JSON.parse', (text) => {
+])('%s is parsed as JSON.parse would parse it', (text) => {
   expect(parseJson(text)).toEqual(JSON.parse(text));
 });
 

@@ -34,7 +34,7 @@ test.each(['p', 'pxyz', 'limitation', 'tim'])('no known name is near %j', (name)
   expect(unknownMember(name, known)).toBe(`unknown member "${name}": expected ${all}`);
 });
 
-test('a message repeats a name only if it looks like the name of a member', () => {
+test("a message repeats a name only if it looks like a member's name", () => {
   expect(unknownMember('workers', known)).toMatch(/^unknown member "workers": /);
   expect(unknownMember('sk_test_0123456789abcdef', known)).toMatch(/^unknown member: /);
 });

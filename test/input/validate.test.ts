@@ -8,7 +8,7 @@ import { valuesIn } from '../../src/yaml/values.ts';
 import { YamlFile } from '../../src/yaml/yaml-file.ts';
 import { filesIn } from '../config/files.ts';
 
-/** The valid part of a text, and its problems, as `path: message`. */
+/** Checks a text. Returns its valid part as `right`, and its problems, as `path: message`, as `wrong`. */
 function check(written: string): { right: unknown; wrong: string[] } {
   const file = new YamlFile(join(filesIn({ 'a.yaml': written }), 'a.yaml'), new Files());
   const { value } = valuesIn(file, {});
@@ -43,7 +43,7 @@ test('invalid members are omitted, and all others returned', () => {
   expect(right).toEqual({ list: [{ on: true }, undefined, { wait: 2000 }, { on: false, wait: 1000 }] });
 });
 
-describe('a value that may be written in several ways', () => {
+describe('a value that can be written in several ways', () => {
   test.each([
     ['5', 'way: expected a text or members with "url"'],
     ['[]', 'way: expected a text or members with "url"'],
@@ -54,7 +54,7 @@ describe('a value that may be written in several ways', () => {
     ['{ url: a, wiat: 1s }', 'way.wiat: unknown member "wiat": did you mean "wait"?'],
     ['{ url: a, wait: 1 }', 'way.wait: expected a duration such as 250ms, 30s, 5m, 12h or 7d'],
     ['{ wait: 1s }', 'way.url: missing: expected text'],
-  ])('is reported by the way that was meant: %s', (written, problem) => {
+  ])('is reported according to the way that was meant: %s', (written, problem) => {
     expect(check(`way: ${written}`)).toEqual({ right: expect.anything(), wrong: [problem] });
   });
 });
@@ -63,7 +63,7 @@ test('an empty file has one problem, not one for each member', () => {
   expect(check('# nothing')).toEqual({ right: undefined, wrong: ['.: the file is empty'] });
 });
 
-describe('a value that is of use only as a whole', () => {
+describe('a value that is useful only as a whole', () => {
   const schema = z.strictObject({ ids: z.array(z.string()).min(1), count: z.int().min(1).max(9), at: z.boolean() });
 
   test('is returned if it is valid', () => {
@@ -71,7 +71,7 @@ describe('a value that is of use only as a whole', () => {
     expect(validateWhole(value, schema)).toEqual({ value });
   });
 
-  test('has all its mistakes otherwise, each at its path', () => {
+  test('yields all its mistakes otherwise, each with its path', () => {
     const mistakesIn = (sent: unknown): unknown[] => {
       const result = validateWhole(sent, schema);
       return 'mistakes' in result

@@ -10,7 +10,7 @@ import {
   type ValueType,
 } from '../../src/input/value-types.ts';
 
-/** The value of a text; undefined if it is refused. */
+/** The value that a text stands for; undefined if the text is refused. */
 function read<T>(type: ValueType<T>, written: string): T | undefined {
   try {
     return type.pattern.test(written) ? type.read(written) : undefined;

@@ -12,24 +12,24 @@ const run = promisify(execFile);
 const kits = Object.keys(drivers);
 const folders = readdirSync('kits', { withFileTypes: true }).filter((entry) => entry.isDirectory());
 
-/** The one file of each kit that may be copied, and the file that says its version. */
+/** The single file of each kit that users may copy, and the file that states the kit's version. */
 const files: Readonly<Record<string, readonly [core: string, metadata: string]>> = {
   typescript: ['envelope.ts', 'package.json'],
   php: ['Envelope.php', 'composer.json'],
   python: ['envelope.py', 'pyproject.toml'],
   java: ['Envelope.java', 'pom.xml'],
-  // Versions of a Go module are tags.
+  // A Go module has no version in its metadata, because its versions are tags.
   go: ['envelope.go', 'README.md'],
   ruby: ['envelope.rb', 'envelope-sidecar-kit.gemspec'],
   csharp: ['Envelope.cs', 'EnvelopeSidecar.Kit.csproj'],
 };
 
 describe('vectors.json', () => {
-  test('is what openssl makes', () => {
+  test('is what openssl produces', () => {
     expect(JSON.parse(readFileSync(vectorsFile, 'utf8'))).toEqual(generateVectors());
   });
 
-  test('has the ciphertext that docs and commands show', () => {
+  test('has the ciphertext that the docs and the commands show', () => {
     expect(generateVectors().valid[0]).toMatchObject({
       plaintext: '{"amount":1500}',
       data: 'b1cfe5cf79092760fa94b1d5aa17a154',
@@ -62,7 +62,7 @@ describe.each(kits)('the kit for %s', (kit) => {
   });
 
   test('passes the vectors, its own tests and all scenarios', { timeout: 900_000 }, async () => {
-    // `npm run kits` tries each client against 100 cores.
+    // Here, each client is tried against only 8 cores; `npm run kits` uses 100.
     const args = ['kits/main.ts', '--runs', '8', kit];
     const env = { ...process.env, SIDECAR_PROGRAM: builtProgram };
     const { stdout } = await run(process.execPath, args, { env, timeout: 890_000 }).catch(
@@ -72,7 +72,7 @@ describe.each(kits)('the kit for %s', (kit) => {
   });
 });
 
-test('the metadata of the kits for Python, Java and C# are well-formed, and name files that are there', async () => {
+test('the metadata of the kits for Python, Java and C# are well-formed, and name only files that exist', async () => {
   const program = `
 import json, os, sys, tomllib, xml.etree.ElementTree as xml
 project = tomllib.load(open("kits/python/pyproject.toml", "rb"))
@@ -92,7 +92,7 @@ json.dump({
   expect(JSON.parse(stdout)).toEqual({ versions: [version, version, version], missing: [], files: 4 });
 });
 
-test('a program with a mistake fails the vectors', async () => {
+test('a program with a mistake fails the test vectors', async () => {
   const program = `
     const { createDecipheriv } = require('node:crypto');
     require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {

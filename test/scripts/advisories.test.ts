@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { compareVersions, findVulnerable, type Advisories } from '../../scripts/advisories.ts';
 
-/** Advisories on `express`: from 1.0.0 to before 1.2.0, from 2.0.0-beta.2 to 2.0.5 inclusive, and 3.1.4. */
+/** Advisories on `express` versions: from 1.0.0 to before 1.2.0, from 2.0.0-beta.2 to 2.0.5 inclusive, and 3.1.4. */
 function known(more: { readonly accepted?: Record<string, string>; readonly withdrawn?: string } = {}): Advisories {
   const { accepted = {}, ...rest } = more;
   const ranges = [
@@ -28,7 +28,7 @@ describe('a locked package', () => {
     },
   );
 
-  test('is not vulnerable by an advisory on another package, a withdrawn or an accepted one', () => {
+  test('is not vulnerable because of an advisory that is on another package, withdrawn or accepted', () => {
     expect(findVulnerable(locked('1.0.0', 'express-x'), known())).toEqual([]);
     expect(findVulnerable(locked('1.0.0'), known({ withdrawn: '2026-11-02T00:00:00Z' }))).toEqual([]);
     expect(findVulnerable(locked('1.0.0'), known({ accepted: { 'GHSA-1': 'is not called' } }))).toEqual([]);

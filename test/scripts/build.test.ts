@@ -17,7 +17,7 @@ const apiKey = 'sk_test_buildbuildbuildbuildbuildb';
 const hex = (octet: number): string => `%${octet.toString(16).padStart(2, '0')}`;
 const octets = Array.from({ length: 256 }, (_, octet) => octet);
 
-/** Targets of every octet, in each form that UTF-8 could have, and of each kind that is ambiguous. */
+/** Targets with every octet, in each form that UTF-8 could have, and targets of each ambiguous kind. */
 const targets = [
   ...octets.map((octet) => `/a${hex(octet)}`),
   ...octets.slice(192).flatMap((first) => [0x80, 0xaf, 0xbf].map((second) => `/a${hex(first)}${hex(second)}`)),
@@ -39,7 +39,7 @@ const targets = [
   '/%e2%82',
 ];
 
-/** Heads and bodies of each kind that is refused, and of those that are not. */
+/** Requests with a head of each kind that is refused, and of kinds that are not. */
 const requests = [
   ...targets.map((target) => `GET ${target} HTTP/1.1\r\nHost: localhost`),
   ...[
@@ -56,7 +56,7 @@ const requests = [
   ),
 ];
 
-/** Statements that only call a global function or class, by what they call: a bundler may take the call for pure. */
+/** The global functions and classes that statements only call. A bundler may mistake such a call for a pure one. */
 function globalCalls(file: string): readonly string[] {
   const calls: string[] = [];
   const visit = (node: ts.Node): void => {
@@ -78,7 +78,7 @@ describe('the built sidecar', () => {
 
   beforeAll(async () => {
     await buildConsole();
-    // Within the project, so that its packages are found.
+    // The folder is within the project, so that the project's packages are found.
     mkdirSync('dist', { recursive: true });
     folder = mkdtempSync(join(process.cwd(), 'dist/build-test-'));
     await build({ configFile: 'vite.sidecar.config.ts', build: { outDir: folder } });
@@ -125,7 +125,7 @@ describe('the built sidecar', () => {
     expect(await run(['check', '--config', join(target, 'sidecar.yaml')]).ended()).toMatchObject({ code: 0 });
   });
 
-  test('loads at the start no package that it does not need, no TLS, and no parser into the main thread', () => {
+  test('loads no package at startup that it does not need, no TLS, and no parser into the main thread', () => {
     const loaded = new Set<string>();
     const follow = (name: string): void => {
       if (loaded.has(name)) return;
@@ -136,7 +136,7 @@ describe('the built sidecar', () => {
       for (const [, next = ''] of code.matchAll(/\b__require\("([^"]+)"\)/g)) follow(next);
     };
     follow('./main.js');
-    // Imported once the reading of the configuration has begun.
+    // serve.js is imported later, once the thread has begun to read the configuration.
     expect([...loaded]).not.toContain('./serve.js');
     follow('./serve.js');
     const sources = [...loaded]
@@ -146,7 +146,7 @@ describe('the built sidecar', () => {
         return map.sources;
       });
     expect(sources.some((source) => source.endsWith('src/app.ts'))).toBe(true);
-    // The thread that reads the configuration frees the memory of two of them.
+    // Only the thread that reads the configuration needs the parsers, and it frees their memory.
     const unneeded = /node_modules\/(?:zod|yaml|commander|http-proxy|@opentelemetry)\//;
     expect(sources.filter((source) => unneeded.test(source))).toEqual([]);
     follow('./load-worker.js');
@@ -158,7 +158,7 @@ describe('the built sidecar', () => {
     );
   });
 
-  test('answers each odd request as the sources do, and the core sees the same', async () => {
+  test('responds to each odd request as the sources do, and the core sees the same requests', async () => {
     const listener = { host: '127.0.0.1', port: 0 };
     const answersOf = async (setup?: ProcessSetup): Promise<unknown> => {
       const upstream = await startUpstream();
@@ -185,7 +185,7 @@ describe('the built sidecar', () => {
     expect(await answersOf({ program: built() })).toEqual(await answersOf({ program: sourceProgram }));
   });
 
-  test('leaves out no statement of the sources that only calls a global function', () => {
+  test('omits no statement of the sources that only calls a global function', () => {
     const maps = globSync(join(folder, '**/*.js.map'));
     const sources = new Set(
       maps.flatMap((file) => {

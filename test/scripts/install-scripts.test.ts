@@ -5,12 +5,12 @@ import { expect, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
 import { Folder } from '../support/folder.ts';
 
-/** npm 10, and the first versions of 11, do not know the setting. */
+/** npm 10 and the first versions of npm 11 do not know the setting. */
 const knowsSetting = execFileSync('npm', ['config', 'list', '--long'], { encoding: 'utf8' }).includes(
   'strict-allow-scripts',
 );
 
-/** Installs a package with an install script by the project's own settings. @returns whether the script ran */
+/** Installs a package with an install script under the project's settings. @returns whether the script ran */
 function runs(...options: readonly string[]): boolean {
   const { allowScripts } = manifest;
   const folder = new Folder({
@@ -31,7 +31,7 @@ test("npm runs no package's install script that package.json does not name, if i
   expect(runs()).toBe(!knowsSetting);
 });
 
-test('with --ignore-scripts, as .ci/run installs, no npm runs it', () => {
+test('with --ignore-scripts, with which .ci/run installs, no version of npm runs the script', () => {
   expect(readFileSync('.ci/run', 'utf8')).toMatch(/^npm ci --ignore-scripts$/m);
   expect(runs('--ignore-scripts')).toBe(false);
 });

@@ -4,7 +4,7 @@ import { testsOf, testsOfMutants } from '../../trials/mutation/changes.ts';
 import { exclude } from '../../trials/mutation/vitest.config.ts';
 import { unit } from '../../vitest.config.ts';
 
-/** The alternatives of a pattern with braces. */
+/** The patterns for which a pattern with braces stands. */
 function alternatives(pattern: string): string[] {
   const found = /^([^{]*)\{([^}]*)\}(.*)$/.exec(pattern);
   if (found === null) return [pattern];
@@ -19,7 +19,7 @@ test.each([...unit, ...testsOfMutants(), ...exclude].flatMap(alternatives))(
   },
 );
 
-test('mutants of a folder of src/ meet the tests of that folder', () => {
+test('mutants in a folder of src/ are tried with the tests of that folder', () => {
   const folders = ['accounts', 'audit', 'envelope', 'http1', 'kms', 'proxy'];
   expect(testsOfMutants()).toEqual(expect.arrayContaining(folders.map((folder) => `test/${folder}/**/*.test.ts`)));
   expect(testsOfMutants()).not.toContain('test/cli/**/*.test.ts');

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { everyFeature } from '../../trials/load/every-feature.ts';
 
-/** A JSON Schema, as far as it describes members. */
+/** The parts of a JSON Schema that describe members. */
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
   readonly anyOf?: readonly Schema[];
 }
 
-/** Members that the trials omit, and why. */
+/** Members that the trials do not set, and why. */
 const leftOut: Readonly<Record<string, string>> = {
   'operators.token': 'excludes tokens, which can say more',
   'accounts.file': 'excludes postgres; the trials of restarts use it',
@@ -23,11 +23,11 @@ const leftOut: Readonly<Record<string, string>> = {
   'environments.test.upstream.authorization': 'live has it: both ways of forwarding are tried',
 };
 
-/** Paths of members that are in the schema and not in the value; in a list, in none of its items. */
+/** The paths of members that the schema has and the value lacks. In a list, only members that all items lack. */
 function unset(schema: Schema, values: readonly unknown[], path = ''): string[] {
   const objects = [schema, ...(schema.anyOf ?? [])];
   const members = objects.flatMap(({ properties }) => Object.entries(properties ?? {}));
-  // A reference to a file may replace any text.
+  // `file` is skipped, because any text can be replaced with a reference to a file.
   return members
     .filter(([name]) => !(name === 'file' && path !== 'accounts.'))
     .flatMap(([name, member]) => {

@@ -17,7 +17,7 @@ describeWithPostgres('a short run', () => {
   };
 
   test.each(runners)(
-    'of $name finds nothing, and covers what it must',
+    'of $name finds nothing, and covers what it has to',
     async ({ name, run }) => {
       const report = await run(cases[name] ?? 0, 1);
       expect(report.failure).toBeUndefined();
@@ -37,7 +37,7 @@ describeWithPostgres('a short run', () => {
 });
 
 describe('runPart', () => {
-  /** A part whose cases are numbers, and whose property fails for those above 20. */
+  /** A part whose cases are numbers, and whose property fails for numbers above 20. */
   function partOf(check: (one: number, alone: boolean) => void): Part<number> {
     return {
       name: 'envelope',
@@ -68,7 +68,7 @@ describe('runPart', () => {
     expect(report.failure).toBe('Violation: is small\n  21\n21');
   });
 
-  test('reports a failure that does not recur alone', async () => {
+  test('reports a failure that does not recur when its case runs alone', async () => {
     const report = await runPart(
       partOf((one, alone) => ensure(alone || one <= 20, 'is small', one)),
       100,

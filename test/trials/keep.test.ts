@@ -27,7 +27,7 @@ test('the output of a run that found a fault is not kept', async () => {
   expect(existsSync(file)).toBe(false);
 });
 
-test('the file is named for the script and the words among its arguments', () => {
+test('the file is named after the script and those of its arguments that are words', () => {
   expect(nameOf('fuzz', ['--part', 'request-reader', '--cases', '1000', '--seed', '20261124'])).toBe(
     'fuzz-request-reader',
   );

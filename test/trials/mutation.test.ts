@@ -15,7 +15,7 @@ function result(status: Result['status'], fileName = 'src/a/b.ts'): Result {
   };
 }
 
-test('StrykerJS makes mutants of a file, and the tests that reach it notice most of them', async () => {
+test('StrykerJS creates mutants of a file, and the tests that reach it notice most of them', async () => {
   const file = 'src/accounts/transfer/lines.ts';
   const { results, planned } = await mutate([file], 300, onTestFinished, [testsOf(file)]);
   const { percent, table } = scoreOf(results, planned);
@@ -24,7 +24,7 @@ test('StrykerJS makes mutants of a file, and the tests that reach it notice most
   expect(table.map(([name]) => name)).toEqual(['', '`src/accounts/transfer`', 'together']);
 }, 320_000);
 
-test('the score is the part that was noticed of all that were tried', () => {
+test('the score is the share of the tried mutants that was noticed', () => {
   const results = [
     ...(['Killed', 'Killed', 'Timeout', 'Survived', 'Ignored', 'RuntimeError', 'CompileError'] as const).map((status) =>
       result(status),
@@ -44,7 +44,7 @@ test('the score is the part that was noticed of all that were tried', () => {
   ]);
 });
 
-test('files of src/ are mutated that differ from the base: committed, not committed, or new', () => {
+test('the files of src/ that differ from the base are mutated, whether they are committed, uncommitted or new', () => {
   const folder = new Folder({});
   const git = (...args: readonly string[]): void => {
     execFileSync('git', ['-c', 'user.name=x', '-c', 'user.email=x@example.com', ...args], { cwd: folder.path });

@@ -12,12 +12,12 @@ import { detectableDelta, differenceOf, median, shiftFor, sorted } from '../../t
 
 const random = (): Random => new Random(7);
 
-/** `count` times around `centre`. */
+/** `count` durations, each up to 1,000 above `centre`. */
 function timesAround(centre: number, count: number, source: Random): number[] {
   return Array.from({ length: count }, () => centre + source.below(1_000));
 }
 
-test('a measurement takes a time for each request, and all responses are equal', async () => {
+test('a measurement records a time for each request, and all responses are equal', async () => {
   const sidecar = await startLiveSidecar();
   onTestFinished(() => sidecar.stop());
   const times = await measure(sidecar.port, 352, 20, random());
@@ -26,7 +26,7 @@ test('a measurement takes a time for each request, and all responses are equal',
     expect(times[name]).toHaveLength(20);
     for (const time of times[name]) expect(time).toBeGreaterThan(0);
   }
-  // The log of the sidecar distinguishes the classes: two of six have bad padding.
+  // The sidecar's log distinguishes the classes: two of the six have bad padding.
   const reasons = await vi.waitFor(() => {
     const known = sidecar.log().flatMap(({ reason }) => (typeof reason === 'string' ? [reason] : []));
     expect(known).toHaveLength(6 * (2 + 20));
@@ -56,7 +56,7 @@ test.each(classNames.flatMap((name) => [64, 352, 4_096].map((length) => [name, l
       const content = isPadded ? whole.subarray(0, -last) : whole;
       expect(isJson(content)).toBe(false);
       expect(isUtf8(content)).toBe(fault === 'none');
-      // Bad UTF-8 is the only fault of a document.
+      // Apart from the invalid UTF-8, the document is valid.
       if (fault === 'first') expect(isJson(content.fill('[', 0, 1))).toBe(true);
       if (fault === 'last') expect(isJson(content.fill(']', content.length - 1))).toBe(true);
     }
@@ -65,7 +65,7 @@ test.each(classNames.flatMap((name) => [64, 352, 4_096].map((length) => [name, l
 
 describe('the difference of two samples', () => {
   test('is the share of pairs in which the first is larger, minus the share in which the second is', () => {
-    // Of nine pairs four are larger, three smaller and two equal.
+    // Of the nine pairs, the first value is larger in four, smaller in three and equal in two.
     const { delta, shift } = differenceOf([1, 4, 6], [2, 4, 4], random());
     expect(delta).toBeCloseTo(1 / 9, 10);
     expect(shift).toBe(0);
@@ -80,7 +80,7 @@ describe('the difference of two samples', () => {
   });
 
   test('is significant or not by the Mann-Whitney test', () => {
-    // Two samples of ten without ties, and without a correction for continuity.
+    // Two samples of ten values without ties. No continuity correction is applied.
     const first = [11, 12, 13, 14, 15, 16, 17, 3.5, 4.5, 5.5];
     const second = [1, 2, 3, 4, 5, 6, 7, 8, 18, 19];
     const larger = first.flatMap((a) => second.filter((b) => a > b)).length;
@@ -95,7 +95,7 @@ describe('the difference of two samples', () => {
     const source = random();
     const [x, y] = [timesAround(50_100, 2_000, source), timesAround(50_000, 2_000, source)];
     const found = differenceOf(x, y, source);
-    // Of two uniform times of width 1,000 with a shift of 100, one is the larger by 1 - 0.9² / 2.
+    // If two uniform distributions of width 1,000 are 100 apart, P(x > y) = 1 - 0.9² / 2, so delta is 0.19.
     expect(found.delta).toBeCloseTo(0.19, 1);
     for (const [[low, high], value] of [
       [found.deltaInterval, 0.19],
@@ -110,7 +110,7 @@ describe('the difference of two samples', () => {
 
   test('has a known smallest detectable size', () => {
     expect(detectableDelta(10_000, 10_000)).toBeCloseTo(0.0373, 4);
-    // As above: a shift of 100 in 1,000 makes a delta of 0.19.
+    // As above, a shift of 100 in 1,000 results in a delta of 0.19.
     expect(shiftFor(timesAround(0, 20_000, random()), 0.19)).toBeGreaterThan(90);
     expect(shiftFor(timesAround(0, 20_000, random()), 0.19)).toBeLessThan(110);
   });
@@ -145,7 +145,7 @@ describe('the judgement', () => {
     ['alike', 0.05, 0.001, []],
     ['apart', 0.05, 0.0009, []],
     ['apart', 0.049, 0.0009, ['not told apart, so this measurement is blind: x : y']],
-  ] as const)('of what should be %s, with a delta of %d and p = %d', (expected, delta, p, found) => {
+  ] as const)('of classes that should be %s, with a delta of %d and p = %d', (expected, delta, p, found) => {
     expect(objections([comparison(expected, delta, p)])).toEqual(found);
   });
 });

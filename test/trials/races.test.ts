@@ -3,7 +3,7 @@ import { describeWithPostgres } from '../support/postgres.ts';
 import { runRaces } from '../../trials/races/races.ts';
 
 describeWithPostgres('races', () => {
-  test('of 200 charges with the end of their connections: none is seen twice, and each gets a response', async () => {
+  test('of 200 charges with the end of their connections: no charge is seen twice, and each gets a response', async () => {
     const { problems, tables } = await runRaces(200, onTestFinished);
     expect(problems).toEqual([]);
     const together =
@@ -13,7 +13,7 @@ describeWithPostgres('races', () => {
         .map(Number) ?? [];
     const [races = 0, answered = 0, refusedSeen = 0] = together;
     expect(races).toBeGreaterThanOrEqual(200);
-    // The races were real: some were won, some lost.
+    // There were real races: the charge won some and lost some.
     expect(answered).toBeGreaterThan(0);
     expect(refusedSeen).toBeGreaterThan(0);
   }, 120_000);

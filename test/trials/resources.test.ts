@@ -2,16 +2,16 @@ import { expect, onTestFinished, test } from 'vitest';
 import { program } from '../../trials/load/sidecar.ts';
 import { runResources } from '../../trials/resources/resources.ts';
 
-/** The memory that Node needs for sources instead of compiled code. */
+/** The additional memory that Node needs if it runs the sources instead of compiled code. */
 const more = 32 * 1_048_576;
-/** Other tests run at the same time, on the same cores. */
+/** Much longer than in a real run, because other tests run on the same cores at the same time. */
 const longestTime = 10_000;
 
-/** Nor is it told how much slower an attack makes what it must not stop. */
+/** How many times slower an attack may make work that it must not stop. This is generous for the same reason. */
 const mostSlowed = 50;
 const accounts = { file: 20, postgres: 500 };
 
-test('every attack for two seconds: merchants are served, and operators, within the memory limit', async () => {
+test('every attack for two seconds: merchants and operators are served, within the memory limit', async () => {
   const options = { program, more, longestTime, mostSlowed, accounts, keys: 20_000 };
   const { problems, tables } = await runResources(2, onTestFinished, options);
   expect(problems).toEqual([]);

@@ -4,7 +4,7 @@ import { kinds } from '../../trials/soak/kinds.ts';
 import { runSoak } from '../../trials/soak/soak.ts';
 
 describeWithPostgres('a soak', () => {
-  test('of six seconds with all kinds of clients finds nothing unexpected, and nothing is left open', async () => {
+  test('of six seconds with all kinds of clients finds nothing unexpected, and leaves nothing open', async () => {
     const { problems, tables } = await runSoak(0.1, onTestFinished);
     expect(problems).toEqual([]);
     const [held, clients] = tables;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { trendOf, type Trend } from '../../trials/soak/trend.ts';
 
-/** A series with a point per second: one before the load, 100 during it, one after it. */
+/** A series with one point per second: one before the load, 100 during it, and one after it. */
 function trend(valueAt: (second: number) => number): Trend {
   const points = Array.from({ length: 102 }, (_, at) => ({ at, value: valueAt(at) }));
   return trendOf({ name: 'heap', points, allowed: (median) => median / 10 });

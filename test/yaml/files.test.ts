@@ -54,9 +54,9 @@ test('text that is not UTF-8 is refused', () => {
   expect(() => new Files().read(path)).toThrow(new WrongValue('cannot read the file: it is not UTF-8'));
 });
 
-test('a file has 256 MiB at most', () => {
+test('a file may have at most 256 MiB', () => {
   const path = join(filesIn({ file: '' }), 'file');
-  // Sparse: the disk holds no block of it.
+  // The file is sparse, so it takes no blocks on the disk.
   truncateSync(path, 268_435_457);
   expect(() => readRegularFile(path)).toThrow(new WrongValue('cannot read the file: it has more than 256 MiB'));
   truncateSync(path, 268_435_456);

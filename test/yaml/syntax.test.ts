@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseYaml } from '../../src/yaml/syntax.ts';
 
-/** Line and column of a member, as one text. */
+/** The line and column of a member, as `line:column`. */
 function place(text: string, path: (string | number)[], part: 'name' | 'value' = 'value'): string {
   const parsed = parseYaml(text);
   const { line, col } = parsed.locate(parsed.findOffset(path, part));
@@ -34,7 +34,7 @@ test('merge keys are not supported, and names are text', () => {
   });
 });
 
-test('a name of a prototype is a member like any other', () => {
+test('a name that exists on the prototype is a member like any other', () => {
   expect(Object.keys(parseYaml('__proto__: { a: 1 }\nconstructor: 2\n').value as object)).toEqual([
     '__proto__',
     'constructor',
@@ -53,7 +53,7 @@ describe('the position', () => {
     [['b'], '5:1', '5:1'],
     [['e', 'd'], '7:6', '7:3'],
     [[], '1:1', '1:1'],
-  ])('of %j: its value at %s, its name at %s', (path, value, name) => {
+  ])('of %j: the value is at %s, the name at %s', (path, value, name) => {
     expect([place(text, path), place(text, path, 'name')]).toEqual([value, name]);
   });
 

@@ -8,13 +8,13 @@ import { filesIn } from '../config/files.ts';
 
 const env = { WAIT: '30s', EMPTY: '', REFERENCE: '${WAIT}' };
 
-/** The value, or the message that says why it is invalid. */
+/** The value that a schema reads, or the message that says why the value is invalid. */
 function read(schema: z.ZodType, written: unknown): unknown {
   const result = schema.safeParse(written);
   return result.success ? result.data : result.error.issues.map(({ message }) => message).join();
 }
 
-/** The values of a directory with these files. */
+/** The value types for a directory with these files. */
 function valuesOf(files: Readonly<Record<string, string>>) {
   return valuesIn({ directory: filesIn(files), files: new Files() }, env);
 }
@@ -56,7 +56,7 @@ describe('references', () => {
     expect(read(value(oneOf(['1m'])), '${WAIT}')).toBe('expected 1m');
   });
 
-  test('report which files were read or tried', () => {
+  test('report which files they read or tried to read', () => {
     const directory = filesIn({ here: 'a' });
     const files = new Files();
     const { value, pem } = valuesIn({ directory, files }, env);
@@ -91,7 +91,7 @@ describe('numbers', () => {
     expect(read(value(size), written)).toBe(expected);
   });
 
-  test('in quotes are not numbers', () => {
+  test('are text, not numbers, if they are in quotes', () => {
     expect(read(value(text), 42)).toBe('expected text: put it in quotes');
     expect(read(value(text), false)).toBe('expected text: put it in quotes');
     expect(read(value(duration), 30)).toBe('expected a duration such as 250ms, 30s, 5m, 12h or 7d');

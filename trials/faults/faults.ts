@@ -1,19 +1,19 @@
 /** A fault put into one file by hand, and the test file that must fail with it. */
 export interface Fault {
   readonly file: string;
-  /** Occurs in the file exactly once. */
+  /** Text that occurs in the file exactly once. */
   readonly text: string;
   readonly replacement: string;
   readonly test: string;
 }
 
-/** Removes text from a file. */
+/** Faults that each remove one of these texts from a file. */
 const without = (file: string, test: string, ...texts: readonly string[]): Fault[] =>
   texts.map((text) => ({ file, text, replacement: '', test }));
 
-/** Faults that StrykerJS cannot make: in languages other than TypeScript, lost durability, and another order of calls. */
+/** Faults that StrykerJS cannot make: in languages other than TypeScript, in durability, and in the order of calls. */
 export const faults: readonly Fault[] = [
-  // A whole statement is left out of a block, which StrykerJS does not do.
+  // StrykerJS does not leave out individual statements of a block.
   {
     file: 'src/accounts/file/replace.ts',
     text: '  copyRights(model, file.fd);\n  fsyncSync(file.fd);\n',

@@ -8,34 +8,34 @@ import type { Fault } from './faults.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** Left out of a copy: the packages are linked. */
+/** Folders that are not copied. The packages are linked instead. */
 const notCopied = new Set(['.git', 'node_modules']);
 
-/** For the test file of one fault, in milliseconds. */
+/** The time limit for the test file of one fault, in milliseconds. */
 const maxRunTime = 300_000;
 
-/** What the test file of a fault did: `missed` is a gap in the tests, `stale` a fault whose text is not in the file exactly once. */
+/** The result of a fault's test file. `missed` means a gap in the tests, `stale` a fault whose text is not in the file exactly once. */
 export type Outcome = 'noticed' | 'missed' | 'stale';
 
-/** The source with the fault in it; undefined if its text does not occur there exactly once. */
+/** The source with the fault in it; undefined if the fault's text does not occur in the source exactly once. */
 export function withFault(source: string, { text, replacement }: Fault): string | undefined {
   const [before, after, ...others] = source.split(text);
   return before === undefined || after === undefined || others.length > 0 ? undefined : before + replacement + after;
 }
 
-/** A copy of the repository, in which one fault after the other is tried. */
+/** A copy of the repository in which the faults are tried one after the other. */
 export class Copy {
   readonly path = mkdtempSync(join(tmpdir(), 'sidecar-faults-'));
 
   constructor(defer: Defer) {
     defer(() => rmSync(this.path, { recursive: true, force: true }));
-    // Some tests run the sources as another user.
+    // Some tests run the sources as another user, who must be able to read them.
     chmodSync(this.path, 0o755);
     cpSync(root, this.path, { recursive: true, filter: (path) => !notCopied.has(relative(root, path)) });
     symlinkSync(join(root, 'node_modules'), join(this.path, 'node_modules'));
   }
 
-  /** Runs the test file of a fault with the fault in place. */
+  /** Applies a fault, and runs its test file. */
   async try(fault: Fault): Promise<Outcome> {
     const file = join(this.path, fault.file);
     const source = readFileSync(file, 'utf8');
@@ -49,7 +49,7 @@ export class Copy {
     }
   }
 
-  /** Whether test files pass, none of their tests skipped because the machine lacks something. */
+  /** Whether test files pass, without tests that were skipped because the machine lacks something. */
   async passes(tests: readonly string[]): Promise<boolean> {
     const report = join(this.path, 'report.json');
     const options = ['--bail=1', '--reporter=json', `--outputFile=${report}`];
@@ -59,7 +59,7 @@ export class Copy {
       detached: true,
       env: ownEnvironment(),
     });
-    // A negative process id means the whole group.
+    // A negative process id stands for the whole process group.
     const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), maxRunTime * tests.length);
     const code = await new Promise<number | null>((resolve) => void child.once('close', resolve));
     clearTimeout(timer);

@@ -2,16 +2,18 @@ import { once } from 'node:events';
 import { createServer, type Socket, type AddressInfo } from 'node:net';
 import { securedByServer, type PeerTls } from '../load/tls-socket.ts';
 
-/** A server of raw bytes, as the sidecar's upstream. */
+/** A server of raw bytes that is the sidecar's upstream. */
 export interface ByteServer {
   readonly origin: string;
   close(): Promise<void>;
 }
 
-/** libuv accepts one connection per turn of the event loop, and turns take long here. */
+/**
+ * libuv accepts one connection per turn of the event loop, and turns take long here, so one socket would be too slow.
+ */
 const listeningSockets = 32;
 
-/** @param onData called with all unprocessed bytes of a connection; returns those it leaves unprocessed */
+/** @param onData receives all unprocessed bytes of a connection, and returns those that it leaves unprocessed */
 export async function startByteServer(
   onData: (bytes: string, socket: Socket) => string,
   tls?: PeerTls,

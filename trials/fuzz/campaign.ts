@@ -60,7 +60,7 @@ class Lanes<Case> {
   readonly #part: Part<Case>;
   readonly #seed: number;
   readonly #share: (lane: number) => number;
-  /** How many cases each lane has begun. */
+  /** The number of cases that each lane has begun. */
   readonly #begun: number[];
   #failed: { readonly lane: number; readonly failure: string } | undefined;
 
@@ -96,8 +96,8 @@ class Lanes<Case> {
   }
 
   /**
-   * After a lane has failed, runs each case that was in progress again, alone, and shrinks the one that fails: another
-   * lane may be the first to notice a fault inside the sidecar.
+   * After a lane has failed, runs each case that was in progress again by itself, and shrinks the one that fails. This
+   * finds the right case even if the fault is inside the sidecar and another lane noticed it first.
    */
   async isolate({ check }: OpenPart<Case>): Promise<string | undefined> {
     const failed = this.#failed?.lane ?? 0;

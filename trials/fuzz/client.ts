@@ -4,13 +4,13 @@ import { connectTo, readyEvent, reset } from '../load/tls-socket.ts';
 import type { Addresses } from './addresses.ts';
 import type { Entry } from './sidecar.ts';
 
-/** How long a connection may be open without a response, in milliseconds. */
+/** How long a connection may stay open without a response, in milliseconds. */
 const patience = 60_000;
 
 /** The bytes that were received on a connection. */
 export interface Received {
   readonly text: string;
-  /** How it ended: `open` if it is still open, `hung` if nothing arrived in time. */
+  /** How the connection ended: `open` if it is still open, `hung` if nothing arrived in time. */
   readonly ending: 'open' | 'end' | 'reset' | 'hung';
 }
 
@@ -69,7 +69,7 @@ export class Client {
     this.#socket?.end();
   }
 
-  /** Resolves with the received bytes when they are sufficient or the connection has ended; then drops them. */
+  /** Waits until the received bytes are sufficient or the connection has ended. Returns the bytes, and forgets them. */
   async receive(enough: (text: string) => boolean): Promise<Received> {
     let hung = false;
     let timer: NodeJS.Timeout | undefined;
@@ -90,15 +90,15 @@ export class Client {
     return received;
   }
 
-  /** Cuts the connection. */
+  /** Cuts the connection, with a reset if possible. */
   cut(): void {
-    // During a clean end, a reset fails and leaves the socket open.
+    // If the sending side was already ended, a reset fails and leaves the socket open.
     if (this.#ending === 'open' && this.#socket?.writableEnded === false) reset(this.#socket);
     else this.#socket?.destroy();
     this.#ending = 'reset';
   }
 
-  /** Bytes that arrived without a request. */
+  /** The bytes that arrived without a request. */
   get unasked(): string {
     return this.#text;
   }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 
-/** A change of some bytes of any string. */
+/** A change to some bytes of a string. */
 interface Mutation {
   readonly kind: 'cut' | 'remove' | 'flip' | 'insert' | 'repeat' | 'replace';
   readonly at: number;
@@ -8,7 +8,7 @@ interface Mutation {
   readonly bytes: string;
 }
 
-/** Bytes that matter to parsers. */
+/** Bytes that are significant to parsers. */
 const telling = [
   ['\r', '\n', '\r\n', '\n\n', '\r\r', '\r\n\r\n', '\0', '\t', ' ', '\v', '\x7f', '\x80', '\xff', '\xef\xbb\xbf'],
   ['"', '\\', '\\u0000', '\\ud800', '{', '}', '[', ']', ':', ',', ';', '/', '%', '=', '+', '-', '0', 'f', 'data'],
@@ -28,7 +28,7 @@ export const mutations: fc.Arbitrary<readonly Mutation[]> = fc.oneof(
   { weight: 2, arbitrary: fc.array(mutation, { minLength: 1, maxLength: 3 }) },
 );
 
-/** The bytes of a string after its mutations. */
+/** The string with these mutations applied. */
 export function mutated(text: string, changes: readonly Mutation[]): string {
   return changes.reduce(mutate, text);
 }

@@ -9,18 +9,18 @@ export class Tally {
   }
 }
 
-/** One part of the fuzzing. A case is JSON, so that a failed one can be kept in a file; its characters are bytes. */
+/** One part of the fuzzing. A case consists of JSON, so that a failed one can be kept in a file. Its characters are bytes. */
 export interface Part<Case> {
   readonly name: string;
-  /** The share of this part in a hundred cases. */
+  /** The share of this part in every hundred cases. */
   readonly share: number;
-  /** The number of parallel cases. */
+  /** The number of cases that run in parallel. */
   readonly lanes: number;
   readonly cases: fc.Arbitrary<Case>;
   open(tally: Tally): Promise<OpenPart<Case>>;
 }
 
-/** A part with everything that it needs running. */
+/** A part that is running, with everything that it needs. */
 export interface OpenPart<Case> {
   /**
    * @param lane number of the lane, which runs one case at a time
@@ -41,7 +41,7 @@ export function ensure(holds: boolean, property: string, ...shown: readonly unkn
   if (!holds) throw new Violation([property, ...shown.map(abbreviated)].join('\n  '));
 }
 
-/** The case is shown in full, so a part of its result is enough. */
+/** A part of the result is enough, because the case is shown in full. */
 function abbreviated(shown: unknown): string {
   const text = JSON.stringify(shown) ?? 'undefined';
   return text.length > 2_000 ? `${text.slice(0, 2_000)}…` : text;

@@ -9,7 +9,7 @@ import { requestReaderPart } from './request-reader/request-reader.ts';
 /** A part that can be run. */
 export interface Runner {
   readonly name: string;
-  /** The share of this part in a hundred cases. */
+  /** The share of this part in every hundred cases. */
   readonly share: number;
   run(this: void, cases: number, seed: number): Promise<PartReport>;
 }

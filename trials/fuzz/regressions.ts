@@ -3,7 +3,7 @@ import type { Part } from './part.ts';
 
 /** A case that once failed. */
 interface Regression<Case> {
-  /** The fault that it revealed. */
+  /** The fault that the case revealed. */
   readonly why: string;
   readonly one: Case;
 }

@@ -12,11 +12,11 @@ import type { PeerTls } from '../load/tls-socket.ts';
 import { Operators } from '../load/operators.ts';
 import { startByteServer } from './byte-server.ts';
 
-/** The source address of the client of a lane. */
+/** Where the client of a lane connects. */
 export interface Entry {
   readonly port: number;
   readonly tls: PeerTls | undefined;
-  /** Whether violations of route rules are only reported. */
+  /** Whether the sidecar only reports violations of route rules. */
   readonly reports: boolean;
 }
 
@@ -25,14 +25,16 @@ export interface Entry {
  * to the upstream and only reports violations of route rules; the other speaks plain HTTP and enforces the rules.
  */
 export interface WatchedSidecars {
-  /** One lane in eight speaks TLS, because handshakes take most of the time otherwise. */
+  /**
+   * Where the client of a lane connects. One lane in eight uses TLS; with more, handshakes would take most of the time.
+   */
   entryOf(lane: number): Entry;
   /** Returns and clears unexpected events: errors in the logs, uncaught exceptions, failures of the operators' API. */
   takeFaults(): readonly string[];
   stop(): Promise<void>;
 }
 
-/** @param onData of the upstream, as in `startByteServer` */
+/** @param onData for the upstream, as in `startByteServer` */
 export async function startWatched(
   onData: Parameters<typeof startByteServer>[0],
   accounts: Contents,
@@ -73,10 +75,10 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
   const destination = new Writable({
     write(chunk: Buffer, _encoding, done) {
       const line = chunk.toString();
-      // An access line has the level error if its status is 5xx, which a fault of the upstream may cause.
-      // The time the database takes depends on the machine.
+      // An access log line has the level `error` if its status is 5xx, which a fault of the upstream may cause. How
+      // long the database takes depends on the machine.
       const isLate = line.includes('"code":"store_unavailable"');
-      // The upstream of the fuzz sends what nobody asked for.
+      // The fuzzer's upstream sends bytes that nobody requested.
       const isUnasked = line.includes('bytes that nobody asked for');
       if (!isLate && !isUnasked && !line.endsWith('"msg":"request"}\n') && /^\{"level":"(?:error|fatal)"/.test(line))
         faults.push(line);
@@ -90,12 +92,12 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
   return app;
 }
 
-/** Reads the file of a sidecar as `serve` does. */
+/** Loads the file of a sidecar as `serve` does. */
 function loadContents(file: Contents): ConstructorParameters<typeof App>[0] {
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-fuzz-'));
   try {
     const path = join(folder, 'sidecar.yaml');
-    // JSON is YAML.
+    // JSON is also valid YAML.
     writeFileSync(path, JSON.stringify(file));
     const loaded = loadConfig(path, {});
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));

@@ -5,14 +5,13 @@ import { join } from 'node:path';
 import { describeMachine } from '../../bench/machine.ts';
 import { git } from '../mutation/changes.ts';
 
-/** The name of the file of a run: its script, and the words among its arguments. */
+/** The name of a run's file: the script, and those of its arguments that are words. */
 export function nameOf(script: string, args: readonly string[]): string {
   return [script, ...args.filter((arg) => /^[a-z]+(-[a-z]+)*$/.test(arg))].join('-');
 }
 
 /**
- * Runs a command and, if it exits with 0, writes what it printed to a file, under a line with the date, the commit, the machine and the
- * duration.
+ * Runs a command. If it exits with 0, writes its output to a file, after a line with the date, the commit, the machine and the duration.
  *
  * @returns its exit code
  */

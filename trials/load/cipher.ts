@@ -6,7 +6,7 @@ export interface MerchantCredentials {
   readonly iv: string;
 }
 
-/** The envelope of `plaintext`, made without the sidecar's code. */
+/** The envelope of `plaintext`, created without the sidecar's code. */
 export function sealedBy({ key, iv }: MerchantCredentials, plaintext: string): string {
   const cipher = createCipheriv('aes-256-cbc', key, iv);
   return JSON.stringify({ data: cipher.update(plaintext, 'utf8', 'hex') + cipher.final('hex') });

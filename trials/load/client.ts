@@ -2,10 +2,10 @@ import { Agent, request, type IncomingHttpHeaders } from 'node:http';
 import { Agent as TlsAgent, request as requestOverTls } from 'node:https';
 import type { ConnectionOptions } from 'node:tls';
 
-/** How a client verifies its server, and proves who it is. */
+/** How a client verifies its server, and how it authenticates itself. */
 export type ClientTls = Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'rejectUnauthorized'>;
 
-/** A request of a merchant. */
+/** A merchant's request. */
 export interface Asked {
   readonly method: string;
   readonly path: string;
@@ -17,7 +17,7 @@ export interface Asked {
 export type Outcome =
   | {
       readonly kind: 'answered';
-      /** Whether it came on the connection of an earlier request. */
+      /** Whether the request used the connection of an earlier request. */
       readonly reused: boolean;
       readonly status: number;
       readonly headers: IncomingHttpHeaders;

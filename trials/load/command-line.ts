@@ -10,10 +10,12 @@ export interface Findings {
   readonly problems: readonly string[];
 }
 
-/** Maximum number of problems printed; of the others, only the number is. */
+/** How many problems are printed at most. Of the others, only the number is printed. */
 const written = 20;
 
-/** A command with one option, for the size of its run. Exit codes: 0 no problems, 1 problems, 2 wrong usage. */
+/**
+ * Runs a command with one option, which sets the size of the run. Exit codes: 0 no problems, 1 problems, 2 wrong usage.
+ */
 export async function runCommandLine(
   option: string,
   fallback: number,

@@ -9,7 +9,7 @@ export interface CountingCore {
   readonly name: string;
   readonly origin: string;
   readonly server: Server;
-  /** How often each payment was seen, by idempotency key. */
+  /** How often the core saw each payment, by idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
   /**
    * The idempotency keys of payments that may be sent again if their connection ends (RFC 9110 §9.2.2): GETs without a
@@ -23,16 +23,16 @@ export interface CoreResponse {
   readonly core: string;
   readonly apiKey: string;
   readonly id: string;
-  /** Bytes of the request's body. */
+  /** The length of the request's body, in bytes. */
   readonly length: number;
   readonly padding: string;
 }
 
-/** How long a path that ends in `/slow` takes, in milliseconds. */
+/** How long requests for a path that ends in `/slow` take, in milliseconds. */
 const slowness = 100;
 
 /**
- * @param special handles requests that need another response, for which it returns true
+ * @param special handles requests that need another response, and returns true for these
  * @param tls if given, clients must present a certificate
  */
 export async function startCore(
@@ -60,7 +60,7 @@ export async function startCore(
     });
   };
   const server = tls === undefined ? createServer(serve) : createTlsServer({ ...tls, requestCert: true }, serve);
-  // Longer than the sidecar keeps a connection: races at the end of a connection are another trial.
+  // This is longer than the sidecar keeps a connection, because another trial tests races at the end of a connection.
   server.keepAliveTimeout = 60_000;
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   defer(() => {
@@ -72,7 +72,7 @@ export async function startCore(
   return { name, origin, server, seen, retryable };
 }
 
-/** A problem for each payment that was seen too often. */
+/** Returns a problem for each payment that the cores saw too often. */
 export function seenTwice(...cores: readonly CountingCore[]): string[] {
   const counts = new Map<string, number>();
   const retryable = new Set(cores.flatMap((core) => [...core.retryable]));

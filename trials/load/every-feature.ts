@@ -19,15 +19,15 @@ import type { Defer } from './stage.ts';
 
 /** The services, on loopback, that a sidecar with every feature on needs. */
 export interface Backing {
-  /** The authority of all certificates. PEM. */
+  /** The authority that issued all certificates, in PEM. */
   readonly ca: string;
-  /** For every listener, including the core's. */
+  /** The certificate of every listener, including the core's. */
   readonly server: Certificate;
-  /** For merchants and operators, and for the sidecar as a client of the core. */
+  /** The certificate of merchants and operators, and of the sidecar as a client of the core. */
   readonly client: Certificate;
-  /** Base URL of the collector of traces. */
+  /** The base URL of the trace collector. */
   readonly otlp: string;
-  /** The number of batches of traces received. */
+  /** The number of trace batches that the collector has received. */
   readonly traceBatches: () => number;
   /** Creates a database with the accounts of an accounts file, and returns its URL. */
   databaseOf(accounts: Contents): Promise<string>;
@@ -40,7 +40,7 @@ const masterKey = randomBytes(32);
 export async function startBacking(defer: Defer): Promise<Backing> {
   const authority = createAuthority();
   let batches = 0;
-  // Some trials have their accounts in a file.
+  // PostgreSQL is started only when needed, because some trials have their accounts in a file.
   let postgres: ReturnType<typeof startPostgres> | undefined;
   const receiver = createServer((req, res) => {
     batches += 1;
@@ -65,20 +65,20 @@ export async function startBacking(defer: Defer): Promise<Backing> {
   };
 }
 
-/** The differences between sidecars with every feature on. */
+/** The options in which sidecars with every feature on differ. */
 export interface FeatureOptions {
-  /** Origin of the core; with `https:`, both sides present certificates. */
+  /** The core's origin. With `https:`, both sides present certificates. */
   readonly core: string;
-  /** The source of the accounts: `file` means `accounts.yaml` in the folder of the configuration. */
+  /** The source of the accounts. `file` stands for `accounts.yaml` in the folder of the configuration. */
   readonly accounts: { readonly database: string } | 'file';
   /** Whether merchants speak TLS. */
   readonly tls: boolean;
   readonly timeouts: Readonly<Record<'connect' | 'header' | 'request' | 'upstream' | 'idle' | 'drain', string>>;
-  /** Refusals that are only reported and not enforced. */
+  /** The refusals that are only reported, not enforced. */
   readonly report?: readonly string[];
 }
 
-/** A configuration with every member set, on free ports of loopback. */
+/** A configuration with every member set, on free loopback ports. */
 export function everyFeature(backing: Backing, options: FeatureOptions): Contents {
   const { core, accounts, tls, timeouts, report = [] } = options;
   const listenerTls = { ...backing.server, clientCa: backing.ca };
@@ -138,13 +138,13 @@ export function everyFeature(backing: Backing, options: FeatureOptions): Content
   };
 }
 
-/** Puts the accounts of an accounts file into a database. */
+/** Imports the accounts of an accounts file into a database. */
 async function importInto(url: string, accounts: Contents): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-accounts-'));
   const store = new PostgresStore(url);
   try {
     const path = join(folder, 'accounts.yaml');
-    // JSON is YAML.
+    // JSON is also valid YAML.
     writeFileSync(path, JSON.stringify(accounts));
     const file = new YamlFile(path, new Files());
     const vault = new Vault([createMasterKey(createSecretKey(masterKey))]);

@@ -3,14 +3,14 @@ import { setTimeout } from 'node:timers/promises';
 import { operatorsToken } from './every-feature.ts';
 import type { PeerTls } from './tls-socket.ts';
 
-/** Between two requests, in milliseconds. */
+/** Milliseconds between two requests. */
 const pause = 100;
 
-/** The requests of an operator in turn: pages, and a change after which sidecars read the account again. */
+/** The requests that an operator sends in turn: pages, and a change, after which sidecars read the account again. */
 const looks = ['/console/', '/api/v1/overview', '/api/v1/activity', '/api/v1/failures', '/api/v1/accounts'];
 const change = '/api/v1/accounts/globex/rename';
 
-/** An operator who uses the console during merchants' traffic. */
+/** An operator who uses the console while merchants send requests. */
 export class Operators {
   readonly #port: number;
   readonly #tls: PeerTls;

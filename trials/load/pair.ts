@@ -5,8 +5,8 @@ import type { Asked, Outcome } from './client.ts';
 import type { CoreResponse, CountingCore } from './core.ts';
 
 /**
- * Two configurations whose core, key ids and credentials carry the name of the configuration, so that a response with
- * parts of both can be detected.
+ * Two configurations. The core, key ids and credentials of each carry its name, so that a response with parts of both
+ * can be detected.
  */
 export type Pair = readonly [Version, Version];
 
@@ -17,7 +17,7 @@ export interface Version {
   readonly credentials: MerchantCredentials;
 }
 
-/** A request, and a function that returns the problem of its response, or undefined. */
+/** A request, and a function that returns the problem with its response, or undefined. */
 export interface Exchange {
   readonly id: string;
   readonly asked: Asked;
@@ -32,8 +32,8 @@ export function pairOf(one: CountingCore, two: CountingCore): Pair {
 }
 
 /**
- * The files of one version. Its previous credentials are the current ones of the other, so that a merchant with either
- * is served at any time, and `Envelope-Credentials` says which of the two this version takes them for.
+ * The files of one version. Its previous credentials are the other version's current ones, so that a merchant with
+ * either is always served, and `Envelope-Credentials` says which of the two this version takes them for.
  */
 export function contentsOf(version: Version, other: Version, more: Contents = {}): Contents {
   return { 'sidecar.yaml': sidecarFile(version.core.origin, more), 'accounts.yaml': accountsOf(version, other) };
@@ -55,7 +55,7 @@ export function accountsOf(version: Version, other: Version): Contents {
   return accountsFile(acme, globex);
 }
 
-/** A charge of the account that does not encrypt. */
+/** A charge for the account that does not encrypt. */
 export function plainCharge(pair: Pair, id: string, path: string, size = 0): Exchange {
   const body = JSON.stringify({ id, padding: 'y'.repeat(size) });
   return {
@@ -70,7 +70,7 @@ export function plainCharge(pair: Pair, id: string, path: string, size = 0): Exc
   };
 }
 
-/** A charge of the account that encrypts, sealed with the credentials of `sealing`. */
+/** A charge for the account that encrypts, sealed with the credentials of `sealing`. */
 export function sealedCharge(pair: Pair, sealing: Version, id: string, path: string, size = 0): Exchange {
   const plaintext = JSON.stringify({ id, padding: 'y'.repeat(size) });
   const body = sealedBy(sealing.credentials, plaintext);
@@ -89,7 +89,7 @@ export function sealedCharge(pair: Pair, sealing: Version, id: string, path: str
   };
 }
 
-/** A GET of the encrypting account, so that the version alone decides how the response is sealed. */
+/** A GET for the encrypting account, so that the version alone decides how the response is sealed. */
 export function sealedLook(pair: Pair, id: string, path: string): Exchange {
   const headers = { ...headersOf(keys.acme, id), 'Envelope-Credentials': 'current' };
   return {
@@ -97,7 +97,8 @@ export function sealedLook(pair: Pair, id: string, path: string): Exchange {
     asked: { method: 'GET', path, headers },
     complaint: ({ status, body }) => {
       if (status !== 200) return `status ${status}`;
-      // One time in 256, what is opened with the wrong key ends like padding: only readable text counts as opened.
+      // With the wrong key, one body in 256 decrypts to what looks like valid padding, so only readable text counts as
+      // opened.
       const responses = pair.map(({ credentials }) => parsed(openedBy(credentials, body) ?? ''));
       const version = pair.find((_, i) => responses[i] !== undefined);
       return mixture(version, responses[0] ?? responses[1], 'acme', id, 0);
@@ -109,7 +110,7 @@ export function headersOf(key: string, id: string): Readonly<Record<string, stri
   return { Authorization: `Bearer ${key}`, 'Idempotency-Key': id };
 }
 
-/** The part of a response that does not match its version or its request; undefined if all parts match. */
+/** The part of a response that does not match its version or its request; undefined if everything matches. */
 function mixture(
   version: Version | undefined,
   response: CoreResponse | undefined,

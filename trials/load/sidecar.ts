@@ -5,22 +5,22 @@ import { fileURLToPath } from 'node:url';
 import type { Ending, LogEntry } from '../../test/support/command.ts';
 import type { Defer } from './stage.ts';
 
-/** The program of the project. */
+/** The path of the project's program. */
 export const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** A sidecar in a separate process. Its access lines are not kept. */
+/** A sidecar in a separate process. Its access log lines are discarded. */
 export interface LoadedSidecar {
   readonly pid: number;
-  /** The port of the listener for merchants. */
+  /** The port of the merchants' listener. */
   readonly port: number;
   readonly adminUrl: string;
-  /** Undefined if the configuration has none. */
+  /** Undefined if the configuration does not enable the operators' API. */
   readonly operatorsUrl: string | undefined;
-  /** The log without access lines. */
+  /** The log without access log lines. */
   readonly log: readonly LogEntry[];
-  /** Its output on stderr. */
+  /** What the process has written to stderr. */
   errors(): string;
-  /** Stops reading the log, which then waits in the pipe. */
+  /** Stops reading the log, so that it remains in the pipe. */
   stopReading(): void;
   isRunning(): boolean;
   signal(name: NodeJS.Signals): void;
@@ -29,7 +29,7 @@ export interface LoadedSidecar {
   /**
    * Waits until there are `count` entries with this message.
    *
-   * @throws if the process ends before
+   * @throws if the process ends before that
    */
   untilEntries(msg: string, count: number): Promise<void>;
 }
@@ -38,7 +38,7 @@ interface StartOptions {
   readonly nodeOptions?: readonly string[];
   /** The number of configured listeners. */
   readonly listeners?: number;
-  /** The program to run; by default that of the project. */
+  /** The program to run; by default, the project's. */
   readonly program?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -60,7 +60,7 @@ export async function startLoadedSidecar(
   const lines = createInterface({ input: child.stdout }).on('line', (line) => {
     if (!line.endsWith('"msg":"request"}')) log.push(JSON.parse(line) as LogEntry);
   });
-  // The pipes may stay open, because nothing may read them.
+  // The pipes would otherwise stay open, because nothing reads them after `stopReading`.
   child.once('exit', () => {
     over = true;
     child.stdout.resume();

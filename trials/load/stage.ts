@@ -1,7 +1,7 @@
-/** Registers a clean-up. Tests pass the function of vitest, commands that of their stage. */
+/** Registers a clean-up function. Tests pass vitest's function, commands pass that of their stage. */
 export type Defer = (release: () => Promise<void> | void) => void;
 
-/** The clean-ups, run from last to first. */
+/** Clean-up functions, which run from last to first. */
 export class Stage {
   readonly #releases: (() => Promise<void> | void)[] = [];
   readonly defer: Defer = (release) => void this.#releases.push(release);
@@ -11,7 +11,7 @@ export class Stage {
   }
 }
 
-/** Runs with its own clean-ups, which are carried out in any case, even after an interrupt. */
+/** Calls `run` with a stage of its own, which is cleaned up in any case, even after an interrupt. */
 export async function withCleanUp<T>(run: (defer: Defer) => Promise<T>): Promise<T> {
   const stage = new Stage();
   const interrupted = (): void => void stage.cleanUp().then(() => process.exit(1));

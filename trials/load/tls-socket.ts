@@ -2,12 +2,12 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import type { Certificate } from '../../test/support/certificates.ts';
 
-/** The certificates of one side of a connection. PEM. */
+/** The certificates of one side of a connection, in PEM. */
 export interface PeerTls extends Certificate {
   readonly ca: string;
 }
 
-/** Connects to a port of loopback, with TLS or without. */
+/** Connects to a loopback port, with or without TLS. */
 export function connectTo(port: number, tls: PeerTls | undefined, localAddress = '127.0.0.1'): Socket {
   const socket = connect({ port, host: '127.0.0.1', localAddress });
   socket.setNoDelay(true);
@@ -15,7 +15,7 @@ export function connectTo(port: number, tls: PeerTls | undefined, localAddress =
   return connectTls({ socket, ...tls });
 }
 
-/** The socket of a server with TLS around it; the client must present a certificate. */
+/** Puts TLS around a server's socket. The client must present a certificate. */
 export function securedByServer(socket: Socket, { ca, cert, key }: PeerTls): TLSSocket {
   const options = { isServer: true, ca, cert, key, requestCert: true, rejectUnauthorized: true };
   socket.on('error', () => {});
@@ -27,7 +27,7 @@ export function readyEvent(tls: PeerTls | undefined): 'connect' | 'secureConnect
   return tls === undefined ? 'connect' : 'secureConnect';
 }
 
-/** Ends a connection by a reset. Node cannot reset a TLS socket, so it is closed without the close_notify of TLS. */
+/** Ends a connection with a reset. Node cannot reset a TLS socket, so that is closed without a TLS close_notify. */
 export function reset(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy();
   else socket.resetAndDestroy();

@@ -10,15 +10,15 @@ export const root = join(import.meta.dirname, '../..');
 
 export interface Run {
   readonly results: readonly Result[];
-  /** The number of mutants that were made. */
+  /** The number of mutants that StrykerJS created. */
   readonly planned: number;
 }
 
 /**
- * Has StrykerJS make mutants of files and run the tests that reach them, until the time is over.
+ * Lets StrykerJS create mutants of files, and run the tests that reach them, until the time is over.
  *
- * @param seconds for everything, including the first run of the tests without a mutant
- * @param tests patterns of the only tests to run; all if there is none
+ * @param seconds for everything, including the first run of the tests, which is without a mutant
+ * @param tests patterns of the tests to run; all tests if there are none
  * @throws Error if the tests fail without a mutant
  */
 export async function mutate(
@@ -29,7 +29,7 @@ export async function mutate(
 ): Promise<Run> {
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-mutation-'));
   defer(() => rmSync(folder, { recursive: true, force: true }));
-  // Some tests run the sources as another user.
+  // Some tests run the sources as another user, who must be able to read them.
   chmodSync(folder, 0o755);
   const events = join(folder, 'events');
   const configuration = join(folder, 'stryker.config.json');
@@ -37,13 +37,13 @@ export async function mutate(
   const stryker = join(root, 'node_modules/@stryker-mutator/core/bin/stryker.js');
   const child = spawn(process.execPath, [stryker, 'run', configuration], {
     cwd: root,
-    // Stdout is for the score.
+    // Stdout is reserved for the score.
     stdio: ['ignore', process.stderr, 'inherit'],
     detached: true,
     env: ownEnvironment(),
   });
   let inTime = true;
-  // A negative process id means the whole group: the runners are processes of their own.
+  // A negative process id stands for the whole process group. The runners are separate processes.
   const stop = (): void => void (child.exitCode === null && process.kill(-(child.pid ?? 0), 'SIGKILL'));
   defer(stop);
   const timer = setTimeout(() => {
@@ -62,21 +62,21 @@ function settingsFor(files: readonly string[], folder: string, events: string): 
     plugins: ['@stryker-mutator/vitest-runner'],
     vitest: { configFile: join(root, 'trials/mutation/vitest.config.ts'), pool: 'forks' },
     mutate: files,
-    // With more, a busy machine would let mutants run into the time limit, which counts as noticed.
+    // With more than one, a busy machine would make mutants exceed the time limit, which counts as noticed.
     concurrency: 1,
-    // What runs only while a file is loaded needs all tests for each mutant.
+    // Mutants in code that runs only while a file is loaded would need all tests.
     ignoreStatic: true,
     ignorePatterns: ['dist', 'docs/**/*.png'],
     tempDirName: join(folder, 'copies'),
     reporters: ['clear-text', 'event-recorder'],
-    // Of text only what is printed at the end.
+    // Of the text report, only the end is printed.
     clearTextReporter: { logTests: false, reportTests: false, reportMutants: false },
     eventReporter: { baseDir: events },
     dryRunTimeoutMinutes: 60,
   };
 }
 
-/** The events are files, each complete before the next one is begun, except for the last ones of a run that was stopped. */
+/** Each event is a file, which is complete before the next one is begun. If the run was stopped, the last ones may be incomplete. */
 function readRun(events: string): Run {
   const read = (name: string): readonly unknown[] =>
     readdirSync(events)

@@ -1,6 +1,6 @@
 import type { Table } from '../../bench/table.ts';
 
-/** The end of one mutant, as StrykerJS reports it. */
+/** The result for one mutant, as StrykerJS reports it. */
 export interface Result {
   readonly fileName: string;
   readonly mutatorName: string;
@@ -9,19 +9,20 @@ export interface Result {
   readonly location: { readonly start: { readonly line: number; readonly column: number } };
 }
 
-/** What became of the mutants of a run. */
+/** The results of a run. */
 export interface Score {
-  /** Mutants that a test noticed, of those that were tried, in percent. */
+  /** The percentage of tried mutants that a test noticed. */
   readonly percent: number;
-  /** By folder. */
+  /** The score of each folder. */
   readonly table: Table;
   /** A line for each mutant that no test noticed. */
   readonly survivors: readonly string[];
 }
 
-/** @param planned the number of mutants to try; the time may have been too short for all of them */
+/** @param planned the number of mutants to try, for all of which the time may have been too short */
 export function scoreOf(results: readonly Result[], planned: number): Score {
-  // Mutants that fail before a test runs, and those of code that runs only while a file is loaded, say nothing.
+  // Some mutants say nothing about the tests: those that fail before a test runs, and those in code that runs only
+  // while a file is loaded.
   const tried = results.filter(({ status }) => !['Ignored', 'RuntimeError', 'CompileError'].includes(status));
   const folders = [...new Set(tried.map(({ fileName }) => folderOf(fileName)))].toSorted();
   const rows = folders.map((folder) => {

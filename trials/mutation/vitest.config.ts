@@ -2,13 +2,14 @@ import { chmodSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 import { testsOfMutants } from './changes.ts';
 
-/** Tests that need minutes, or measure: instrumented code is slower and takes more memory. */
+/** Tests that take minutes, or that measure. Instrumented code is slower and takes more memory. */
 export const exclude = [
   'test/{http1/held-memory,http1/retired-connections,kms/go-plugin,kms/softhsm}.test.ts',
   'test/proxy/{idle-connections,promotion,slow-clients-tool,testssl,connection-memory}.test.ts',
 ];
 
-// Some tests run the sources as another user; StrykerJS makes its copy, the working folder, for its own user alone.
+// Some tests run the sources as another user, but only this user can read the copy that StrykerJS made, the working
+// folder.
 chmodSync(process.cwd(), 0o755);
 
 export default defineConfig({
@@ -20,7 +21,7 @@ export default defineConfig({
     testTimeout: 30_000,
     hookTimeout: 30_000,
     expect: { poll: { timeout: 20_000 } },
-    // One failure in the run without a mutant ends everything.
+    // A single failure in the run without a mutant would end everything.
     retry: 1,
     env: { FEW_CASES: '1' },
   },

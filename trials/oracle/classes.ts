@@ -3,15 +3,15 @@ import { createCipheriv } from 'node:crypto';
 import type { Random } from './random.ts';
 import { apiKey, credentials } from './sidecar.ts';
 
-/** Classes of envelopes that do not open: whether their padding is good, and where the plaintext is not JSON. */
+/** Classes of envelopes that do not open: whether their padding is good, and where their plaintext is not JSON. */
 export const classes = {
   'bad padding': { padding: 'bad', fault: 'none' },
   'fault at the last byte': { padding: 'good', fault: 'last' },
   'fault at the first byte': { padding: 'good', fault: 'first' },
-  /** An attacker who changes a recorded envelope to test its padding garbles the block before it. */
+  /** To test the padding, an attacker changes a recorded envelope, which garbles the block before the padding. */
   'bad padding, block before it garbled': { padding: 'bad', fault: 'block' },
   'block before good padding garbled': { padding: 'good', fault: 'block' },
-  /** Like the fault at the last byte, but easy to tell apart: it shows that the measurement would detect a difference. */
+  /** Like the fault at the last byte, but easy to tell apart, which shows that the measurement would detect a difference. */
   longer: { padding: 'good', fault: 'last' },
 } as const;
 
@@ -20,12 +20,12 @@ export const classNames = Object.keys(classes) as ClassName[];
 
 export const blockLength = 16;
 
-/** The bytes of a longer plaintext: a quarter more, at least 2 KiB. */
+/** The length of a class's plaintext. The longer one is a quarter longer, by at least 2 KiB. */
 export function lengthOf(name: ClassName, length: number): number {
   return name === 'longer' ? length + Math.max(2_048, length / 4) : length;
 }
 
-/** The padded plaintext. @param length of the other classes, a multiple of 16, at least 64 */
+/** The padded plaintext. @param length that of the other classes, a multiple of 16, at least 64 */
 export function paddedPlaintext(name: ClassName, length: number, random: Random): Buffer {
   const { padding, fault } = classes[name];
   const paddingLength = 1 + random.below(blockLength);
@@ -39,12 +39,12 @@ export function paddedPlaintext(name: ClassName, length: number, random: Random)
     do random.bytes(blockLength).copy(whole, whole.length - 2 * blockLength);
     while (isUtf8(whole));
   }
-  // A value larger than a block and different from the padding, so that it is wrong at each position.
+  // The value is larger than a block and different from the padding, so it is wrong at each position.
   if (padding === 'bad') whole[end + random.below(paddingLength)] = blockLength + 1 + random.below(127 - blockLength);
   return whole;
 }
 
-/** JSON of this length, with strings and structure. */
+/** A JSON document of this length, with strings and structure. */
 function documentOf(length: number, random: Random): Buffer {
   const word = random.bytes(6).toString('hex');
   const item = `{"note":"${word}","a":[1]},`;
@@ -52,7 +52,7 @@ function documentOf(length: number, random: Random): Buffer {
   return Buffer.from(`[${item.repeat(items)}0${' '.repeat(length - 3 - items * item.length)}]`);
 }
 
-/** A complete request with an envelope of this class. Each request has different content. */
+/** A complete request with an envelope of this class. The content of each request is different. */
 export function requestOf(name: ClassName, length: number, random: Random): Buffer {
   const cipher = createCipheriv('aes-256-cbc', credentials.key, credentials.iv).setAutoPadding(false);
   const body = `{"data":"${cipher.update(paddedPlaintext(name, length, random)).toString('hex')}"}`;

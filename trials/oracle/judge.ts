@@ -3,13 +3,15 @@ import type { Times } from './measure.ts';
 import type { Random } from './random.ts';
 import { detectableDelta, differenceOf, shiftFor, type Difference } from './statistics.ts';
 
-/** From this delta on, two classes can be told apart if the difference is significant. */
+/** Two classes can be told apart if delta is at least this large and the p-value is below this one. */
 export const limits = { delta: 0.05, p: 0.001 } as const;
 
-/** Two classes, or one class twice, and the expected result of their comparison. */
+/** A comparison of two classes, or of one class with itself, and its expected result. */
 export interface Comparison {
   readonly name: string;
-  /** Whether they must not be told apart. Those of one control must be, or the measurement is blind. */
+  /**
+   * `alike` if they must not be told apart. The classes of one control must be `apart`, or the measurement is blind.
+   */
   readonly expected: 'alike' | 'apart';
   readonly difference: Difference;
 }
@@ -23,7 +25,7 @@ const pairs: readonly (readonly [ClassName, ClassName])[] = [
 
 const reference = 'fault at the last byte';
 
-/** All comparisons, the two controls last. */
+/** All comparisons, with the two controls at the end. */
 export function compare(times: Times, random: Random): Comparison[] {
   const halves = random.shuffle([...times[reference]]);
   const middle = Math.floor(halves.length / 2);
@@ -50,13 +52,13 @@ export function isApart({ delta, p }: Pick<Difference, 'delta' | 'p'>): boolean 
   return Math.abs(delta) >= limits.delta && p < limits.p;
 }
 
-/** The delta that would be detected nine times in ten, and the nanoseconds that cause it. */
+/** The delta that would be detected nine times out of ten, and the difference in nanoseconds that causes it. */
 export function detectable({ [reference]: times }: Times): { readonly delta: number; readonly shift: number } {
   const delta = Math.max(limits.delta, detectableDelta(times.length, times.length));
   return { delta, shift: shiftFor(times, delta) };
 }
 
-/** A sentence for each failed expectation. */
+/** One sentence for each expectation that was not met. */
 export function objections(comparisons: readonly Comparison[]): string[] {
   return comparisons
     .filter(({ expected, difference }) => isApart(difference) !== (expected === 'apart'))

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { classNames, requestOf, type ClassName } from './classes.ts';
 import type { Random } from './random.ts';
 
-/** Response times in nanoseconds, in the order they were taken. */
+/** Response times in nanoseconds, in the order in which they were taken. */
 export type Times = Readonly<Record<ClassName, readonly number[]>>;
 
 /**
@@ -39,7 +39,7 @@ function inRandomOrder(ofEach: number, random: Random): ClassName[] {
   return random.shuffle(classNames.flatMap((name) => Array<ClassName>(ofEach).fill(name)));
 }
 
-/** The parts of a response that may differ: the request id, in the head and in the body, and the date. */
+/** The parts in which responses may differ: the request id, in the head and in the body, and the date. */
 const requestId = /(?<=\nX-Request-Id: )\S+|(?<="request_id":")[^"]+|(?<=\nDate: )[^\r]+/g;
 
 function exchange(socket: Socket, request: Buffer): Promise<{ time: number; response: string }> {

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 export const apiKey = 'sk_live_acmeacmeacmeacmeacmeacme';
 export const credentials = { key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le', iv: 'Bn4Mx8Cz1Vl6Kj3H' } as const;
 
-/** A sidecar in a process of its own that serves `live` and does not count failures. */
+/** A sidecar in a separate process that serves `live` and does not count failures. */
 export interface LiveSidecar {
   readonly port: number;
   /** The complete log so far. */
@@ -21,7 +21,7 @@ export async function startLiveSidecar(): Promise<LiveSidecar> {
   const directory = mkdtempSync(join(tmpdir(), 'sidecar-oracle-'));
   const write = (name: string, content: unknown): string => {
     const file = join(directory, name);
-    // JSON is YAML.
+    // JSON is also valid YAML.
     writeFileSync(file, JSON.stringify(content));
     return file;
   };
@@ -38,14 +38,14 @@ export async function startLiveSidecar(): Promise<LiveSidecar> {
   const config = write('sidecar.yaml', {
     listen: { host: '127.0.0.1', port: 0 },
     admin: { host: '127.0.0.1', port: 0 },
-    // No request opens, so none is forwarded.
+    // No envelope opens, so no request is forwarded to this address.
     environments: { live: { upstream: 'http://127.0.0.1:9' } },
     accounts: { file: 'accounts.yaml' },
     routes: [{ path: '/api/s2s/*', envelope: true }],
     limits: { failedKeys: '999999999/1m' },
   });
 
-  // The log goes to a file, so that no reader takes CPU time during the measurement.
+  // The log is written to a file, so that no reader takes CPU time during the measurement.
   const logFile = join(directory, 'log');
   const output = openSync(logFile, 'a');
   const child = spawn(process.execPath, [main, 'serve', '--config', config], { stdio: ['ignore', output, 'inherit'] });

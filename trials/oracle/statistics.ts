@@ -7,21 +7,21 @@ export interface Difference {
    * 0 if neither is slower, 1 and -1 if the classes do not overlap.
    */
   readonly delta: number;
-  /** 95 % confidence. */
+  /** The 95 % confidence interval of delta. */
   readonly deltaInterval: Interval;
-  /** The standard score of delta by the Mann-Whitney test: standard errors from 0. */
+  /** The standard score of delta in the Mann-Whitney test: how many standard errors it is away from 0. */
   readonly z: number;
-  /** Two-sided, by the Mann-Whitney test: the probability of a delta this far from 0 if there is no difference. */
+  /** The two-sided p-value of the Mann-Whitney test: the probability of a delta this far from 0 if there is no difference. */
   readonly p: number;
-  /** Of the medians, in nanoseconds. */
+  /** The difference of the medians, in nanoseconds. */
   readonly shift: number;
-  /** 95 % confidence, by 1,000 resamples. */
+  /** The 95 % confidence interval of the shift, from 1,000 resamples. */
   readonly shiftInterval: Interval;
 }
 
 export type Interval = readonly [low: number, high: number];
 
-/** Compares two samples, neither of them empty. */
+/** Compares two samples, neither of which may be empty. */
 export function differenceOf(first: readonly number[], second: readonly number[], random: Random): Difference {
   const [x, y] = [sorted(first), sorted(second)];
   const [overX, overY] = [placements(x, y), placements(y, x)];
@@ -41,12 +41,12 @@ export function differenceOf(first: readonly number[], second: readonly number[]
   };
 }
 
-/** The smallest delta that samples of these sizes show nine times in ten with p < 0.001. */
+/** The smallest delta that samples of these sizes show nine times out of ten with p < 0.001. */
 export function detectableDelta(first: number, second: number): number {
   return (3.2905 + 1.2816) * standardError(first, second);
 }
 
-/** The nanoseconds that must be added to all `times` so that they differ from the measured ones by `delta`. */
+/** The nanoseconds that must be added to all `times` to make them differ from the measured ones by `delta`. */
 export function shiftFor(times: readonly number[], delta: number): number {
   const x = sorted(times);
   let [low, high] = [0, (x.at(-1) ?? 0) - (x[0] ?? 0) + 1];
@@ -68,7 +68,7 @@ export function sorted(values: readonly number[]): Float64Array {
   return Float64Array.from(values).toSorted();
 }
 
-/** For each value of `x`, the share of `y` that is smaller; equal values count half. Both are ascending. */
+/** For each value in `x`, the share of values in `y` that are smaller. Equal values count half. Both arrays are ascending. */
 function placements(x: Float64Array, y: Float64Array): Float64Array {
   let [smaller, notLarger] = [0, 0];
   return x.map((value) => {
@@ -78,7 +78,7 @@ function placements(x: Float64Array, y: Float64Array): Float64Array {
   });
 }
 
-/** The spread of delta if there is no difference. Equal times, which are rare, would make it slightly smaller. */
+/** The standard error of delta if there is no difference. Equal times, which are rare, would make it slightly smaller. */
 function standardError(first: number, second: number): number {
   return Math.sqrt((first + second + 1) / (3 * first * second));
 }
@@ -92,7 +92,7 @@ function variance(values: Float64Array): number {
   return values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / (values.length - 1);
 }
 
-/** The median of as many values drawn with replacement from `ascending` as it has. */
+/** The median of a resample: as many values as `ascending` has, drawn from it with replacement. */
 function resampledMedian(ascending: Float64Array, random: Random): number {
   const drawn = new Uint32Array(ascending.length);
   for (let i = 0; i < ascending.length; i += 1) {

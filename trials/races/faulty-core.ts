@@ -1,24 +1,24 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Defer } from '../load/stage.ts';
 
-/** How the core ends a connection; after a half-close it continues to read. */
+/** How the core ends a connection. After a half-close, it continues to read. */
 export const endings = ['close', 'reset', 'half-close'] as const;
 export type Ending = (typeof endings)[number];
 
-/** When it does so in the course of a request. */
+/** When the core ends the connection during a request. */
 export const moments = ['at the head', 'after the first byte of the response', 'with the response'] as const;
 export type Moment = (typeof moments)[number];
 
 /** A core that ends its connections at the worst moments, and counts the heads of each charge. */
 export interface FaultyCore {
   readonly origin: string;
-  /** How often each charge was seen, by idempotency key. */
+  /** How often the core saw each charge, by idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
-  /** Its open connections. */
+  /** The core's open connections. */
   readonly connections: ReadonlySet<Socket>;
-  /** When the last head was seen, on the scale of `performance.now()`. */
+  /** When the core saw the last head, on the scale of `performance.now()`. */
   lastSeen: number;
-  /** The fault for the next requests; undefined: they get responses. */
+  /** The fault for the next requests; undefined if these get responses. */
   fault: { readonly moment: Moment; readonly ending: Ending } | undefined;
 }
 
@@ -77,12 +77,13 @@ function respond(socket: Socket, id: string, fault: FaultyCore['fault']): void {
   }
   const { moment, ending } = fault;
   socket.write(moment === 'with the response' ? whole : whole.slice(0, 1));
-  // The response invites the next request on this connection, which races with the end of the connection.
+  // The response makes the client send its next request on this connection, which then races with the end of the
+  // connection.
   if (moment === 'with the response') spin(Math.random() * 0.3);
   endConnection(socket, ending);
 }
 
-/** Busy-waits for this many milliseconds, because timers are not exact enough for a race. */
+/** Waits busily for this many milliseconds, because timers are not exact enough for a race. */
 export function spin(milliseconds: number): void {
   const end = performance.now() + milliseconds;
   while (performance.now() < end);

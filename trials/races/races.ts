@@ -19,16 +19,16 @@ import { Wire } from './wire.ts';
  */
 const fewLanes = [1, 2, 4, 8] as const;
 const manyLanes = 32;
-/** Longer than the sidecar reuses an idle connection without a check. Milliseconds. */
+/** Longer than the sidecar reuses an idle connection without checking it. Milliseconds. */
 const rest = 520;
-/** A body of this size arrives in pieces: its head is seen before its end. */
+/** A body of this size arrives in pieces, so the core sees its head before its end. */
 const manyBytes = 200_000;
 /** The number of later requests, which must all succeed. */
 const afterwards = 100;
 
 const timeouts = { connect: '2s', header: '10s', request: '60s', upstream: '10s', idle: '75s', drain: '25s' };
 
-/** Requests that race with nothing but the remains of the race before. */
+/** The kind of requests that race only with the remains of the race before. */
 const between = 'nothing, between races';
 
 /** A charge with a unique id. */
@@ -54,7 +54,7 @@ export async function runRaces(races: number, defer: Defer): Promise<Findings> {
   const core = await startFaultyCore(defer);
   const backing = await startBacking(defer);
   const database = await backing.databaseOf(accountsFile(acmeEntry, globexEntry(keys.globex)));
-  // Without TLS, because the core ends connections in TCP.
+  // The core does not speak TLS, because it ends connections at the TCP level.
   const options = { core: core.origin, accounts: { database }, tls: true, timeouts };
   const folder = new MountedFolder({ 'sidecar.yaml': everyFeature(backing, options) }, defer);
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
@@ -114,7 +114,7 @@ class Course {
     if (lanes === 1) this.flightTime += (this.#core.lastSeen - begin - this.flightTime) / 10;
   }
 
-  /** The core ends its idle connections at about the moment at which the next requests are written to them. */
+  /** Makes the core end its idle connections at about the moment at which the next requests are written to them. */
   async raceIdle(kind: string, lanes: number, ending: Ending): Promise<void> {
     await this.#wire(lanes);
     const charges = this.#chargesFor(lanes);
@@ -135,7 +135,7 @@ class Course {
     for (const [lane, charge] of charges.entries()) this.#judge(kind, charge, await responses[lane]);
   }
 
-  /** The core ends connections in the middle of a response, and each client sends one more request at once. */
+  /** Makes the core end connections in the middle of a response, while each client sends one more request at once. */
   async raceBusy(kind: string, lanes: number, fault: NonNullable<FaultyCore['fault']>): Promise<void> {
     await this.#wire(lanes);
     this.#core.fault = fault;
@@ -150,7 +150,9 @@ class Course {
     this.#core.fault = undefined;
   }
 
-  /** Further requests must all succeed, and no more connections may be open than were needed at a time. */
+  /**
+   * Sends further requests, which must all succeed. No more connections may be open than were needed at the same time.
+   */
   async finish(requests: number): Promise<void> {
     const lanes = 10;
     await this.#wire(lanes);
@@ -164,7 +166,7 @@ class Course {
     }
     const open = this.#core.connections.size;
     if (open === 0 || open > manyLanes) this.problems.push(`${open} connections to the core afterwards`);
-    // Late requests count as seen.
+    // This is done last, because requests that arrive late count as seen.
     for (const [id, times] of this.#core.seen) if (times > 1) this.problems.push(`${id} was seen ${times} times`);
   }
 
@@ -208,7 +210,7 @@ class Course {
       const id = `charge-${this.#charges}`;
       const sealed = this.#charges % 2 === 0;
       const size = this.#charges % 37 === 0 ? manyBytes : 0;
-      // A capture has no body: it must not be sent twice either, although its head is all the core sees of it.
+      // A capture has no body. It must not be sent twice either, although the core sees nothing of it but its head.
       const isCapture = this.#charges % 3 === 0;
       const json = JSON.stringify({ id, amount: 4_200, note: 'z'.repeat(size) });
       const charge = sealed ? sealedBy(acmeTest, json) : json;

@@ -28,7 +28,7 @@ const request = Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), enve
 const response = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${plaintext.length}\r\n\r\n`;
 
 const core = createServer((socket) => {
-  // The request comes in one read, because the sidecar writes it at once.
+  // The request arrives in one read, because the sidecar writes it all at once.
   socket.on('data', () => void socket.write(response + plaintext.toString()));
 });
 core.listen(0, '127.0.0.1');
@@ -58,7 +58,7 @@ for (const end of ends) await end();
 core.close();
 session.disconnect();
 
-/** Sends the request; over at its access line. */
+/** Sends the request, and waits for its access log line. */
 async function exchange(socket: Socket): Promise<void> {
   const before = sidecar.accessLines().length;
   socket.write(request);
@@ -67,7 +67,7 @@ async function exchange(socket: Socket): Promise<void> {
   if (sidecar.accessLines().at(-1)?.['status'] !== 200) throw new Error('a request was refused');
 }
 
-/** The calls since the last time. */
+/** The calls since `take` was last called. */
 async function take(): Promise<readonly Profiler.ScriptCoverage[]> {
   return (await post<Profiler.TakePreciseCoverageReturnType>('Profiler.takePreciseCoverage')).result;
 }

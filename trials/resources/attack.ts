@@ -14,16 +14,16 @@ export interface Target {
 
 type Listener = 'merchants' | 'admin' | 'operators';
 
-/** One way to attack, and the number of connections at once. */
+/** One way to attack the sidecar. */
 export interface Attack {
   readonly name: string;
   readonly listener: Listener;
-  /** Whether it speaks TLS, where `begin` comes after the handshake. */
+  /** Whether the attack uses TLS. If so, `begin` is called after the handshake. */
   readonly tls?: true;
   readonly sockets: number;
-  /** The average time until an ended connection is opened again. Milliseconds. */
+  /** The average time until a connection that has ended is opened again. Milliseconds. */
   readonly pause?: number;
-  /** Whether it reads responses, which is the default. */
+  /** Whether the attack reads responses, which is the default. */
   readonly reads?: false;
   /** The bytes to send on a new connection. */
   readonly begin: (socket: Socket) => void;
@@ -31,27 +31,29 @@ export interface Attack {
   readonly next?: (socket: Socket) => void;
 }
 
-/** The pause of attacks that do not have their own. Milliseconds. */
+/** The pause of attacks that do not set one. Milliseconds. */
 const usualPause = 2_000;
 
-/** The time in which all connections are opened first. Milliseconds. */
+/** The time during which the connections are first opened. Milliseconds. */
 const ramp = 2_000;
 
-/** Bytes that may wait in the attackers' memory on one connection. */
+/** How many bytes may wait in the attackers' memory on one connection. */
 const mostWaiting = 65_536;
 
 const closingBrace = 0x7d;
 
-/** The key that every visitor of a shop can read in its page. */
+/** The key that every visitor to a shop can read on its page. */
 export const visitorsKey = keys.globexPublic.replace('_test_', '_live_');
 
-/** The keys of visitors of other shops: one shop has a small share of the places in flight. */
+/**
+ * The keys of visitors to other shops. Several are needed, because one shop may use only a small share of the slots.
+ */
 export const otherVisitorsKeys = ['a', 'b', 'c'].map((letter) => visitorsKey.slice(0, -1) + letter);
 
-/** The same visitor's key of the sandbox. */
+/** The sandbox key of the same shop. */
 export const visitorsTestKey = keys.globexPublic;
 
-/** The credentials of the visitor's shop, as a merchant's developer has them. */
+/** The credentials of the visitor's shop, which a developer of the merchant has. */
 export const shopCredentials = {
   test: { key: 'm3Rt7yUi1oP9aSd5fGh2jKl8zXc4vBn6', iv: 'Qw7Er3Ty9Ui1Op5A' },
   live: { key: acmeLive.key, iv: acmeTest.iv },
@@ -70,7 +72,7 @@ export function run(attack: Attack, target: Target): void {
     socket.once('close', () => setTimeout(open, pause * (0.5 + Math.random())));
     socket.once(tls === true ? 'secureConnect' : 'connect', () => {
       if (reads === false) socket.pause();
-      // A response ends with its JSON. The next request waits for it, because pipelining is another attack.
+      // A response ends with its JSON. The next request is sent after it, because pipelining is a separate attack.
       else socket.on('data', (data: Buffer) => void (data.at(-1) === closingBrace && next?.(socket)));
       begin(socket);
     });
@@ -78,12 +80,12 @@ export function run(attack: Attack, target: Target): void {
   for (let i = 0; i < sockets; i += 1) setTimeout(open, Math.random() * ramp);
 }
 
-/** A head as text: request line and header fields. */
+/** The request line and the header fields as text. */
 export function head(line: string, ...fields: readonly string[]): string {
   return [`${line} HTTP/1.1`, ...fields, '', ''].join('\r\n');
 }
 
-/** Sends the text, unless much of what was sent before still waits for the sidecar to read it. */
+/** Sends the text, unless a lot of what was sent before still waits for the sidecar to read it. */
 export function write(text: string): (socket: Socket) => void {
   return (socket) => void (socket.writableLength < mostWaiting && socket.write(text, 'latin1'));
 }

@@ -35,12 +35,12 @@ const merchants = { listener: 'merchants' } as const;
 const admin = { listener: 'admin' } as const;
 const operators = { listener: 'operators', tls: true } as const;
 
-/** A share of a limit, at least two. */
+/** A fraction of a limit, but at least two. */
 function part(of: number, by: number): number {
   return Math.max(2, Math.ceil(of / by));
 }
 
-/** Connections that hold no request, an incomplete one, or many at once. */
+/** Connections that hold no request, an incomplete request, or many requests at once. */
 function onHeads({ limits: { connections, header, headers } }: Target): readonly Attack[] {
   const longHead = `GET / HTTP/1.1\r\n${`X: ${'x'.repeat(500)}\r\n`.repeat(Math.floor(header / 505) - 1)}`;
   const shortHeads = head('GET /', test, 'a: b').repeat(10);
@@ -64,7 +64,7 @@ function onHeads({ limits: { connections, header, headers } }: Target): readonly
   ];
 }
 
-/** Requests that hold a slot in flight as long as they can. */
+/** Requests that occupy a slot for as long as they can. */
 function onSlots({ limits: { connections, inFlight } }: Target): readonly Attack[] {
   return [
     { ...merchants, name: 'preflights', sockets: part(inFlight, 2), begin: write(slow) },
@@ -179,7 +179,7 @@ function onAdmin(): readonly Attack[] {
 
 function onOperators(): readonly Attack[] {
   return [
-    // More than the listener accepts.
+    // More connections than the listener accepts.
     { ...operators, name: 'connections without a token', sockets: 150, begin: () => {} },
     { listener: 'operators', name: 'unfinished TLS handshakes', sockets: 60, begin: write('\x16\x03\x01') },
     {
@@ -205,8 +205,8 @@ function endlessBody(path: string): string {
 }
 
 /**
- * Sends refused requests until the responses fill the buffers of both kernels, so that one waits in the sidecar; then a
- * request with a body.
+ * Sends refused requests until their responses fill the buffers of both kernels, so that one response waits in the
+ * sidecar. Then sends a request with a body.
  */
 function refuseAlways(socket: Socket, batches: number): void {
   if (socket.destroyed) return;
@@ -218,7 +218,7 @@ function refuseAlways(socket: Socket, batches: number): void {
   setTimeout(() => refuseAlways(socket, batches - 1), 100);
 }
 
-/** A key that does not exist, from an address that was never used before. */
+/** Sends a key that does not exist from an address that was never used before. */
 function guess(socket: Socket): void {
   const address = `10.${[...randomBytes(3)].join('.')}`;
   const key = `sk_test_${randomBytes(16).toString('hex')}`;
@@ -234,7 +234,7 @@ function babble(socket: Socket): void {
   socket.write(randomBytes(2_000));
 }
 
-/** Disconnects just before, while or after its request is forwarded. */
+/** Disconnects just before, during or after the forwarding of its request. */
 function leave(socket: Socket): void {
   socket.write(head('GET /pay/silent', live, visitor));
   setTimeout(() => socket.resetAndDestroy(), Math.random() * 5);

@@ -6,10 +6,10 @@ import { attackedHost, head, otherVisitorsKeys, visitorsKey, write, type Attack,
 /** Milliseconds between two pieces of a compressed response. */
 const interval = 200;
 
-/** Milliseconds before a refused client asks again. */
+/** Milliseconds before a refused client retries. */
 const pause = 200;
 
-/** Text that fills the window of any decoder: of gzip 32 KiB, of brotli 16 MiB. */
+/** Text that fills the window of any decoder, which is 32 KiB for gzip and 16 MiB for brotli. */
 const text = Buffer.from(
   Array.from({ length: 400_000 }, (_, i) => `${i * 7_919} `)
     .join('')
@@ -24,7 +24,7 @@ const codings = {
 
 type Coding = keyof typeof codings;
 
-/** Asks for enveloped responses, which the core compresses although the sidecar accepts `identity` alone. */
+/** Requests enveloped responses. The core compresses these, although the sidecar accepts only `identity`. */
 export function compressedResponses({ limits: { inFlight } }: Target): readonly Attack[] {
   return [visitorsKey, ...otherVisitorsKeys].flatMap((key) =>
     Object.keys(codings).map((coding) => {
@@ -32,20 +32,20 @@ export function compressedResponses({ limits: { inFlight } }: Target): readonly 
       const ask = write(head(`GET ${path}`, `Host: ${attackedHost}`, `Authorization: Bearer ${key}`));
       const name = `responses in ${coding} that do not end`;
       const again = (socket: Socket): void => void setTimeout(ask, pause, socket);
-      // Brotli could do most harm: the others leave it room.
+      // Brotli could do the most harm, so the other codings leave room for it.
       const part = coding === 'br' ? 1 / 8 : 1 / 64;
       return { listener: 'merchants', name, sockets: Math.ceil(inFlight * part), pause, begin: ask, next: again };
     }),
   );
 }
 
-/** The core's part. @returns false if the path is another one */
+/** Responds as the core. @returns false if the path is not one of this attack */
 export function respondCompressed(url: string | undefined, res: ServerResponse): boolean {
   const coding = /^\/shop\/compressed\/(.+)$/.exec(url ?? '')?.[1];
   if (coding === undefined || !(coding in codings)) return false;
   const whole = codings[coding as Coding];
   res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Encoding': coding });
-  // Nearly all at once, so that the decoder has filled its window; the end never comes.
+  // Sends nearly everything at once, so that the decoder fills its window. The end is never sent.
   res.write(whole.subarray(0, -1_000));
   let at = whole.length - 1_000;
   const trickle = setInterval(() => {

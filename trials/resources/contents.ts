@@ -5,8 +5,8 @@ import { attackedHost, otherVisitorsKeys, shopCredentials, visitorsKey, visitors
 import { operatorsToken } from './operator.ts';
 
 /**
- * The files of a sidecar with every feature on. The environment of the merchants has their core, the other one that of
- * the attackers.
+ * The files of a sidecar with every feature on. The environment `test` has the merchants' core, `live` that of the
+ * attackers.
  */
 export function contentsUnder(limits: Contents, pair: Pair, attackersCore: string, tls: Certificate): Contents {
   const [one, two] = pair;
@@ -22,13 +22,13 @@ export function contentsUnder(limits: Contents, pair: Pair, attackersCore: strin
       { path: '/shop/*', keys: ['public', 'secret'], envelope: true },
       { path: '/socket', keys: ['public'], upgrade: true },
     ],
-    // Attackers have as many addresses as they like.
+    // This lets attackers use as many addresses as they like.
     trustedProxies: ['127.0.0.0/8'],
-    // The collector never responds.
+    // The trace collector never responds.
     tracing: { otlp: `${attackersCore}/traces`, sample: 0.1 },
     limits,
-    // Shorter than the defaults, so that resources are released and taken again, but long enough that not everything
-    // expires by itself.
+    // The timeouts are shorter than the defaults, so that resources are released and taken again, but long enough that
+    // not everything expires by itself.
     timeouts: { header: '5s', request: '20s', upstream: '20s', idle: '20s' },
   });
   const { accounts } = files['accounts.yaml'] as { readonly accounts: readonly Contents[] };

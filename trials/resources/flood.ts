@@ -11,16 +11,16 @@ import { Merchants, pairExchanges } from './merchants.ts';
 import { Operator } from './operator.ts';
 import { mebibyte, startAttackers, startUnder, targetOf, type ResourceOptions, type Setup } from './setup.ts';
 
-/** How long it may take to release all resources after the attack. Milliseconds. */
+/** How long it may take after the attack until all resources are released. Milliseconds. */
 const settling = 15_000;
 
-/** How long merchants are alone first: a program that has just started is several times slower. Milliseconds. */
+/** How long merchants first send requests alone, because a program that has just started is several times slower. Milliseconds. */
 const warmUp = 2_000;
 
-/** What several decoders of compressed responses are charged. Bytes. */
+/** The bytes that are charged for several decoders of compressed responses. */
 const someDecoders = 2 * 262_144;
 
-/** Runs attacks that need no secret key at once, while merchants and an operator send requests. */
+/** Runs all attacks that need no secret key at once, while merchants and an operator send requests. */
 export async function runFlood(
   setup: Setup,
   attack: 'without a secret key' | 'by compressed responses',
@@ -36,7 +36,7 @@ export async function runFlood(
   const tls = createAuthority().issue('IP:127.0.0.1');
   const folder = new MountedFolder(contentsUnder(limits, pair, attackers.core, tls), defer);
   const sidecar = await startUnder(setup, folder.file('sidecar.yaml'), defer, program);
-  // Lines of the log wait for a reader, too.
+  // The reader stops, so that log lines also have to wait.
   sidecar.stopReading();
 
   const target = targetOf(sidecar, limits);
@@ -52,11 +52,11 @@ export async function runFlood(
     held = Math.max(held, heldBy(sidecar.pid));
   }
   const problems = await operator.leave();
-  // Among all attacks, hardly any of these gets a place in flight.
+  // This is checked only in this attack, because among all attacks, hardly any of these requests gets a slot.
   if (attack === 'by compressed responses' && !(await chargesDecoders(sidecar.adminUrl))) {
     problems.push('no decoders were charged');
   }
-  // Without attackers the remaining requests get their responses.
+  // Without attackers, the remaining requests get their responses.
   attackers.stop();
   problems.push(...(await merchants.end(longestTime)), ...seenTwice(core));
   if (!sidecar.isRunning()) problems.push(`the process has ended: ${sidecar.errors().slice(-2_000)}`);
@@ -71,7 +71,7 @@ export async function runFlood(
   return { line, problems: problems.map((problem) => `${name}: ${problem}`) };
 }
 
-/** Whether decoders are charged while they are held. */
+/** Whether the sidecar charges for decoders while it holds them. */
 async function chargesDecoders(adminUrl: string): Promise<boolean> {
   for (const end = performance.now() + settling; performance.now() < end; await setTimeout(200)) {
     const { buffered = 0 } = await limitUsed(adminUrl).catch((): Awaited<ReturnType<typeof limitUsed>> => ({}));

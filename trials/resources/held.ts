@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 
-/** The memory in bytes that a container is charged for and cannot reclaim: a process without its file pages. */
+/**
+ * The memory, in bytes, that a container is charged for and cannot reclaim: that of a process without its file pages.
+ */
 export function heldBy(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
@@ -17,14 +19,14 @@ export function waitedBy(pid: number): number {
   return Number(waited) / 1_000_000;
 }
 
-/** The use of the budgets, from the sidecar's metrics. */
+/** How much of the budgets is used, according to the sidecar's metrics. */
 export async function limitUsed(adminUrl: string): Promise<Readonly<Record<string, number>>> {
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
   const used = /^envelope_sidecar_limit_used\{limit="(in_flight|buffered)"\} (\d+)$/gm;
   return Object.fromEntries([...metrics.matchAll(used)].map(([, limit = '', value]) => [limit, Number(value)]));
 }
 
-/** The number of requests of an environment so far, refused ones too; 0 if the metrics cannot be read. */
+/** The number of requests for an environment so far, including refused ones; 0 if the metrics cannot be read. */
 export async function requestsOf(environment: 'test' | 'live', adminUrl: string): Promise<number> {
   const metrics = await fetch(`${adminUrl}/metrics`).then(
     (response) => response.text(),

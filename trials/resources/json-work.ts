@@ -13,12 +13,13 @@ import {
 
 const merchants = { listener: 'merchants', pause: 200 } as const;
 
-/** The part of `limits.buffered` that public keys may use. */
+/** The share of `limits.buffered` that public keys may use. */
 const publicPart = 1 / 2;
 
 /**
- * The largest bodies of open brackets, for which a reader that builds values needs a hundred times their size: in the
- * place of an envelope, in the place of `data`, and as plaintext; in live, and in test, where hints read them again.
+ * The largest bodies of open brackets, for which a reader that builds values needs a hundred times their size. They are
+ * sent instead of an envelope, instead of `data`, and as plaintext; in live, and also in test, where the code for hints
+ * reads them again.
  */
 export function jsonWork({ limits: { requestBody, buffered } }: Target): readonly Attack[] {
   const ask = (
@@ -27,7 +28,7 @@ export function jsonWork({ limits: { requestBody, buffered } }: Target): readonl
     credentials: (typeof shopCredentials)['test' | 'live'],
   ): readonly string[] => {
     const fields = [`Host: ${host}`, `Authorization: Bearer ${key}`];
-    // Hex doubles the plaintext.
+    // Hex makes the plaintext twice as long.
     const depth = requestBody / 2 - 64;
     const bodies = [
       '['.repeat(requestBody),
@@ -39,10 +40,10 @@ export function jsonWork({ limits: { requestBody, buffered } }: Target): readonl
     return bodies.map((body) => head('POST /shop/json', ...fields, `Content-Length: ${body.length}`) + body);
   };
   const live = ask(attackedHost, visitorsKey, shopCredentials.live);
-  // The last one would be forwarded: the core of the sandbox is the merchants' own.
+  // The last body would be forwarded, but the core of the sandbox belongs to the merchants.
   const test = ask('127.0.0.1', visitorsTestKey, shopCredentials.test).slice(0, -1);
   const [sealed = ''] = live.slice(3);
-  // Others need room, too.
+  // The other attacks need room, too.
   const held = Math.max(1, Math.floor((buffered * publicPart) / requestBody / 4));
   return [
     { ...merchants, name: 'brackets in live', sockets: 4, begin: inTurn(live), next: inTurn(live) },

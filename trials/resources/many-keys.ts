@@ -7,20 +7,20 @@ import { heldBy } from './held.ts';
 import { mebibyte, setups, startUnder, targetOf, type ResourceOptions } from './setup.ts';
 import { askApi, emptyStore } from './store-setup.ts';
 
-/** Operators who list all keys at the same time, page by page, and those who show the account. */
+/** The number of operators who list all keys at the same time, page by page, and of those who show the account. */
 const listing = 6;
 const showing = 2;
 
-/** Other listings in which the keys of one account appear. */
+/** Other requests whose responses include the keys of that account. */
 const shows = ['GET /accounts/hoarder', 'GET /accounts?search=hoarder', 'GET /due?limit=1000', 'GET /accounts'];
 
-/** One account has very many keys, more than the API lets it have, and operators list them at the same time. */
+/** Lists the keys of an account at the same time for several operators. The account has far more keys than the API allows. */
 export async function runManyKeys(
   postgres: TestPostgres | undefined,
   defer: Defer,
   { program, more = 0, keys = 100_000 }: ResourceOptions,
 ): Promise<{ readonly lines: string[][]; readonly problems: string[] }> {
-  // A file with this many keys does not fit into the memory that is tried here.
+  // PostgreSQL is required, because a file with so many keys would not fit into the memory that is tried here.
   if (postgres === undefined) return { lines: [], problems: [] };
   const { deployed } = setups();
   const { folder, url = '' } = await emptyStore(postgres, defer);
@@ -45,7 +45,7 @@ export async function runManyKeys(
   return { lines: [line], problems: problems.map((problem) => `many keys: ${problem}`) };
 }
 
-/** Half of the keys are valid. */
+/** Creates the keys, half of which are valid. */
 function withKeys(keys: number): string {
   return `
     INSERT INTO envelope_sidecar.accounts VALUES ('hoarder', 'Hoarder', true);
@@ -55,7 +55,7 @@ function withKeys(keys: number): string {
       FROM generate_series(1, ${keys}) AS i;`;
 }
 
-/** @returns how many keys the pages have together */
+/** @returns the total number of keys on all pages */
 async function listAll(port: number, problems: string[]): Promise<number> {
   const client = new KeepAliveClient(port);
   const ids = new Set<string>();

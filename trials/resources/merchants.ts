@@ -3,21 +3,21 @@ import { KeepAliveClient, type ClientTls } from '../load/client.ts';
 import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
 
 const lanes = 4;
-/** Between two requests of a lane, in milliseconds. */
+/** Milliseconds between two requests on a lane. */
 const pause = 20;
-/** For the last requests, in milliseconds. */
+/** How long the last requests may take, in milliseconds. */
 const patience = 30_000;
 /** The number of requests on one connection. */
 const perConnection = 25;
 
-/** How many requests were answered, and how long they took in milliseconds. */
+/** How many requests got a response, and how long they took, in milliseconds. */
 export interface Figures {
   readonly requests: number;
   readonly median: number;
   readonly longest: number;
 }
 
-/** Merchants with valid secret keys, who measure how long each request takes. */
+/** Merchants with valid secret keys. They measure how long each request takes. */
 export class Merchants {
   readonly #port: number;
   readonly #exchange: (turn: number) => Exchange;
@@ -74,7 +74,7 @@ export class Merchants {
   }
 }
 
-/** The requests of both versions of a pair in turn. */
+/** Requests that alternate between the two versions of a pair. */
 export function pairExchanges(pair: Pair): (turn: number) => Exchange {
   return (turn) => {
     const id = `merchant-${turn}`;

@@ -2,12 +2,12 @@ import { setTimeout } from 'node:timers/promises';
 import { keys } from '../../test/support/sidecar.ts';
 import { KeepAliveClient, type Outcome } from '../load/client.ts';
 
-/** The token of the only operator, in `contents.ts` too. */
+/** The token of the only operator, which is also in `contents.ts`. */
 export const operatorsToken = keys.globex;
 
-/** Between two requests, in milliseconds. */
+/** Milliseconds between two requests. */
 const pause = 250;
-/** How often a browser's user tries to connect. */
+/** How often the user of a browser would try to connect. */
 const tries = 5;
 
 const look = {
@@ -16,7 +16,7 @@ const look = {
   headers: { Authorization: `Bearer ${operatorsToken}` },
 };
 
-/** An operator with a good token: on a connection that was made before the attack, and on new ones. */
+/** An operator with a valid token, who uses a connection from before the attack as well as new ones. */
 export class Operator {
   readonly #port: number;
   readonly #problems: string[] = [];
@@ -46,7 +46,7 @@ export class Operator {
     client.close();
   }
 
-  /** A new connection may be closed for others until it has shown its token, but not always. */
+  /** Until a new connection has shown its token, it may be evicted, but not every time. */
   async #comeAgain(): Promise<void> {
     while (!this.#left) {
       let outcome: Outcome | undefined;

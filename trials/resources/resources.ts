@@ -7,7 +7,7 @@ import { runRevocations } from './revocations.ts';
 import { runSandbox } from './sandbox.ts';
 import { setups, type ResourceOptions } from './setup.ts';
 
-/** Runs each trial, some of them with several amounts of memory, for this many seconds. */
+/** Runs each trial for this many seconds. Some are run with several amounts of memory. */
 export async function runResources(seconds: number, defer: Defer, options: ResourceOptions): Promise<Findings> {
   const { deployed, small } = setups();
   const floods = [];

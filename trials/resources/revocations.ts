@@ -7,15 +7,18 @@ import type { Defer } from '../load/stage.ts';
 import { setups, startUnder, targetOf, type ResourceOptions } from './setup.ts';
 import { askApi, emptyStore, keyEntry, runOn, type Place } from './store-setup.ts';
 
-/** Keys to be revoked in each phase, and the shortest time between two revocations in milliseconds. */
+/** The number of keys to revoke in each phase, and the minimum time between two revocations, in milliseconds. */
 const keysOfPhase = 150;
 const pause = 50;
-/** During other work, a single revocation may take this long, or as many times longer than alone as the median may. Milliseconds. */
+/**
+ * During other work, a revocation may take this long or, if that is longer, its longest time alone times the factor for the median.
+ * Milliseconds.
+ */
 const longest = 5_000;
-/** Accounts that each import adds, and each apply renames. */
+/** The number of accounts that each import adds, and that each apply renames. */
 const changed = 5;
 
-/** The reads that go on during the revocations: each looks at everything there is. */
+/** The reads that run during the revocations. Each of them reads everything there is. */
 const reads = [
   'GET /accounts?search=no-such-account',
   'GET /accounts?filter=unused&limit=1000',
@@ -24,7 +27,7 @@ const reads = [
   'GET /due?limit=1000',
   'GET /graces',
 ];
-/** Connections for each read. */
+/** The number of connections for each read. */
 const readers = 5;
 
 interface Times {
@@ -34,8 +37,8 @@ interface Times {
 }
 
 /**
- * Keys are revoked in both stores: alone, and alongside each command that reads or writes all accounts, while others search and read the
- * trail.
+ * Revokes keys in both stores: first alone, and then during each command that reads or writes all accounts, while operators search and read
+ * the trail.
  */
 export async function runRevocations(
   postgres: Place,
@@ -64,7 +67,7 @@ async function runIn(
     return folder.file(file);
   };
   await run('import', write('accounts.ndjson', accountLines(accounts)));
-  /** What is done alongside the revocations, again and again. */
+  /** The commands that are repeated during the revocations. */
   const commands: Readonly<Record<Beside, (turn: number) => Promise<void>>> = {
     rekey: (turn) => run('rekey', '--new-master-key-file', folder.file(`master-key-${turn % 2}`)),
     import: (turn) => run('import', write('import.ndjson', linesOf(`new-${turn}`, `Store ${turn}`))),
@@ -108,14 +111,14 @@ function ms(time: number): string {
   return `${time.toFixed(1)} ms`;
 }
 
-/** Lines of accounts without keys. */
+/** Lines for accounts without keys. */
 function linesOf(id: string, name: string): string[] {
   return Array.from({ length: changed }, (_, i) => JSON.stringify({ id: `${id}-${i}`, name, keys: [] }));
 }
 
-/** Accounts to be searched and changed, and one for each phase whose keys are revoked. */
+/** Accounts to search and change, and one account for each phase, whose keys are revoked. */
 function accountLines(accounts: number): string[] {
-  // Each account that shares a key gets a warning, at a place in the file that only the slow parser knows.
+  // Accounts that share a key cause warnings, each with a position in the file that only the slow parser knows.
   const encryption = (i: number): Contents => ({
     test: { enabled: true, key: `key-${i}`.padEnd(32, 'k'), iv: 'i'.repeat(16) },
   });
@@ -133,7 +136,7 @@ function accountLines(accounts: number): string[] {
   return [...others, ...robbed].map((account) => JSON.stringify(account));
 }
 
-/** Revokes one key of a phase after the other. */
+/** Revokes the keys of a phase one after the other. */
 async function revokeFor(port: number, phase: Phase, time: number, problems: string[]): Promise<Times> {
   const client = new KeepAliveClient(port);
   const times: number[] = [];
@@ -150,14 +153,14 @@ async function revokeFor(port: number, phase: Phase, time: number, problems: str
   return { median: times[times.length >> 1] ?? 0, longest: times.at(-1) ?? 0, count: times.length };
 }
 
-/** Reads by operators, and one command after the other. */
+/** Operators who read, while commands run one after the other. */
 class BulkWork {
   reads = 0;
   commands = 0;
   #ended = false;
   readonly #running: Promise<unknown>;
 
-  /** @param command is told how often it has run */
+  /** @param command receives the number of times that it has already run */
   constructor(port: number, problems: string[], command: (turn: number) => Promise<void>) {
     const lanes = reads.flatMap((read) => Array.from({ length: readers }, () => this.#read(port, read, problems)));
     this.#running = Promise.all([...lanes, this.#repeat(command)]);
@@ -173,7 +176,7 @@ class BulkWork {
     while (!this.#ended) {
       const outcome = await askApi(client, read);
       this.reads += 1;
-      // A read may be refused for others, never fail.
+      // A read may be refused in favour of other requests, but must never fail.
       if (outcome.kind !== 'answered' || ![200, 503].includes(outcome.status)) problems.push(JSON.stringify(outcome));
     }
     client.close();

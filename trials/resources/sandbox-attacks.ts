@@ -2,22 +2,24 @@ import { keys } from '../../test/support/sidecar.ts';
 import { sealedBy, type MerchantCredentials } from '../load/cipher.ts';
 import { head, write, type Attack, type Target } from './attack.ts';
 
-/** The host of the environment `test` where `live` is attacked from it. */
+/** The host of the environment `test` when `live` is attacked from it. */
 export const sandboxHost = 'sandbox.pay.example';
 
 const host = `Host: ${sandboxHost}`;
 const key = `Authorization: Bearer ${keys.acme}`;
 const overTls = { listener: 'merchants', tls: true, pause: 100 } as const;
 
-/** Requests that are sent at once, many more than are held. */
+/** The number of requests that are sent at once. It is much larger than the number that the sidecar holds. */
 const pipelined = 200;
 
-/** What one secret key of the sandbox can do to all others. Its core belongs to the attackers. */
+/**
+ * What a single secret key of the sandbox can do to everyone else. The core of the sandbox belongs to the attackers.
+ */
 export function sandboxAttacks({ limits }: Target, credentials: MerchantCredentials): readonly Attack[] {
   const { requestBody, inFlight, connections } = limits;
   const one = write(head('GET /api/s2s/quick', host, key));
   const many = write(head('GET /api/s2s/quick', host, key).repeat(pipelined));
-  // Hex doubles a body.
+  // Hex makes a body twice as long.
   const sealed = sealedBy(credentials, JSON.stringify('x'.repeat(requestBody / 2 - 64)));
   const large = head('POST /api/s2s/quick', host, key, `Content-Length: ${sealed.length}`) + sealed;
   const share = (part: number): number => Math.max(2, Math.ceil(part));

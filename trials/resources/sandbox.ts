@@ -24,16 +24,16 @@ import {
   type ResourceOptions,
 } from './setup.ts';
 
-/** The share of its time that the sidecar may wait for a CPU. Beyond it the machine is too busy to compare medians. */
+/** The share of its time that the sidecar may wait for a CPU. If it waits longer, the machine is too busy to compare medians. */
 const mostWaiting = 0.02;
 
 /** Milliseconds before the first measurement, and after the attack has begun. */
 const settling = 1_000;
 
-/** With TLS, a quarter of the connections takes the same memory. */
+/** A connection with TLS takes four times the memory, so a quarter of the connections fits. */
 const tlsShare = 1 / 4;
 
-/** A sidecar that serves both environments, and those who attack it from `test`. */
+/** A sidecar that serves both environments, and the attackers who attack it from `test`. */
 interface Attacked {
   readonly sidecar: LoadedSidecar;
   readonly attackers: Attackers;
@@ -41,8 +41,8 @@ interface Attacked {
 }
 
 /**
- * A key of the sandbox takes all it can get, while merchants of live send requests. They are compared with how they fare while the same
- * attack goes to another sidecar: here attackers use the same CPU cores as the sidecar, elsewhere their own.
+ * A key of the sandbox takes everything it can get, while merchants send requests in live. Their times are compared with those during the
+ * same attack on another sidecar, because here, the attackers use the same CPU cores as the sidecar, whereas real attackers have their own.
  */
 export async function runSandbox(
   seconds: number,
@@ -63,7 +63,7 @@ export async function runSandbox(
   };
   const [one, other] = [await start(), await start()];
   const { sidecar } = one;
-  // Like the attackers, which stand for other machines.
+  // The priority is as low as that of the attackers, which stand for other machines.
   setPriority(other.sidecar.pid, constants.priority.PRIORITY_LOW);
 
   const merchants = new Merchants(sidecar.port, liveCharge, { ca: authority.cert });
@@ -90,7 +90,7 @@ export async function runSandbox(
   one.attackers.stop();
   const problems = await merchants.end(longestTime);
   if (!sidecar.isRunning()) problems.push(`the process has ended: ${sidecar.errors().slice(-2_000)}`);
-  // Otherwise the times are those of the machine's queue.
+  // If the sidecar had to wait for a CPU, the times would be those of the machine's queue.
   const isJudged = waited < mostWaiting;
   if (isJudged && attacked.median > mostSlowed * alone.median) {
     problems.push(`median ${ms(attacked.median)}, alone ${ms(alone.median)}`);

@@ -10,7 +10,7 @@ import type { Target } from './attack.ts';
 
 export const mebibyte = 1_048_576;
 
-/** The sidecar with one amount of memory, with the limits that docs/operators/capacity.md works out for it. */
+/** The amount of memory of a sidecar, with the limits that docs/operators/capacity.md calculates for it. */
 export interface Setup {
   readonly name: string;
   readonly mebibytes: number;
@@ -23,7 +23,7 @@ export function setups(): { readonly deployed: Setup; readonly small: Setup } {
   if (small === undefined || deployed === undefined) throw new Error('docs/operators/capacity.md has no such examples');
   const setup = (name: string, mebibytes: number, { semiSpace, ...terms }: typeof small): Setup => {
     const { requestBody, buffered, header, inFlight, connections } = terms;
-    // `headers` has its default.
+    // `headers` keeps its default.
     const limits = { requestBody, buffered, header, headers: 100, inFlight, connections };
     return { name, mebibytes, semiSpace: semiSpace / mebibyte, limits };
   };
@@ -31,16 +31,16 @@ export function setups(): { readonly deployed: Setup; readonly small: Setup } {
 }
 
 export interface ResourceOptions {
-  /** The program that `node` runs. One that is not compiled may take `more` bytes. */
+  /** The program that `node` runs. If it is not compiled, it may use `more` bytes. */
   readonly program: string;
   readonly more?: number;
-  /** The longest time of a response to a merchant during the attack. Milliseconds. */
+  /** How long a response to a merchant may take during the attack. Milliseconds. */
   readonly longestTime?: number;
-  /** How many times slower an attack may make what it must not stop. */
+  /** The maximum factor by which an attack may slow down what it must not stop. */
   readonly mostSlowed?: number;
-  /** How many keys one account has. */
+  /** The number of keys of one account. */
   readonly keys?: number;
-  /** How many accounts each store has. */
+  /** The number of accounts in each store. */
   readonly accounts?: Readonly<Record<'file' | 'postgres', number>>;
 }
 
@@ -54,7 +54,7 @@ export function startUnder(
   return startLoadedSidecar(config, defer, {
     program,
     listeners: 3,
-    // As in the image. The heap is limited to a share of the container's memory, and there is no container here.
+    // These flags are those of the image, but the heap limit is absolute, because there is no container of which it could be a share.
     nodeOptions: [
       `--max-semi-space-size=${semiSpace}`,
       `--max-old-space-size=${Math.floor(0.35 * mebibytes)}`,
@@ -64,7 +64,7 @@ export function startUnder(
   });
 }
 
-/** The addresses of a sidecar, for its attackers. */
+/** The addresses of a sidecar, for the attackers. */
 export function targetOf({ port, adminUrl, operatorsUrl }: LoadedSidecar, limits: Target['limits']): Target {
   const portOf = (url: string | undefined): number => Number(new URL(url ?? '').port);
   return { merchants: port, admin: portOf(adminUrl), operators: portOf(operatorsUrl), limits };
@@ -72,16 +72,16 @@ export function targetOf({ port, adminUrl, operatorsUrl }: LoadedSidecar, limits
 
 /** The process of all attackers. */
 export interface Attackers {
-  /** The origin of their core. */
+  /** The origin of the attackers' core. */
   readonly core: string;
   attack(kind: Attack, target: Target): void;
   stop(): void;
 }
 
-/** Which attacks: all that need no secret key, compressed responses alone, or those with a secret key of the sandbox. */
+/** Which attacks to run: all that need no secret key, only compressed responses, or those with a secret key of the sandbox. */
 export type Attack = 'without a secret key' | 'by compressed responses' | 'from the sandbox';
 
-/** What the process of the attackers is sent. */
+/** The message that starts the attackers. */
 export interface Order {
   readonly kind: Attack;
   readonly target: Target;
@@ -91,7 +91,7 @@ export async function startAttackers(defer: Defer): Promise<Attackers> {
   const child = fork(fileURLToPath(new URL('attackers.ts', import.meta.url)), { stdio: 'inherit' });
   const stop = (): void => void child.kill('SIGKILL');
   defer(stop);
-  // They stand for other machines: their CPU time must not slow down the sidecar or the clocks of the merchants.
+  // The attackers stand for other machines, so their CPU time must not slow down the sidecar or the merchants' clocks.
   setPriority(child.pid ?? 0, constants.priority.PRIORITY_LOW);
   const [core] = (await once(child, 'message')) as [string];
   return { core, attack: (kind, target) => void child.send({ kind, target } satisfies Order), stop };

@@ -11,13 +11,13 @@ import { operatorsToken } from './operator.ts';
 
 const run = promisify(execFile);
 
-/** The two master keys of a store, the current one first. */
+/** The two master keys of a store. The current one comes first. */
 const masterKeys = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64'));
 
-/** Where a store has its accounts: in PostgreSQL, or undefined for a file. */
+/** Where a store keeps its accounts: in PostgreSQL, or in a file if this is undefined. */
 export type Place = TestPostgres | undefined;
 
-/** A folder with the configuration of a sidecar with an empty store and one operator. */
+/** Creates a folder with the configuration of a sidecar, which has an empty store and one operator. */
 export async function emptyStore(place: Place, defer: Defer): Promise<{ folder: Folder; url: string | undefined }> {
   const url = await place?.createDatabase();
   const masterKey = { file: 'master-keys' };
@@ -26,7 +26,7 @@ export async function emptyStore(place: Place, defer: Defer): Promise<{ folder: 
     accounts: url === undefined ? { file: 'accounts.yaml', masterKey } : { postgres: { url, masterKey } },
   });
   const contents: Contents = {
-    'sidecar.yaml': sidecar, // One account in a line, as people and commands write it.
+    'sidecar.yaml': sidecar, // One account per line, as people and commands write them.
     'accounts.yaml': 'accounts: []\n',
   };
   const folder = new Folder(contents, defer);
@@ -35,18 +35,18 @@ export async function emptyStore(place: Place, defer: Defer): Promise<{ folder: 
   return { folder, url };
 }
 
-/** Runs a command of the project on the configuration of a folder. */
+/** Runs a command of the project with the configuration in a folder. */
 export async function runOn(folder: Folder, program: string, ...args: readonly string[]): Promise<void> {
   await run(process.execPath, [program, ...args, '--config', folder.file('sidecar.yaml')], { maxBuffer: 2 ** 26 });
 }
 
-/** The entry of a key that was made long ago. */
+/** The entry of a key that was created long ago. */
 export function keyEntry(id: string, more: Contents = {}): Contents {
   const sha256 = createHash('sha256').update(id).digest('hex');
   return { id, prefix: 'sk_test_', sha256, createdAt: '2025-01-01', ...more };
 }
 
-/** Asks the operators' API. */
+/** Sends a request to the operators' API. */
 export function askApi(client: KeepAliveClient, request: string, body?: string): Promise<Outcome> {
   const [method = '', path = ''] = request.split(' ');
   const headers = { Authorization: `Bearer ${operatorsToken}`, 'Content-Type': 'application/json' };

@@ -13,7 +13,7 @@ import type { Part } from './part.ts';
 import { startSetup } from './setup.ts';
 
 /**
- * The maximum number of keys issued before the kill, and the longest delay of the kill after the last one.
+ * The maximum number of keys that are issued before the kill, and the longest time between the last key and the kill.
  * Milliseconds.
  */
 const mostKeys = 3;
@@ -23,12 +23,12 @@ const commandStart = 400;
 
 /**
  * Kills sidecars on one folder under load, while one of them and a command issue keys. The next sidecar must start
- * normally, every issued key must work, and further keys can be issued.
+ * normally and accept every issued key, and it must be possible to issue further keys.
  */
 export async function runKills(loops: number, defer: Defer): Promise<Part> {
   const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;
-  // The client of the operators' API speaks no TLS.
+  // No TLS, because the client of the operators' API does not speak it.
   const operators = { host: '127.0.0.1', port: 0, token };
   const folder = new MountedFolder(contentsOf(one, two, { operators }), defer);
   const config = folder.file('sidecar.yaml');
@@ -58,9 +58,9 @@ export async function runKills(loops: number, defer: Defer): Promise<Part> {
 }
 
 /**
- * Kills a sidecar under load and a command on its folder, while both issue keys.
+ * Kills a sidecar under load and a command on its folder while both of them issue keys.
  *
- * @returns the issued keys, and whether a key was missing although the sidecar still ran
+ * @returns the issued keys, and whether a key was missing while the sidecar was still running
  */
 async function killWhileIssuing(
   sidecar: LoadedSidecar,
@@ -87,7 +87,7 @@ async function killWhileIssuing(
   return { issued: key === undefined ? issued : [...issued, key], missing };
 }
 
-/** The faults of the next sidecar: it must be ready, accept every issued key, and issue another one. */
+/** What is wrong with the next sidecar. It must be ready, accept every issued key, and issue another one. */
 async function faultsAfter(
   sidecar: LoadedSidecar,
   tls: PeerTls,
@@ -110,7 +110,7 @@ async function faultsAfter(
   return faults;
 }
 
-/** Issues keys one after the other as long as a sidecar responds. */
+/** Issues keys one after the other, for as long as a sidecar responds. */
 async function issueKeys(api: string, issued: string[], most = Infinity): Promise<void> {
   const body = { environment: 'test', kind: 'secret' };
   while (issued.length < most) {
@@ -120,7 +120,7 @@ async function issueKeys(api: string, issued: string[], most = Infinity): Promis
   }
 }
 
-/** The key that a command has printed, if any. */
+/** The key that a command has printed; undefined if there is none. */
 function keyIn(printed: string): string | undefined {
   try {
     return (JSON.parse(printed) as { key: string }).key;

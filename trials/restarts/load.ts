@@ -5,17 +5,17 @@ import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from 
 
 /** The number of merchants. */
 const clients = 8;
-/** Between two requests of one merchant, in milliseconds. */
+/** Milliseconds between two requests of the same merchant. */
 const pause = 3;
 /** The size of every tenth charge, which arrives in several pieces. Bytes. */
 const manyBytes = 150_000;
 
-/** Steady load of enveloped and plain requests, until it is ended or the port is closed. */
+/** A steady load of enveloped and plain requests, which ends when it is told to, or when the port is closed. */
 export class SteadyLoad {
   answered = 0;
   /** Requests that found the port closed. */
   refused = 0;
-  /** Requests on a new connection that ended without a response, and that no core has seen. */
+  /** Requests on new connections that ended without a response, and that neither core has seen. */
   notTaken = 0;
   readonly problems: string[] = [];
   readonly #pair: Pair;

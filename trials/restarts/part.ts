@@ -2,13 +2,13 @@
 export interface Part {
   readonly name: string;
   readonly loops: number;
-  /** Requests with the expected response. */
+  /** The number of requests that got the expected response. */
   readonly answered: number;
-  /** Requests that found the port closed, or a listener that was just closed: a gateway sends them elsewhere. */
+  /** The number of requests that found the port closed, or a listener that had just been closed. A gateway would send them elsewhere. */
   readonly notTaken: number;
-  /** API keys issued during the run. */
+  /** The number of API keys that were issued during the run. */
   readonly keys: number | undefined;
-  /** The longest time from the start of the process until all listeners are open, in milliseconds. */
+  /** The longest time from the start of a process until all its listeners were open, in milliseconds. */
   readonly slowest: number | undefined;
   readonly problems: readonly string[];
 }

@@ -20,7 +20,7 @@ export async function runReloads(loops: number, defer: Defer): Promise<Part> {
   for (let loop = 1; loop <= loops; loop += 1) {
     folder.swap(loop % 2 === 0 ? contentsOf(one, two) : contentsOf(two, one));
     await sidecar.untilEntries('configuration reloaded', loop);
-    // Sometimes without requests in between, mostly with some.
+    // Usually, some requests are sent between two reloads, but not always.
     if (loop % 4 !== 0) await setTimeout(Math.random() * 50);
   }
   await load.end();
@@ -30,7 +30,7 @@ export async function runReloads(loops: number, defer: Defer): Promise<Part> {
   if (code !== 0) problems.push(`reloads: ended with ${code} ${sidecar.errors()}`);
   if (load.refused + load.notTaken > 0) problems.push(`reloads: ${load.refused + load.notTaken} connections not taken`);
   const [first, second] = [one.core.seen.size, two.core.seen.size];
-  // The result counts only if the load used both versions.
+  // The result counts only if requests reached both versions.
   if (Math.min(first, second) < loops) problems.push(`reloads: ${first} and ${second} requests at the two cores`);
   return {
     name: 'reloads under load',

@@ -5,10 +5,10 @@ import { accountsOf, pairOf, type Pair, type Version } from '../load/pair.ts';
 import type { Defer } from '../load/stage.ts';
 import type { PeerTls } from '../load/tls-socket.ts';
 
-/** Two cores, and the files of a sidecar in front of each, with every feature on and the accounts in a file. */
+/** Two cores, and the files for a sidecar in front of each, with every feature on and the accounts in a file. */
 export interface Setup {
   readonly pair: Pair;
-  /** Of merchants. */
+  /** The certificates of merchants. */
   readonly tls: PeerTls;
   readonly contentsOf: (version: Version, other: Version, more?: Contents) => Contents;
 }

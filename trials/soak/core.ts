@@ -4,7 +4,7 @@ import { startCore, type CountingCore } from '../load/core.ts';
 import type { Defer } from '../load/stage.ts';
 import { reset, type PeerTls } from '../load/tls-socket.ts';
 
-/** The faults of paths that end in `/faults/` and a name. */
+/** Faults by name. A path that ends in `/faults/` and a name causes that fault. */
 const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => void>> = {
   reset: (req) => reset(req.socket),
   silent: (req) => void req.resume(),
@@ -19,7 +19,7 @@ const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse
   },
 };
 
-/** A core that responds, simulates faults on request, and echoes WebSocket messages. */
+/** Starts a core that responds, causes faults on request, and echoes WebSocket messages. */
 export async function startSoakCore(name: string, defer: Defer, tls: PeerTls): Promise<CountingCore> {
   const special = (req: IncomingMessage, res: ServerResponse): boolean => {
     const fault = faults[/\/faults\/(\w+)$/.exec(req.url ?? '')?.[1] ?? ''];
@@ -27,7 +27,7 @@ export async function startSoakCore(name: string, defer: Defer, tls: PeerTls): P
     return fault !== undefined;
   };
   const core = await startCore(name, defer, special, tls);
-  // The sidecar closes idle connections a second earlier, and none may be open after the load.
+  // The sidecar closes idle connections one second earlier. After the load, none may be open.
   core.server.keepAliveTimeout = 5_000;
   const webSockets = new WebSocketServer({ server: core.server });
   webSockets.on('connection', (socket) => {

@@ -8,10 +8,12 @@ import { headersOf, plainCharge, sealedCharge, type Exchange } from '../load/pai
 import { keys } from '../../test/support/sidecar.ts';
 import type { Targets } from './targets.ts';
 
-/** How long a slow client waits between two pieces, and an impatient one for a response, in milliseconds. */
+/**
+ * How long a slow client waits between two pieces, and how long an impatient one waits for a response, in milliseconds.
+ */
 const hesitation = 20;
 
-/** A client that disconnects, at each stage in turn, cleanly or not. */
+/** A client that disconnects at a different stage each time, cleanly or not. */
 export async function abort({ pair, port, tls, id }: Targets, turn: number): Promise<string | undefined> {
   const charge = turn % 2 === 0 ? plainCharge : sealedChargeOfOne;
   const path = turn % 2 === 0 ? '/charges' : '/api/s2s/charges';
@@ -89,7 +91,7 @@ export async function talk({ port, tls, id }: Targets, turn: number): Promise<st
   }
 }
 
-/** The bytes of an exchange's request, on a connection of its own. */
+/** The request of an exchange as text, for a separate connection. */
 function written({ asked: { method, path, headers, body = '' } }: Exchange): string {
   const lines = Object.entries({ ...headers, 'Content-Length': body.length, Connection: 'close' });
   const head = lines.map(([name, value]) => `${name}: ${value}`).join('\r\n');

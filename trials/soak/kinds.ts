@@ -5,7 +5,7 @@ import { keys } from '../../test/support/sidecar.ts';
 import type { Targets } from './targets.ts';
 import { abort, slowly, talk } from './faulty-clients.ts';
 
-/** One turn of a client. Resolves with a problem, or undefined. */
+/** One turn of a client. Returns the problem, or undefined if there is none. */
 export type Turn = (turn: number) => Promise<string | undefined>;
 
 /** A kind of client. */
@@ -13,7 +13,7 @@ export interface Kind {
   readonly name: string;
   /** The number of clients of this kind. */
   readonly lanes: number;
-  /** Between two turns, in milliseconds. */
+  /** Milliseconds between two turns. */
   readonly pause: number;
   readonly begin: (targets: Targets, client: KeepAliveClient) => Turn;
 }
@@ -70,7 +70,8 @@ export const kinds: readonly Kind[] = [
     lanes: 3,
     pause: 50,
     begin: ({ id }, client) => {
-      // An incomplete response is aborted if it had begun, and refused otherwise.
+      // A response that stays incomplete is aborted if the sidecar had begun to send it; otherwise, the request is
+      // refused.
       const faults: readonly [fault: string, ...became: string[]][] = [
         ['reset', '502'],
         ['garbage', '502'],
@@ -141,7 +142,7 @@ function described(outcome: Outcome): string {
   return outcome.kind === 'answered' ? `${outcome.status} ${outcome.body.slice(0, 200)}` : JSON.stringify(outcome);
 }
 
-/** Runs all kinds of clients until it is ended, and collects their counts and problems. */
+/** Runs all kinds of clients until it is ended. Collects the number of their turns and their problems. */
 export class Crowd {
   readonly turns = new Map<string, number>();
   readonly problems: string[] = [];
@@ -162,7 +163,7 @@ export class Crowd {
   async #run({ name, pause, begin }: Kind, targets: Targets, lane: number): Promise<void> {
     const client = new KeepAliveClient(targets.port, targets.tls);
     const take = begin(targets, client);
-    // Lanes of a kind begin with different turns, so that they do different things at the same time.
+    // The lanes of a kind begin with different turns, so that they do different things at the same time.
     for (let turn = lane; !this.#ended; turn += 1) {
       const problem = await take(turn);
       if (problem !== undefined) this.problems.push(`${name}: ${problem}`);

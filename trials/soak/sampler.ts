@@ -10,16 +10,17 @@ export interface Sample {
   /** Seconds since the sampler started. */
   readonly at: number;
   readonly rss: number;
-  /** Open file descriptors, and those of them that are sockets. */
+  /** The number of open file descriptors, and how many of them are sockets. */
   readonly files: number;
   readonly sockets: number;
   readonly inFlight: number;
-  /** After a full garbage collection: on the heap, and in buffers outside it. */
+  /** Bytes in use after a full garbage collection, on the heap and in buffers outside it. */
   readonly collected: { readonly heap: number; readonly buffers: number } | undefined;
 }
 
 /**
- * Observes a sidecar from outside: through the kernel, its metrics, and Node's inspector, which can collect garbage.
+ * Observes a sidecar from outside: through the kernel, the sidecar's metrics, and Node's inspector, which can also
+ * collect garbage.
  */
 export class Sampler {
   readonly #sidecar: LoadedSidecar;
@@ -32,7 +33,7 @@ export class Sampler {
     this.#inspector = inspector;
   }
 
-  /** @param sidecar started with `--inspect` */
+  /** @param sidecar must have been started with `--inspect` */
   static async of(sidecar: LoadedSidecar, defer: Defer): Promise<Sampler> {
     const url = /ws:\/\/\S+/.exec(sidecar.errors())?.[0];
     if (url === undefined) throw new Error(`no inspector: ${sidecar.errors()}`);
@@ -81,7 +82,7 @@ export class Sampler {
   }
 }
 
-/** Empty if the file was closed in the meantime. */
+/** The target of a link of /proc; empty if the file was closed in the meantime. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path);

@@ -13,21 +13,23 @@ import { Crowd } from './kinds.ts';
 import { Sampler, type Sample } from './sampler.ts';
 import { trendOf, type Series, type Trend } from './trend.ts';
 
-/** The number of samples, and after how many of them garbage is collected. */
+/** The number of samples. Garbage is collected for one in `collectedEvery` of them. */
 const samplesInAll = 240;
 const collectedEvery = 6;
 /** The number of reloads, at most one a second. */
 const reloads = 100;
 /**
- * The number of descriptors that may be open after the load in addition to those before: those that a thread or a first
- * look-up keeps open.
+ * How many more descriptors may be open after the load than before it. A thread or a first look-up may keep some open.
  */
 const filesLeftOpen = 5;
-/** Minutes. A shorter run consists of warm-up only: its memory is printed but not judged. */
+/**
+ * The shortest run, in minutes, whose memory is judged. A shorter one consists only of warm-up, so its memory is only
+ * printed.
+ */
 const judgedFrom = 2;
 /**
- * How long it may take to release everything after the load, in milliseconds: idle connections to the database are kept
- * for 30 s.
+ * How long it may take after the load until everything is released, in milliseconds. Idle connections to the database
+ * are kept for 30 s.
  */
 const settling = 40_000;
 
@@ -35,7 +37,7 @@ const mebibyte = 1_024 ** 2;
 const megabytes = (bytes: number): string => `${(bytes / mebibyte).toFixed(1)} MiB`;
 
 const timeouts = {
-  // These two are long enough for a busy machine, and short enough for the clients that wait for them.
+  // These two timeouts are long enough for a busy machine, and short enough for the clients that wait for them.
   connect: '5s',
   upstream: '5s',
   header: '10s',
@@ -44,7 +46,7 @@ const timeouts = {
   drain: '25s',
 };
 
-/** Runs steady load of all kinds of clients on one sidecar. Its resources must not grow. */
+/** Puts a steady load of all kinds of clients on one sidecar. The resources that it uses must not grow. */
 export async function runSoak(minutes: number, defer: Defer): Promise<Findings> {
   const backing = await startBacking(defer);
   const server = { ca: backing.ca, ...backing.server };
@@ -101,14 +103,14 @@ export async function runSoak(minutes: number, defer: Defer): Promise<Findings> 
   };
 }
 
-/** The file of one version, whose accounts are in their own database. */
+/** The configuration of one version, whose accounts are in a separate database. */
 async function contentsIn(backing: Backing, version: Version, other: Version): Promise<Contents> {
   const database = await backing.databaseOf(accountsOf(version, other));
   const options = { core: version.core.origin, accounts: { database }, tls: true, timeouts };
   return { 'sidecar.yaml': everyFeature(backing, options) };
 }
 
-/** The last sample: when all resources are released, or when the time for that is over. */
+/** The last sample, taken when all resources are released or when the time for that is over. */
 async function settled(sampler: Sampler, first: Sample | undefined): Promise<Sample> {
   for (const end = performance.now() + settling; ; await setTimeout(100)) {
     const sample = await sampler.sample(true);
@@ -151,7 +153,7 @@ function line({ name, start, warm, median, max, end, growth, allowed }: Trend): 
   return [name, ...values, allowed === undefined ? '' : write(allowed)];
 }
 
-/** Unknown growth does not count as no growth. */
+/** Whether a series grows more than allowed. Unknown growth counts as growth. */
 function grows({ growth, allowed }: Trend): boolean {
   return allowed !== undefined && !(growth <= allowed);
 }
@@ -160,10 +162,10 @@ function complaintOf({ name, growth, allowed }: Trend): string {
   return `${name} grows: by ${growth.toFixed(1)} in the second half, ${allowed?.toFixed(1)} are allowed`;
 }
 
-/** What the load causes: slow clients do not end their handshakes. */
+/** Log lines that the load causes. TLS handshakes fail because slow clients do not complete them. */
 const caused = /^(?:request|TLS handshakes failed)$/;
 
-/** The problems in the sidecar's own log. */
+/** The problems in the sidecar's log. */
 function complaintsOf({ log }: LoadedSidecar): string[] {
   return log
     .filter(({ level, msg }) => level !== 'info' && !caused.test(String(msg)))

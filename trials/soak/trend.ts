@@ -8,7 +8,7 @@ export interface Point {
 export interface Series {
   readonly name: string;
   readonly points: readonly Point[];
-  /** The growth allowed in the second half of the time, by the median; undefined if it is not judged. */
+  /** How much the series may grow in the second half of the time, given its median; undefined if its growth is not judged. */
   readonly allowed: ((median: number) => number) | undefined;
 }
 
@@ -24,13 +24,13 @@ export interface Trend {
   readonly allowed: number | undefined;
 }
 
-/** Shares of the time: the end of the warm-up, and the start of the part whose growth is judged. */
+/** Fractions of the time: the end of the warm-up, and the start of the part whose growth is judged. */
 const warmAt = 0.2;
 const secondHalf = 0.5;
 
 /**
- * The first point was taken before the load, the last one after it. The growth is that of the second half of the points
- * between: the median of the slopes between any two of them (Theil-Sen estimator), which single peaks do not move.
+ * The first point was taken before the load, the last one after it. The growth is that in the second half of the other points: the median
+ * of the slopes between any two of them (Theil-Sen estimator), which single peaks do not affect.
  */
 export function trendOf({ name, points, allowed }: Series): Trend {
   const [first, ...rest] = points;
@@ -60,7 +60,7 @@ function slope(points: readonly Point[]): number {
   return median(slopes);
 }
 
-/** The middle value; NaN without values. */
+/** The middle value; NaN if there are no values. */
 function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

@@ -14,9 +14,9 @@ import { HeldText } from '../../src/http1/parse/held-text.ts';
 import { maxLines } from '../../src/http1/incoming.ts';
 
 /**
- * Times each step of a merchant's request whose work grows with what is sent, in one turn of the event loop at its bound, with
- * the contents that cost most: the least and the most of 30 runs after a warm-up. `npm run steps`; docs/figures/steps.txt
- * has the figures.
+ * Times each step of a merchant's request whose work grows with the amount of data and runs in one turn of the event loop. Each step gets
+ * as much data as it may, with the contents that cost most. Prints the minimum and the maximum of 30 runs after a warm-up. `npm run steps`;
+ * docs/figures/steps.txt has the figures.
  */
 const runs = 30;
 
@@ -25,13 +25,13 @@ const credentials = credentialsOf(secrets);
 const codec = createCodec(credentials, 'hex');
 const testBody = 65_536;
 
-/** The result of work on no more than a slice, which is no promise. */
+/** The result of work that fits into one slice, which is therefore not a promise. */
 function atOnce<T>(result: T | Promise<T>): T {
   if (result instanceof Promise) throw new Error('this takes several slices');
   return result;
 }
 
-/** An array of small objects of this length. */
+/** A JSON array of small objects, `length` bytes long. */
 function documentOf(length: number): Buffer {
   const item = '{"note":"a\\u0062\\"","a":[1.5e3,{}]},';
   const text = `[${item.repeat(Math.floor((length - 3) / item.length))}0`;
@@ -51,16 +51,16 @@ const hints = {
   'white space': Buffer.alloc(testBody, ' '),
   'a string': Buffer.from(JSON.stringify('"'.repeat(testBody / 2 - 2))),
 };
-/** Objects of different members, which would be costly to build. */
+/** Objects with different members, which would be costly to build. */
 const objects = Array.from({ length: testBody / 17 }, (_, i) => `{\\"${(i + 46_656).toString(36)}\\":0},`).join('');
 const jsonInData = Buffer.from(`{"data":"[${objects}0]"}`);
 const encryptedText = randomBytes(testBody / 2 - 32).toString('hex');
-/** Looks like JSON at every place, and is not. */
+/** Looks like the beginning of JSON at every position, but is not JSON. */
 const sealedBrackets = createCodec(credentials, 'base64').seal(Buffer.alloc((testBody * 3) / 4 - 48, '['));
 const encryptedBrackets = atOnce(readDataMember(Buffer.from(sealedBrackets)))?.toString() ?? '';
 const encryptedSlice = Buffer.from(sealed.toString().replace('data', 'encrypted_data'));
 
-/** What a socket delivers at once, as chunks of a body. */
+/** Chunks of a body, as many as a socket delivers at once. */
 const chunks = (chunk: string): Buffer => Buffer.from(chunk.repeat(testBody / chunk.length));
 const shortChunks = chunks('1\r\nx\r\n');
 const longChunks = chunks('1;a\r\nx\r\n');

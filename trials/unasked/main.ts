@@ -3,15 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Upstream } from '../../src/upstream/upstream.ts';
 
 /**
- * How many requests get the response to another one, if a core sends one response too many: 100 times for each of a few delays,
- * each time while 16 requests are in progress. The core runs in this process, which makes the worst moments more likely.
+ * Counts how many requests get the response to another request if a core sends one response too many: 100 times for each of several delays,
+ * each time with 16 requests in progress. The core runs in this process, which makes the worst timing more likely.
  */
 
 const rounds = 100;
 const concurrency = 16;
 const requestsOfEach = 12;
 
-/** A core that answers with the request's path, and one request, `/8-0`, a second time after `delay` milliseconds. */
+/** Starts a core that responds with the request's path, and to `/8-0` a second time after `delay` milliseconds. */
 async function startCore(echoes: boolean, delay: number): Promise<{ origin: string; close: () => void }> {
   const sockets = new Set<Socket>();
   const server = createServer({ noDelay: true }, (socket) => {

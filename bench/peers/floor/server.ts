@@ -5,9 +5,9 @@ import { connect, type Socket } from 'node:net';
 import type { PeerSettings } from '../settings.ts';
 
 /**
- * The lowest cost of the same bytes on Node: `node server.ts SETTINGS`. node:http towards the client, sockets towards
- * the upstream, a key look-up, decrypt, JSON.parse, encrypt. It has no routes, limits, timeouts, log or metrics, and it
- * relies on the upstream to state every length. The sidecar's cost beyond this is its own.
+ * Shows the lowest cost of the same bytes on Node: `node server.ts SETTINGS`. It uses node:http towards the client and
+ * sockets towards the upstream, looks up the key, decrypts, runs JSON.parse, and encrypts. It has no routes, limits,
+ * timeouts, log or metrics, and it relies on the upstream to state every length. Any further cost is the sidecar's own.
  */
 interface Account {
   readonly id: string;
@@ -25,7 +25,7 @@ for (const [sha256, { account: id, key, iv }] of Object.entries(settings.account
 
 type OnResponse = (head: string, body: Buffer) => void;
 
-/** A keep-alive connection to the upstream, for one request at a time. */
+/** A keep-alive connection to the upstream, which carries one request at a time. */
 class Connection {
   readonly #socket: Socket;
   #received: Buffer | undefined;
@@ -59,7 +59,7 @@ const idle: Connection[] = [];
 
 const notForwarded = /^(?:connection|keep-alive|content-length|content-type|envelope)$/i;
 
-/** The upstream's headers as a flat list, without those that describe its body. */
+/** The upstream's headers as a flat list, except those that describe its body. */
 function headersOf(head: string): string[] {
   const headers: string[] = [];
   for (const line of head.split('\r\n').slice(1)) {

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import { Counter } from 'prom-client';
 import type { PeerSettings } from '../settings.ts';
 
-/** A reverse proxy of http-proxy with handlers that open and seal envelopes: `node server.ts SETTINGS`. */
+/** A reverse proxy based on http-proxy, with handlers that open and seal envelopes: `node server.ts SETTINGS`. */
 interface Account {
   readonly id: string;
   /** Absent if the account does not encrypt. */

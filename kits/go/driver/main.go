@@ -1,4 +1,4 @@
-// Runs this kit for kits/conformance: a JSON object a line on standard input, the outcome a line on standard output.
+// Runs this kit for kits/conformance: one JSON object per line on stdin, one outcome per line on stdout.
 package main
 
 import (
@@ -29,7 +29,7 @@ type operation struct {
 
 type outcome map[string]any
 
-// One client for each set of options, which lives through rotations.
+// One client for each set of options. It is kept during rotations.
 var clients = map[string]*http.Client{}
 var current *envelope.Envelope
 

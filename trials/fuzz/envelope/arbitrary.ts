@@ -25,7 +25,7 @@ export const plaintexts: fc.Arbitrary<string> = fc.oneof(
   { weight: 1, arbitrary: fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes).toString('latin1')) },
 );
 
-/** Ways to pad a plaintext: all but the first are wrong, or wrong most of the time. */
+/** Ways to pad a plaintext. All but the first are wrong, or wrong most of the time. */
 const paddings: fc.Arbitrary<(plaintext: Buffer, secrets: Secrets) => Buffer> = fc.oneof(
   { weight: 8, arbitrary: fc.constant((plaintext: Buffer, secrets: Secrets) => encrypted(secrets, plaintext)) },
   {
@@ -39,7 +39,7 @@ const paddings: fc.Arbitrary<(plaintext: Buffer, secrets: Secrets) => Buffer> = 
   },
 );
 
-/** Ways to write a ciphertext: the first three are right. */
+/** Ways to write a ciphertext. The first three are correct. */
 const writings: readonly ((ciphertext: Buffer) => string)[] = [
   (bytes) => bytes.toString('hex'),
   (bytes) => bytes.toString('base64'),
@@ -61,7 +61,7 @@ const writings: readonly ((ciphertext: Buffer) => string)[] = [
   (bytes) => bytes.toString('latin1').replaceAll(/["\\]/g, ' '),
 ];
 
-/** JSON around the string; the first four are envelopes. */
+/** Ways to put a string into JSON. The first four are envelopes. */
 const shapes: readonly ((data: string) => string)[] = [
   (data) => `{"data":"${data}"}`,
   (data) => `{"data":"${data}"}`,
@@ -90,7 +90,7 @@ const shapes: readonly ((data: string) => string)[] = [
   (data) => '{"data":'.repeat(2_000) + `"${data}"` + '}'.repeat(2_000),
 ];
 
-/** One item of a list, the first ones much more often. */
+/** An item of a list, with a preference for the first `good` ones. */
 function oftenFirst<T>(list: readonly T[], good: number): fc.Arbitrary<T> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom(...list.slice(0, good)) },
@@ -98,7 +98,7 @@ function oftenFirst<T>(list: readonly T[], good: number): fc.Arbitrary<T> {
   );
 }
 
-/** Bodies that are envelopes for one of the secrets, or almost. */
+/** Bodies that are envelopes for one of the secrets, or almost envelopes. */
 export function envelopes(secrets: readonly Secrets[]): fc.Arbitrary<string> {
   return fc
     .tuple(plaintexts, paddings, fc.constantFrom(...secrets), oftenFirst(writings, 3), oftenFirst(shapes, 4), mutations)

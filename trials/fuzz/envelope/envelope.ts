@@ -13,13 +13,13 @@ const strange = { key: 'H7mQ2wZx8Rt5YuK1pLd4Gf9Js6Vb3NcA', iv: 'Qw8Er2Ty6Ui4Op1A
 const secrets = [acmeTest, acmeLive];
 
 interface EnvelopeCase {
-  /** Bytes. */
+  /** The body, with characters for bytes. */
   readonly body: string;
-  /** The positions at which it is split if it is sealed in pieces. */
+  /** The positions at which the body is split if it is sealed in pieces. */
   readonly cuts: readonly number[];
 }
 
-/** Opens and seals in this process, and compares with one-shot ciphers and regular expressions. */
+/** Opens and seals in this process, and compares the results with one-shot ciphers and regular expressions. */
 export const envelopePart: Part<EnvelopeCase> = {
   name: 'envelope',
   share: 30,
@@ -67,7 +67,7 @@ function checkOpening(body: Buffer, count: number, credentials: AllCredentials, 
   tally.count(reason === undefined ? verdict.code : `${verdict.code} (${reason})`);
 }
 
-/** Any bytes may be sealed. */
+/** Seals the body as a plaintext, because any bytes may be sealed, and checks the result. */
 function checkSealing(plaintext: Buffer, cuts: readonly number[], credentials: AllCredentials): void {
   for (const [index, encoding] of encodings.entries()) {
     const current = credentials[index];

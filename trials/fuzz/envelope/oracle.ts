@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 
-/** The strings a merchant is given. */
+/** The strings that a merchant is given. */
 export interface Secrets {
   readonly key: string;
   readonly iv: string;
@@ -21,7 +21,7 @@ const hex = /^(?:[0-9A-Fa-f]{2})*$/;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The text of a JSON document in bytes; undefined if the bytes are not JSON. */
+/** Reads a JSON document. Returns its text and its value; undefined if the bytes are not JSON. */
 function jsonOf(bytes: Buffer): { readonly text: string; readonly value: unknown } | undefined {
   try {
     const text = utf8.decode(bytes);
@@ -31,7 +31,7 @@ function jsonOf(bytes: Buffer): { readonly text: string; readonly value: unknown
   }
 }
 
-/** The string in an object whose sole member is `data`. */
+/** The string of an object whose only member is `data`. */
 function soleString(text: string): string | undefined {
   const match = soleMember.exec(text);
   if (match === null || JSON.parse(match[1] ?? '') !== 'data') return undefined;
@@ -52,13 +52,13 @@ function decrypted({ key, iv }: Secrets, ciphertext: Buffer): Buffer | undefined
   }
 }
 
-/** The only ciphertext of a plaintext. */
+/** The ciphertext of a plaintext. There is only one. */
 export function encrypted({ key, iv }: Secrets, plaintext: Buffer): Buffer {
   const cipher = createCipheriv('aes-256-cbc', key, iv);
   return Buffer.concat([cipher.update(plaintext), cipher.final()]);
 }
 
-/** The expected result of opening `body` with the first secret that fits. */
+/** The expected result of opening `body` with the first matching secret. */
 export function verdictOf(body: Buffer, candidates: readonly Secrets[]): Verdict {
   const json = jsonOf(body);
   if (json === undefined) return { code: 'envelope_malformed' };
@@ -80,7 +80,7 @@ export function verdictOf(body: Buffer, candidates: readonly Secrets[]): Verdict
   return { code: 'decryption_failed', reason };
 }
 
-/** Whether a body is meant as an envelope, and whether it is one as far as can be decided without credentials. */
+/** Whether a body is meant as an envelope, and whether it is one, as far as can be decided without credentials. */
 export function shapeOf(body: Buffer): { readonly shape: boolean; readonly whole: boolean } {
   const data = soleString(jsonOf(body)?.text ?? '');
   const ciphertext = data === undefined ? undefined : ciphertextOf(data);
@@ -90,7 +90,7 @@ export function shapeOf(body: Buffer): { readonly shape: boolean; readonly whole
   };
 }
 
-/** Opens an envelope of the sidecar that has exactly the form in which it seals; undefined for any other form. */
+/** Opens an envelope that has exactly the form in which the sidecar seals; undefined for any other form. */
 export function unsealed(body: string, secrets: Secrets, encoding: 'hex' | 'base64'): string | undefined {
   const data = /^\{"data":"([0-9A-Za-z+/=]+)"\}$/.exec(body)?.[1];
   if (data === undefined) return undefined;

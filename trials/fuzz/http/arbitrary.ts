@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 
-/** One of the usual values, seldom one of the strange ones. */
+/** One of the usual values, or rarely one of the strange ones. */
 export function usually<T>(weight: number, usual: readonly T[], strange: readonly T[]): fc.Arbitrary<T> {
   return fc.oneof(
     { weight, arbitrary: fc.constantFrom(...usual) },
@@ -11,7 +11,7 @@ export function usually<T>(weight: number, usual: readonly T[], strange: readonl
 /** A body and the header lines that state its length. */
 export type Framed = readonly [lines: readonly string[], body: string];
 
-/** A body in chunks of one size. */
+/** A body in chunks of the same size. */
 export function chunked(body: string, size: number, extension = '', trailers = ''): string {
   let chunks = '';
   for (let at = 0; at < body.length; at += size) {

@@ -1,24 +1,24 @@
 /**
- * A strict parser of HTTP/1.1 messages (RFC 9112), independent of the sidecar's. What it rejects must not be a message for any other
- * parser. The characters of a string are bytes.
+ * A strict parser of HTTP/1.1 messages (RFC 9112) that is independent of the sidecar's. If it rejects something, no other parser may take
+ * that for a message. The characters of a string are bytes.
  */
 
 type Header = readonly [name: string, value: string];
 
 export interface Head {
   readonly startLine: string;
-  /** Names in lower case. */
+  /** The names are in lower case. */
   readonly headers: readonly Header[];
-  /** The position of the body. */
+  /** The position at which the body begins. */
   readonly end: number;
 }
 
-/** `incomplete`: with more bytes it could become a message. */
+/** `incomplete` means that more bytes could make it a message. */
 export type Unread = 'incomplete' | 'faulty';
 
 const headerLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)$/;
 
-/** Reads start line and headers. */
+/** Reads the start line and the headers. */
 export function readHead(text: string, at: number): Head | Unread {
   const end = text.indexOf('\r\n\r\n', at);
   if (end === -1) return 'incomplete';
@@ -51,19 +51,19 @@ export function framingOf(head: Head): number | 'chunked' | 'unstated' | 'faulty
 
 export interface Body {
   readonly body: string;
-  /** The start of the next message. */
+  /** The position at which the next message begins. */
   readonly end: number;
 }
 
-/** Reads a body of stated length. */
+/** Reads a body whose length is stated. */
 export function readSized(text: string, at: number, length: number): Body | Unread {
   return text.length - at < length ? 'incomplete' : { body: text.slice(at, at + length), end: at + length };
 }
 
 /**
- * Reads a body in chunks, including trailers.
+ * Reads a body in chunks, including its trailers.
  *
- * @param trailerLine the form of a trailer: one that is dropped unread may have any form
+ * @param trailerLine the form of a trailer; trailers that are dropped without being read may have any form
  */
 export function readChunked(text: string, at: number, trailerLine = headerLine): Body | Unread {
   let body = '';

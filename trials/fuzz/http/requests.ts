@@ -8,10 +8,10 @@ export interface Request extends Head {
   readonly body: string;
 }
 
-// Several spaces between the parts count as one (RFC 9112 §3). A forwarded request has one.
+// Several spaces between the parts count as one (RFC 9112 §3). A forwarded request must have exactly one.
 const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+) +([!-~\x80-\xff]+) +HTTP\/(1\.[01])$/;
 
-/** Parses the request that begins at an offset; the next one begins at its `end`. */
+/** Parses the request that begins at an offset. The next request begins at its `end`. */
 export function readRequest(text: string, at = 0): Request | Unread {
   const head = readRequestHead(text, at);
   if (typeof head === 'string') return head;
@@ -24,10 +24,11 @@ export function readRequest(text: string, at = 0): Request | Unread {
   return typeof read === 'string' ? read : { ...head, ...read };
 }
 
-/** The head of a request alone. */
+/** Parses only the head of a request. */
 function readRequestHead(text: string, at: number): Request | Unread {
   let from = at;
-  // RFC 9112 §2.2: empty lines before a request line are ignored. Node's parser also ignores a lone CR or LF.
+  // RFC 9112 §2.2: empty lines before a request line are ignored. Like Node's parser, this one also ignores a lone CR
+  // or LF.
   while (text[from] === '\r' || text[from] === '\n') from += 1;
   const head = readHead(text, from);
   if (typeof head === 'string') return head;
@@ -39,9 +40,9 @@ function readRequestHead(text: string, at: number): Request | Unread {
 /** All requests that a connection carries. */
 export interface Requests {
   readonly requests: readonly Request[];
-  /** The bytes after them that are not a request. */
+  /** The remaining bytes, which are not a request. */
   readonly rest: string;
-  /** The head of these bytes, if there is one: it may be refused for its content. */
+  /** The head of these remaining bytes, if they have one. It may be refused because of its content. */
   readonly broken: Request | undefined;
 }
 

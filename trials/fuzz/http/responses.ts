@@ -11,7 +11,7 @@ const statusLine = /^HTTP\/1\.[01] (\d{3})(?: [\t\x20-\x7e\x80-\xff]*)?$/;
 /**
  * Parses the response that begins at an offset.
  *
- * @param bodyless whether it has no body, because its request was a HEAD
+ * @param bodyless whether the response has no body, because its request was a HEAD
  * @param ended whether the connection ended cleanly after the text
  */
 export function readResponse(text: string, at: number, bodyless: boolean, ended: boolean): Response | Unread {

@@ -6,9 +6,9 @@ import { mutated, mutations, pieces } from '../mutation.ts';
 import { ensure, type Part } from '../part.ts';
 
 interface JsonCase {
-  /** Bytes. */
+  /** The document, with characters for bytes. */
   readonly document: string;
-  /** The positions at which it is cut. */
+  /** The positions at which the document is divided. */
   readonly cuts: readonly number[];
 }
 
@@ -28,7 +28,7 @@ function isJson(bytes: Buffer): boolean {
   }
 }
 
-/** Compares the reader of JSON with a strict decoder and JSON.parse. */
+/** Compares the JSON reader with a strict decoder and JSON.parse. */
 export const jsonPart: Part<JsonCase> = {
   name: 'json',
   share: 30,

@@ -3,9 +3,9 @@ import { chunked, usually, type Framed } from '../http/arbitrary.ts';
 import { mutated, mutations } from '../mutation.ts';
 
 export interface ReaderCase {
-  /** All bytes of a connection: one request or several. */
+  /** All bytes of a connection, which are one or more requests. */
   readonly bytes: string;
-  /** The positions at which they are split into reads; at every byte if there is none. */
+  /** The positions at which the bytes are split into reads. If there are none, they are split at every byte. */
   readonly cuts: readonly number[];
 }
 
@@ -123,7 +123,7 @@ const fields = fc.array(
   { maxLength: 4 },
 );
 
-/** Ways to frame a body; the first four are correct. */
+/** Ways to frame a body. The first four are correct. */
 const framings: readonly ((body: string, size: number) => Framed)[] = [
   (body) => [[`Content-Length: ${body.length}`], body],
   (body) => (body === '' ? [[], ''] : [[`content-length:00${body.length} `], body]),
@@ -198,7 +198,7 @@ const request: fc.Arbitrary<string> = fc
     return mutated(`${all.join('\r\n')}\r\n\r\n${content}`, changes);
   });
 
-/** One request or several on a connection, correct or not. */
+/** One or more requests on a connection, correct or not. */
 export const readerCases: fc.Arbitrary<ReaderCase> = fc.record({
   bytes: fc.array(request, { minLength: 1, maxLength: 3 }).map((requests) => requests.join('')),
   cuts: fc.array(fc.nat(65_535), { maxLength: 4 }),

@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http';
 
-/** A request as a reader understands it, with characters for bytes. */
+/** A request as a reader understands it. The characters are bytes. */
 export interface ReadRequest {
   readonly method: string;
   readonly target: string;
@@ -11,7 +11,7 @@ export interface ReadRequest {
   complete: boolean;
 }
 
-/** Node's binding of llhttp, as node:http uses it. */
+/** Node's binding of llhttp, which node:http uses. */
 interface Parser {
   initialize(type: number, resource: object, maxHeaderSize: number, leniency: number): void;
   execute(bytes: Buffer): number | Error;
@@ -26,13 +26,13 @@ const { HTTPParser } = process.getBuiltinModule('_http_common') as unknown as Bi
 
 const maxHeaderSize = 1_000_000;
 
-/** Strict llhttp, as an independent reading of the bytes of a connection. */
+/** Reads the bytes of a connection with strict llhttp, as a second opinion. */
 export class Llhttp {
   readonly #parser = new HTTPParser();
   #requests: ReadRequest[] = [];
   #fields: string[] = [];
   #target = '';
-  /** By llhttp's numbers, which Node does not export. */
+  /** The methods, indexed by llhttp's numbers, which Node does not export. */
   readonly #methods: string[] = [];
   #method = 0;
 
@@ -40,7 +40,7 @@ export class Llhttp {
     const on = (event: string, listener: (...values: never[]) => unknown): void => {
       this.#parser[HTTPParser[event] ?? NaN] = listener;
     };
-    // Fields come in groups of 32; those after the head are trailers.
+    // llhttp delivers fields in groups of 32. Those after the head are trailers.
     on('kOnHeaders', (fields: readonly string[], target: string) => {
       this.#fields.push(...fields);
       this.#target += target;
@@ -62,7 +62,7 @@ export class Llhttp {
     }
   }
 
-  /** The requests of a connection, up to the first fault. */
+  /** The requests on a connection, up to the first fault. */
   read(bytes: Buffer): { readonly requests: readonly ReadRequest[]; readonly fault: string | undefined } {
     this.#requests = [];
     this.#fields = [];

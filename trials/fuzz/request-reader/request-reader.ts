@@ -7,7 +7,7 @@ import { ensure, type Part } from '../part.ts';
 import { readerCases, type ReaderCase } from './arbitrary.ts';
 import { Llhttp, type ReadRequest } from './llhttp.ts';
 
-/** Requests that the sidecar's reader accepts are those that llhttp reads, too. */
+/** The requests that the sidecar's reader accepts must be the same that llhttp reads. */
 export const requestReaderPart: Part<ReaderCase> = {
   name: 'request-reader',
   share: 20,
@@ -35,7 +35,7 @@ function kindOf({ requests, ending }: Understood, theirs: number): string {
   return ending === 'closed' ? 'closed here only' : `${ending} here only`;
 }
 
-/** If an upgrade is requested, llhttp ends the message in its own way: these fields get names without a meaning. */
+/** Gives these fields names without a meaning, because llhttp ends the message in its own way if an upgrade is requested. */
 function withoutUpgrade(bytes: string): string {
   return bytes.replaceAll(/(?<=\r\n)(?:upgrade|proxy-connection)(?=:)/gi, (name) => `X${name.slice(1)}`);
 }
@@ -43,16 +43,16 @@ function withoutUpgrade(bytes: string): string {
 /** A connection as the sidecar understands it. */
 interface Understood {
   readonly requests: readonly ReadRequest[];
-  /** Why reading has ended. `waiting`: for more bytes. */
+  /** Why reading has ended. `waiting` means that the reader waits for more bytes. */
   readonly ending: RequestFault | 'waiting' | 'closed';
 }
 
 const withoutBackpressure = {} as Socket;
 
-/** Turns until what came during a rest is read. */
+/** The number of turns after which everything that arrived while the reader was suspended has been read. */
 const turnsOfRest = 4;
 
-/** Reads the pieces of a connection whose requests are all served at once. */
+/** Reads the pieces of a connection as if all its requests were served at once. */
 async function read(parts: readonly string[]): Promise<Understood> {
   const requests: ReadRequest[] = [];
   let ending: Understood['ending'] = 'waiting';
@@ -115,7 +115,7 @@ async function read(parts: readonly string[]): Promise<Understood> {
     let before = completed;
     incoming.receive(bytes);
     bytes.fill(0xdb);
-    // After a request, the next head is read in a turn of its own, and after many small pieces so is all that comes.
+    // After a request, the reader reads the next head in a separate turn. After many small pieces, it does the same with everything else.
     for (let turns = rests ? turnsOfRest : 0; turns > 0 || before < completed; turns -= 1) {
       if (rests) turns = turnsOfRest;
       before = completed;

@@ -2,14 +2,14 @@ import type { Contents } from '../../../test/support/folder.ts';
 import { acmeLive, acmeTest, apiKey, keys } from '../../../test/support/sidecar.ts';
 import type { Secrets } from '../envelope/oracle.ts';
 
-/** The properties of a key, as the fuzzer's model needs them. */
+/** The properties of a key that the fuzzer's model needs. */
 export interface KnownKey {
   readonly key: string;
   readonly account: string;
   readonly keyId: string;
   readonly kind: 'secret' | 'public';
   readonly environment: 'test' | 'live';
-  /** Whether its account is active. */
+  /** Whether the key's account is active. */
   readonly active: boolean;
   readonly encryption: KnownEncryption | undefined;
 }
@@ -17,7 +17,7 @@ export interface KnownKey {
 interface KnownEncryption {
   readonly current: Secrets;
   readonly encoding: 'hex' | 'base64';
-  /** The credentials that a grace accepts. */
+  /** The credentials that a grace period accepts, or `plaintext`. */
   readonly grace: Secrets | 'plaintext' | undefined;
 }
 
@@ -31,7 +31,7 @@ const movingKey = 'sk_test_hoolihoolihoolihooli0001';
 const closedKey = 'sk_test_closedclosedclosed000001';
 const expiredKey = 'sk_test_expiredexpiredexpired001';
 
-/** The accounts file. */
+/** The contents of the accounts file. */
 export const accounts: Contents = {
   accounts: [
     {
@@ -97,7 +97,7 @@ export const knownKeys: readonly KnownKey[] = [
   known(closedKey, 'closed', false, { current: moving, encoding: 'hex', grace: undefined }),
 ];
 
-/** Keys that are not admitted. */
+/** Keys that the sidecar does not admit. */
 export const uselessKeys = [expiredKey, 'sk_test_nobodynobodynobody', 'sk_test_short', 'acme', keys.acme.toUpperCase()];
 
 /** All secrets. */

@@ -5,11 +5,11 @@ import { mutated, mutations } from '../mutation.ts';
 import { allSecrets, knownKeys, uselessKeys, type KnownKey } from './accounts.ts';
 
 export interface RequestCase {
-  /** All bytes sent on the connection. */
+  /** All bytes that the client sends on the connection. */
   readonly bytes: string;
-  /** The positions at which they are split into writes. */
+  /** The positions at which the bytes are split into writes. */
   readonly cuts: readonly number[];
-  /** The next action of the client: wait for the responses, end its side, or cut the connection. */
+  /** What the client does next: wait for the responses, end its side, or cut the connection. */
   readonly ending: 'wait' | 'finish' | 'cut';
 }
 
@@ -71,7 +71,7 @@ const authorizations = (key: KnownKey): fc.Arbitrary<readonly string[]> =>
     ].flat(),
   );
 
-/** Header lines with a meaning, and some that clients may not send. */
+/** Header lines with a meaning, some of which clients may not send. */
 const extras = fc.array(
   usually(
     25,
@@ -116,7 +116,7 @@ const extras = fc.array(
   { maxLength: 4 },
 );
 
-/** Ways to frame a body; the first three are correct. */
+/** Ways to frame a body. The first three are correct. */
 const framings: readonly ((body: string, size: number) => Framed)[] = [
   (body) => [[`Content-Length: ${body.length}`], body],
   (body) => (body === '' ? [[], ''] : [[`Content-Length: ${body.length}`], body]),
@@ -174,7 +174,7 @@ const framing = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...framings) },
 );
 
-/** Most often the secret key of an account that encrypts. */
+/** A key, most often the secret key of an account that encrypts. */
 const someKey = fc.oneof(
   fc.constantFrom(...knownKeys),
   fc.constantFrom(
@@ -209,7 +209,7 @@ const request: fc.Arbitrary<string> = someKey.chain((key) =>
     }),
 );
 
-/** A mostly correct handshake, and the data sent through the tunnel. */
+/** A mostly correct handshake, and data that is sent through the tunnel. */
 const handshake: fc.Arbitrary<string> = someKey.chain((key) =>
   fc
     .record({
@@ -239,7 +239,7 @@ const handshake: fc.Arbitrary<string> = someKey.chain((key) =>
     }),
 );
 
-/** Some requests on one connection, usually followed by a correct one that ends it. */
+/** Some requests on one connection, usually followed by a correct request that ends it. */
 export const requestCases: fc.Arbitrary<RequestCase> = fc
   .record({
     requests: fc.oneof(

@@ -12,7 +12,7 @@ import type { Seen } from './upstream.ts';
  */
 export interface Exchanged {
   readonly sent: Requests;
-  /** Final responses, in order. */
+  /** The final responses, in order. */
   readonly responses: readonly Response[];
   readonly seen: readonly Seen[];
   /** The client's address. */
@@ -39,7 +39,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     const [number] = valuesOf(response, 'x-seen');
     if (number === undefined) {
       judgeOwn(response, request ?? sent.broken, tally);
-      // A request that timed out may have reached the upstream.
+      // A request that timed out may have reached the upstream nonetheless.
       const forwarded = seen[next];
       const timedOut = response.status === 504 && request !== undefined && forwarded !== undefined;
       if (timedOut && !answered.has(forwarded.number) && mayBeOf(request, forwarded.request, address)) next += 1;
@@ -61,7 +61,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     seen,
     shown,
   );
-  // Requests of a client that disconnected may have been forwarded or refused.
+  // The requests of a client that disconnected may have been forwarded or refused.
   let from = responses.length;
   for (const { request: forwarded } of unanswered) {
     const of = requests.findIndex((request, index) => index >= from && mayBeOf(request, forwarded, address));
@@ -75,7 +75,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
   for (const [index, response] of responses.entries()) {
     if (index < responses.length - 1) ensure(!isLast(response), 'nothing comes behind a response that is the last');
     const request = requests[index];
-    // The time this takes depends on the machine.
+    // These statuses depend on how fast the machine is.
     if (request === undefined || [408, 503, 504].includes(response.status) || !isExemplary(request)) continue;
     ensure(valuesOf(response, 'x-seen').length === 1, 'what is as it should be is forwarded', request, response);
   }
@@ -94,10 +94,10 @@ function isRepeated({ request }: Seen, next: Seen | undefined): boolean {
   );
 }
 
-/** Fields that decide: two of them are ambiguous. */
+/** Fields that decide how a request is treated. Two fields of the same name make it ambiguous. */
 const singleFields = ['origin', 'access-control-request-method', 'expect', 'upgrade', 'envelope-credentials'];
 
-/** A correct request must not be refused. */
+/** Whether a request is so clearly correct that it must not be refused. */
 function isExemplary(request: Request): boolean {
   const key = soleKey(request);
   if (!isEnveloped(request) || key?.kind !== 'secret' || !key.active || key.environment !== 'test') return false;
@@ -116,7 +116,7 @@ function isExemplary(request: Request): boolean {
   );
 }
 
-/** A response of the sidecar itself: a refusal, or that of a test endpoint. */
+/** Checks a response that the sidecar made itself: a refusal, or that of a test endpoint. */
 function judgeOwn(response: Response, request: Request | undefined, tally: Tally): void {
   const key = request === undefined ? undefined : soleKey(request);
   const isSealed = valuesOf(response, 'envelope').length > 0;
@@ -144,7 +144,7 @@ function judgeOwn(response: Response, request: Request | undefined, tally: Tally
   tally.count(code);
 }
 
-/** On a busy machine the database and the upstream may be late. */
+/** On a busy machine, the database and the upstream may respond late. */
 const late: ReadonlySet<string> = new Set(['overloaded', 'accounts_unavailable', 'upstream_timeout']);
 
 function mayBeOf(request: Request, forwarded: Request, address: string): boolean {
@@ -201,7 +201,7 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
       ensure(valuesOf(forwarded, hop).length === 0, `${hop} is not passed on`, ...shown);
     }
   }
-  // The upstream of the live environment is configured to receive it.
+  // Only the upstream of the live environment is configured to receive this header.
   const bearer = key?.environment === 'live' && !isPreflight ? valuesOf(request, 'authorization') : [];
   ensure(
     valuesOf(forwarded, 'authorization').join() === bearer.join(),
@@ -219,7 +219,7 @@ function plaintextOf(request: Request, key: KnownKey | undefined): string | unde
   return key?.encryption?.grace === 'plaintext' ? request.body : undefined;
 }
 
-/** The response of the upstream as the client received it. */
+/** Checks the upstream's response as the client received it. */
 function judgeResponse(request: Request, seen: Seen, response: Response, tally: Tally): void {
   const shown = [request, seen, response];
   const { status, body } = seen;
@@ -243,7 +243,7 @@ function judgeResponse(request: Request, seen: Seen, response: Response, tally: 
   tally.count(says === '' ? 'forwarded, answered as it is' : 'forwarded, answered sealed');
 }
 
-/** The credentials that must seal the response to a forwarded request during a grace. */
+/** The credentials with which the response to a forwarded request must be sealed during a grace period. */
 function labelOf(request: Request, key: KnownKey | undefined): 'current' | 'previous' | 'none' | undefined {
   const grace = key?.encryption?.grace;
   if (grace === undefined) return undefined;
@@ -256,7 +256,7 @@ function labelOf(request: Request, key: KnownKey | undefined): 'current' | 'prev
   return 'none';
 }
 
-/** The body of a sealed response, which must open with the stated credentials. */
+/** Opens the body of a sealed response, which must open with the credentials that it states. */
 function opened(response: Response, key: KnownKey | undefined): string {
   const encryption = key?.encryption;
   ensure(encryption !== undefined, 'only an encrypting account gets anything sealed', response, key);
@@ -279,14 +279,14 @@ function soleKey(request: Request): KnownKey | undefined {
   return values.length === 1 ? keyIn(values[0]) : undefined;
 }
 
-/** Whether a request is enveloped if it is forwarded. */
+/** Whether a request, if it is forwarded, is enveloped. */
 function isEnveloped(request: Request): boolean {
   const key = soleKey(request);
   if (key?.environment === 'test' && isCipherTest(request)) return false;
   return /^\/api\/s2s(?:[/?]|$)/i.test(request.target) && key?.encryption !== undefined;
 }
 
-/** Whether the routes that `everyFeature` configures permit the request. */
+/** Whether the routes that `everyFeature` configures allow the request. */
 function isPermitted(request: Request): boolean {
   const path = request.target
     .toLowerCase()

@@ -11,10 +11,10 @@ import { requestCases, type RequestCase } from './arbitrary.ts';
 import { judge } from './judge.ts';
 import { SeeingUpstream } from './upstream.ts';
 
-/** How long data of a disconnected client may still be in transit, in milliseconds. */
+/** How long data from a disconnected client may still be in transit, in milliseconds. */
 const afterglow = 50;
 
-/** Whole connections of merchants, as bytes, through a real sidecar to a strictly parsing upstream. */
+/** Sends the bytes of merchants' whole connections through a real sidecar to a strictly parsing upstream. */
 export const requestPart: Part<RequestCase> = {
   name: 'request',
   share: 15,
@@ -25,7 +25,8 @@ export const requestPart: Part<RequestCase> = {
 
 async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   const upstream = new SeeingUpstream();
-  // A request that stays incomplete waits for these. The upstream always responds, if late on a busy machine.
+  // A request that stays incomplete waits for one of these. The upstream always responds, although late on a busy
+  // machine.
   const brief = { header: '2s', request: '2s', idle: '2s', drain: '100ms' };
   const timeouts = { connect: '30s', upstream: '30s', ...brief };
   const sidecars = await startWatched((bytes, socket) => upstream.read(bytes, socket), accounts, timeouts);
@@ -59,7 +60,7 @@ async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   };
 }
 
-/** Sends a case and judges its result. */
+/** Sends a case, and judges the result. */
 async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstream, tally: Tally): Promise<void> {
   const sent = readRequests(one.bytes);
   const { requests } = sent;
@@ -75,14 +76,14 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     received = await client.receive((text) => {
       const { responses, tunnel } = responsesIn(text, sent, false);
       if (tunnel !== undefined) return tunnel.length >= behind(responses, requests, one).length;
-      // After bytes that are not a request, only the end of the connection shows that no more responses follow.
+      // If bytes follow that are not a request, only the end of the connection shows that no more responses will come.
       return clean && responses.length >= requests.length;
     });
   }
   const { text, ending } = received;
   ensure(ending !== 'hung', 'every request is answered, or its connection closed', text);
   const { responses, rest, tunnel } = responsesIn(text, sent, ending === 'end');
-  // After an ignored Upgrade, Node discards the rest of the piece, which then gets no response.
+  // After an Upgrade that it ignores, Node discards the rest of the piece, which therefore gets no response.
   const gone =
     one.ending !== 'wait' ||
     ending === 'reset' ||
@@ -100,18 +101,18 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     client.cut();
   }
   if (clean) tally.count('connections with nothing but requests');
-  // A connection that one side wants to end is not reused, even if its end has not been read yet.
+  // A connection that one side wants to end is not reused, even if the other side has not noticed it yet.
   const last = responses.at(-1);
   if (one.ending === 'finish' || (last !== undefined && isLast(last))) client.cut();
 }
 
-/** The bytes sent after the request of the last response. */
+/** The bytes that were sent after the request of the last response. */
 function behind(responses: readonly Response[], requests: Requests['requests'], { bytes }: RequestCase): string {
   const request = requests[responses.length - 1];
   return request === undefined ? '' : bytes.slice(request.end);
 }
 
-/** The final responses in the received bytes, and the bytes after them: the rest, or those of a tunnel. */
+/** The final responses in the received bytes, and the bytes after them, which may belong to a tunnel. */
 function responsesIn(
   text: string,
   { requests, rest }: Requests,
@@ -134,7 +135,7 @@ function responsesIn(
   return { responses, rest: text.slice(at), tunnel: undefined };
 }
 
-/** The method of bytes that are not a request. */
+/** The method in bytes that are not a request. */
 function methodOf(rest: string): string | undefined {
   return /^\s*([A-Z]+) /.exec(rest)?.[1];
 }

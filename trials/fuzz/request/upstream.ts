@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 /** A request as it reached the upstream, and its response. */
 export interface Seen {
   readonly request: Request;
-  /** Its name, which the response has as `X-Seen`. */
+  /** The number that the response carries as `X-Seen`. */
   readonly number: string;
   readonly status: number;
   readonly body: string;
@@ -18,11 +18,11 @@ export interface Seen {
 export class SeeingUpstream {
   readonly #seen = new Map<string, Seen[]>();
   readonly #faults: string[] = [];
-  /** Tunnels, each with the request that opened it. */
+  /** The tunnels, each with the request that opened it. */
   readonly #tunnels = new WeakMap<Socket, Seen>();
   #number = 0;
 
-  /** Returns and clears the requests of a client, by its address. */
+  /** Returns and clears the requests of the client at this address. */
   take(address: string): readonly Seen[] {
     const seen = this.#seen.get(address) ?? [];
     this.#seen.delete(address);
@@ -50,7 +50,7 @@ export class SeeingUpstream {
     while (at < bytes.length) {
       const request = readRequest(bytes, at);
       if (request === 'incomplete') break;
-      // The sidecar must be stricter than Node's parser is towards clients.
+      // Towards upstreams, the sidecar must be stricter than Node's parser is towards clients.
       if (request === 'faulty' || !/^[A-Za-z-]+ \//.test(bytes.slice(at, at + 100))) {
         this.#faults.push(bytes);
         socket.destroy();
@@ -77,7 +77,7 @@ export class SeeingUpstream {
     const number = String(this.#number);
     const isUpgrade = valuesOf(request, 'upgrade').join().toLowerCase() === 'websocket';
     const ordinary = responses[this.#number % responses.length] ?? responses[0];
-    // Accepts two of three upgrades. The others get the usual variety of responses.
+    // Accepts two of three upgrades. The others get the same variety of responses as ordinary requests.
     const { status, body, headers } = isUpgrade && this.#number % 3 > 0 ? switching : ordinary;
     const isChunked = headers.includes('Transfer-Encoding: chunked');
     const hasBody = request.method !== 'HEAD' && status !== 204 && status !== 101;

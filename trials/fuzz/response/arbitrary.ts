@@ -4,15 +4,15 @@ import { chunked, usually, type Framed } from '../http/arbitrary.ts';
 import { mutated, mutations } from '../mutation.ts';
 
 export interface ResponseCase {
-  /** The method of the request, which is correct. */
+  /** The method of the request, which is always correct. */
   readonly method: 'GET' | 'HEAD' | 'POST';
   /** Whether the account encrypts and the route is enveloped. */
   readonly sealed: boolean;
   /** All bytes that the upstream sends. */
   readonly bytes: string;
-  /** The positions at which they are split into writes. */
+  /** The positions at which the bytes are split into writes. */
   readonly cuts: readonly number[];
-  /** The next action of the upstream. */
+  /** What the upstream does next. */
   readonly ending: 'keep' | 'end' | 'reset';
 }
 
@@ -112,7 +112,7 @@ const extras = fc.array(
   { maxLength: 3 },
 );
 
-/** Ways to frame a body; the first four are correct. */
+/** Ways to frame a body. The first four are correct. */
 const framings: readonly ((body: string, size: number) => Framed)[] = [
   (body) => [[`Content-Length: ${body.length}`], body],
   (body) => [[`Content-Length: ${body.length}`], body],

@@ -23,10 +23,10 @@ interface Asked {
   heard: boolean;
 }
 
-/** How long internal errors may take to show, in milliseconds. */
+/** How long it may take until internal errors show, in milliseconds. */
 const afterglow = 50;
 
-/** Any response of an upstream to a correct request must arrive unchanged or fail visibly. */
+/** Sends any response from the upstream to a correct request. It must arrive unchanged, or fail visibly. */
 export const responsePart: Part<ResponseCase> = {
   name: 'response',
   share: 5,
@@ -43,7 +43,7 @@ async function openResponsePart(tally: Tally): Promise<OpenPart<ResponseCase>> {
     if (typeof request === 'string') return bytes;
     const asked = cases.get(valuesOf(request, 'x-lane').join());
     if (asked === undefined) return '';
-    // An upstream that ends a connection, or sends too much, may break the next request.
+    // If an upstream ends a connection or sends too much, the next request on that connection may fail.
     asked.heard = !spoilt.has(socket);
     if (asked.one.ending !== 'keep' || modelOf(asked.one)?.end !== asked.one.bytes.length) spoilt.add(socket);
     void say(asked.one, socket);
@@ -90,8 +90,8 @@ function requestOf({ method, sealed }: ResponseCase, lane: number): string {
 }
 
 /**
- * Sends the bytes of the upstream. Bytes after the end of the response are sent with it, or they would belong to
- * another request.
+ * Sends the upstream's bytes. Those after the end of the response are sent together with it, because they would
+ * otherwise belong to the next request.
  */
 async function say(one: ResponseCase, socket: Socket): Promise<void> {
   const response = modelOf(one);
@@ -105,7 +105,7 @@ async function say(one: ResponseCase, socket: Socket): Promise<void> {
   else if (one.ending === 'end') socket.end();
 }
 
-/** The strictly parsed response of the upstream; undefined if it is invalid or incomplete. */
+/** The upstream's response, strictly parsed; undefined if it is invalid or incomplete. */
 function modelOf({ bytes, method, ending }: ResponseCase): Response | undefined {
   const response = finalIn(bytes, method, ending === 'end');
   return typeof response === 'string' ? undefined : response;
@@ -180,14 +180,14 @@ function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): 
     'a refusal is sealed if its row says so',
     response,
   );
-  // A valid response must not be refused, except for timeouts on a busy machine.
+  // Except for timeouts on a busy machine, a valid response must not be refused.
   const isPlain = /^HTTP\/1\.1 200 OK\r\nContent-Length: \d+\r\n\r\n/.test(one.bytes) && modelOf(one) !== undefined;
   const isLost = !heard || one.ending === 'reset' || code === 'upstream_timeout';
   ensure(!isPlain || isLost, 'a plain response comes through', body);
   tally.count(code);
 }
 
-/** The body without its content coding; undefined if the coding is unknown or does not match the body. */
+/** The body after its content coding was undone; undefined if the coding is unknown or does not match the body. */
 function decoded(response: Response): string | undefined {
   const coding = valuesOf(response, 'content-encoding').join(', ').toLowerCase();
   if (response.body === '' || coding === '' || coding === 'identity') return response.body;
