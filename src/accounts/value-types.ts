@@ -4,10 +4,11 @@ import { isWellFormed } from './api-key.ts';
 /**
  * The ids of accounts and API keys, which are sent in headers and logged. `.` and `..` are not allowed, because they name folders in paths.
  */
+/** An API key is excluded, because ids are written to the log and to the trail. */
 export const identifier: ValueType<string> = {
   name: 'id',
-  expected: '1 to 64 letters, digits, ".", "_" or "-"',
-  pattern: /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/,
+  expected: '1 to 64 letters, digits, ".", "_" or "-", but not an API key',
+  pattern: /^(?!\.{1,2}$|[ps]k_(?:test|live)_[A-Za-z0-9_-]{16})[A-Za-z0-9._-]{1,64}$/,
   read: (text) => text,
 };
 

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { readAccounts } from '../accounts/file/read.ts';
+import { countKeys, maxKeysInFile, readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { unwrapIfPossible } from '../accounts/unwrap-account.ts';
 import type { MasterKey } from '../accounts/master-key.ts';
@@ -144,8 +144,13 @@ function readStoreAccounts(
     const first = store.masterKeys.length > 0 ? '' : 'set accounts.masterKey, then ';
     file.warn(['accounts'], `${message}${first}run "accounts rekey --new-master-key-file FILE" with its file`);
   }
-  if (stored.length > maxAccounts) {
-    const message = `${stored.length} accounts: every start and every change reads them all; keep more than ${maxAccounts}`;
+  const counts = [
+    ['accounts', stored.length, maxAccounts],
+    ['API keys', countKeys(stored), maxKeysInFile],
+  ] as const;
+  for (const [what, count, most] of counts) {
+    if (count <= most) continue;
+    const message = `${count} ${what}: every start and every change reads them all; keep more than ${most}`;
     file.warn(['accounts'], `${message} in PostgreSQL`);
   }
   return { ok: true, value: stored.map((account) => unwrapIfPossible(account, vault)), warnings: file.warnings };

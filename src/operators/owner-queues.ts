@@ -1,4 +1,5 @@
 import { FairQueue } from '../fair-queue.ts';
+import { FairTickQueue } from '../proxy/capacity/queues.ts';
 
 /** An owner pauses for this many times as long as its work took, because work may be synchronous and keep merchants waiting. */
 const restFactor = 3;
@@ -8,6 +9,19 @@ const restFactor = 3;
  * waiting.
  */
 const maxRest = 1_000;
+
+/** Whose work it is. */
+export interface Owner {
+  /** The owner, and usually the operation. */
+  readonly queue: string;
+  /** The hash of the token. The tokens of an owner take turns. */
+  readonly token: string;
+  /**
+   * Whether there may be many such owners: tokens of accounts, and viewers. The work of all of them begins one piece at a time, and takes at
+   * most a quarter of the event loop's time before it first waits for something.
+   */
+  readonly isOneOfMany: boolean;
+}
 
 /**
  * Does the work of each owner one piece at a time, with pauses in between, so that an owner with a lot of work does not hold up merchants
@@ -19,28 +33,43 @@ export class OwnerQueues {
    * turns.
    */
   readonly #waiting = new Map<string, FairQueue<string>>();
+  readonly #ofMany = new FairTickQueue<string>(1);
 
   /**
    * @param left if this signal aborts before the work has begun, the work is not done and the signal's reason is thrown
    * @param maxWait milliseconds until the owner's next work begins, even if this work is still in progress. Undefined: the next work waits
    *   until this work is over
    */
-  async run<T>(owner: string, token: string, left: AbortSignal, work: () => Promise<T>, maxWait?: number): Promise<T> {
+  async run<T>(
+    { queue, token, isOneOfMany }: Owner,
+    left: AbortSignal,
+    work: () => Promise<T>,
+    maxWait?: number,
+  ): Promise<T> {
     left.throwIfAborted();
-    const waiting = this.#waiting.get(owner);
-    if (waiting === undefined) this.#waiting.set(owner, new FairQueue());
+    const waiting = this.#waiting.get(queue);
+    if (waiting === undefined) this.#waiting.set(queue, new FairQueue());
     else await turn(waiting, token, left);
-    const over = once(() => this.#startNext(owner));
+    const over = once(() => this.#startNext(queue));
     const began = performance.eventLoopUtilization();
     const passOn = maxWait === undefined ? undefined : setTimeout(over, maxWait).unref();
     try {
-      return await work();
+      return await (isOneOfMany ? this.#runOfMany(token, left, work) : work());
     } finally {
       clearTimeout(passOn);
       // Only the time in which the process was busy counts, because work that waits for the database does not hold up merchants.
       const { active } = performance.eventLoopUtilization(began);
       setTimeout(over, Math.min(maxRest, restFactor * active)).unref();
     }
+  }
+
+  async #runOfMany<T>(token: string, left: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const turns = this.#ofMany.of(token);
+    await turn({ add: (_token, start) => turns.add(start) }, token, left);
+    const began = performance.now();
+    const done = work();
+    turns.restAfter(began);
+    return done;
   }
 
   #startNext(owner: string): void {
@@ -51,7 +80,7 @@ export class OwnerQueues {
 }
 
 /** Waits for a turn. If the client leaves, the wait ends at once, so that the request does not stay in memory until its turn. */
-function turn(queue: FairQueue<string>, token: string, left: AbortSignal): Promise<void> {
+function turn(queue: Pick<FairQueue<string>, 'add'>, token: string, left: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const leave = (): void => {
       withdraw();

@@ -90,7 +90,12 @@ export class Routes {
         };
         const [state, result] = await (queue === undefined
           ? work()
-          : this.#queues.run(queue, hash, left, work, maxWait));
+          : this.#queues.run(
+              { queue, token: hash, isOneOfMany: ofAccount || begun.role === 'viewer' },
+              left,
+              work,
+              maxWait,
+            ));
         void reply.code(endpoint.response.status);
         if (result instanceof SealedBody) {
           void reply.headers({ 'Content-Type': 'application/json', 'Envelope-Credentials': result.fingerprint });

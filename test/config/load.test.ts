@@ -30,6 +30,34 @@ test.each([
   expect(result.warnings.map(({ message }) => message)).toEqual(messages);
 });
 
+test.each([
+  [5_000, []],
+  [5_001, ['warning: 5001 API keys: every start and every change reads them all; keep more than 5000 in PostgreSQL']],
+])('a file with %i API keys is read, with a warning from 5,001 on', (count, messages) => {
+  const keys = Array.from({ length: count }, (_, i) => ({
+    id: `k${i}`,
+    prefix: 'sk_test_',
+    sha256: i.toString(16).padStart(64, '0'),
+    createdAt: '2026-11-01',
+  }));
+  const accounts = [{ id: 'a', name: 'A', keys }];
+  const directory = filesIn({ 'sidecar.yaml': minimal, 'accounts.yaml': JSON.stringify({ accounts }) });
+  const result = loadConfig(join(directory, 'sidecar.yaml'), {});
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  expect(result.warnings.map(({ message }) => message)).toEqual(messages);
+});
+
+test('the id of an account is no API key, because ids are logged', () => {
+  const idOf = (id: string) => {
+    const accounts = JSON.stringify({ accounts: [{ id, name: 'A' }] });
+    return loadConfig(join(filesIn({ 'sidecar.yaml': minimal, 'accounts.yaml': accounts }), 'sidecar.yaml'), {}).ok;
+  };
+  expect(idOf('sk_live_0123456789abcdef')).toBe(false);
+  expect(idOf('pk_test_0123456789abcdefgh')).toBe(false);
+  expect(idOf('sk_live_0123456789abcde')).toBe(true);
+  expect(idOf('rk_live_0123456789abcdef')).toBe(true);
+});
+
 test('a missing member gets its default', () => {
   expect(load(minimal)).toEqual({
     listen: { host: '0.0.0.0', port: 8080, tls: undefined },

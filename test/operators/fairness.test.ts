@@ -219,7 +219,7 @@ test('the tokens of an account take turns, however many requests of one token wa
   const left = new AbortController();
   const order: string[] = [];
   const take = (token: string, signal = new AbortController().signal): Promise<void> =>
-    turns.run('acme', token, signal, async () => void order.push(token));
+    turns.run({ queue: 'acme', token, isOneOfMany: false }, signal, async () => void order.push(token));
   const leaving = take('two', left.signal).catch((error: unknown) => error);
   const all = ['one', 'one', 'one', 'two', 'three'].map((token) => take(token));
   const gone = take('two', left.signal);
@@ -232,15 +232,17 @@ test('the tokens of an account take turns, however many requests of one token wa
   expect(order.at(-1)).toBe('four');
 });
 
+const one = { queue: 'one', token: 'token', isOneOfMany: false };
+
 test('after a long piece of work, too, other owners are served for three times as long', async () => {
   const turns = new OwnerQueues();
   const left = new AbortController().signal;
   const busyUntil = (end: number): void => {
     while (performance.now() < end);
   };
-  await turns.run('one', 'token', left, async () => busyUntil(performance.now() + 50));
+  await turns.run(one, left, async () => busyUntil(performance.now() + 50));
   const ended = performance.now();
-  await turns.run('one', 'token', left, async () => {});
+  await turns.run(one, left, async () => {});
   expect(performance.now() - ended).toBeGreaterThanOrEqual(145);
 });
 
@@ -248,7 +250,7 @@ test('between two requests of one token, others are served for three times as lo
   const turns = new OwnerQueues();
   const times: number[] = [];
   const take = () =>
-    turns.run('one', 'token', new AbortController().signal, async () => {
+    turns.run(one, new AbortController().signal, async () => {
       times.push(performance.now());
       while (performance.now() < (times.at(-1) ?? 0) + 5);
     });
@@ -382,4 +384,25 @@ test('of a query and a head that a client makes costly to read, only the necessa
   const { body } = await ask(`GET /audit?${'limit=1&'.repeat(100)}other`);
   expect(body).toMatchObject({ status: 400, errors: [{ path: 'limit' }] });
   expect(body['errors']).toHaveLength(1);
+});
+
+test('the work of many owners begins one at a time, and others are served for three times as long as it kept the process busy', async () => {
+  const turns = new OwnerQueues();
+  const times: number[] = [];
+  const take = (name: string, isOneOfMany: boolean): Promise<void> =>
+    turns.run({ queue: name, token: name, isOneOfMany }, new AbortController().signal, async () => {
+      times.push(performance.now());
+      while (performance.now() < (times.at(-1) ?? 0) + 10);
+      await new Promise(() => {});
+    });
+  for (const name of ['a', 'b', 'c']) void take(name, true);
+  void take('operator', false);
+  // Work of others does not wait for it.
+  expect(times).toHaveLength(1);
+  const [before = 0] = times;
+  await eventually('all have begun', () => times.length === 4);
+  const [, first = 0, second = 0, third = 0] = times;
+  expect(first - before).toBeGreaterThanOrEqual(10);
+  expect(second - first).toBeGreaterThanOrEqual(39);
+  expect(third - second).toBeGreaterThanOrEqual(39);
 });

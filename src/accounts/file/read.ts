@@ -11,6 +11,16 @@ import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } fr
 import { isWrapped, type Place, type Vault } from '../vault.ts';
 import { sha256Hex } from '../../cryptography.ts';
 
+/**
+ * With this many keys, a change to the file takes about a second. Tokens of accounts can issue no more, so that they do not slow down the
+ * changes of others.
+ */
+export const maxKeysInFile = 5_000;
+
+export function countKeys(accounts: readonly StoredAccount[]): number {
+  return accounts.reduce((sum, { keys }) => sum + keys.length, 0);
+}
+
 type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;

@@ -8,7 +8,7 @@ import { AccountsError } from '../accounts-error.ts';
 import { isSelected } from '../conditions.ts';
 import { selectEvents } from '../event-filter.ts';
 import type { TrailOptions } from '../events.ts';
-import { withKeysFrom } from './read.ts';
+import { countKeys, maxKeysInFile, withKeysFrom } from './read.ts';
 import { Contents, type Content } from './contents.ts';
 import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
@@ -87,7 +87,7 @@ export class FileStore implements Store {
     ids: readonly string[],
     decide: Decide<T>,
     idempotencyKey?: IdempotencyKey,
-    { urgent = false }: Hints = {},
+    { urgent = false, ofAccount = false }: Hints = {},
   ): Promise<ChangeResult<T>> {
     const { result, appended } = await this.#rewrite(urgent, (read, path): Rewrite<Outcome<T>> => {
       const receipts = new Receipts(path);
@@ -97,6 +97,9 @@ export class FileStore implements Store {
       const wanted = new Set(ids);
       const existing = read.accounts.filter(({ id }) => wanted.has(id));
       const { result, ...decision } = decide(new Map(existing.map((account) => [account.id, account])));
+      const isFull = countKeys(read.accounts) >= maxKeysInFile && countKeys(decision.accounts) > countKeys(existing);
+      if (ofAccount && isFull)
+        throw new AccountsError('too_many_keys', `the accounts file has ${maxKeysInFile} keys: ask an operator`);
       const kept =
         idempotencyKey === undefined || decision.receipt === undefined
           ? undefined

@@ -4,32 +4,33 @@ import { AccountsError } from '../accounts-error.ts';
 const patience = 5_000;
 
 /**
- * Urgent changes that were blocked by another transaction's lock. The changes to one account take turns, so that only one of them at a time
+ * Urgent changes that were blocked by another transaction's lock. The changes of one line take turns, so that only one of them at a time
  * uses a connection, however many there are.
  */
 export class BlockedChanges {
-  /** For each account, a promise that resolves when the latest change to it has ended. */
+  /** For each line, a promise that resolves when the latest change in it has ended. */
   readonly #latest = new Map<string, Promise<unknown>>();
 
   /**
    * Runs a change in its turn.
    *
-   * @param change gets the fraction of the time that is left for it, above 0 and at most 1
+   * @param line changes to different accounts, or with different connections, are in different lines
+   * @param change gets a function that returns whether there is time for another attempt
    * @throws AccountsError `store_locked` if its turn comes too late; otherwise, whatever `change` throws
    */
-  async run<T>(account: string, change: (left: number) => Promise<T>): Promise<T> {
+  async run<T>(line: string, change: (hasTime: () => boolean) => Promise<T>): Promise<T> {
     const until = performance.now() + patience;
-    const made = (this.#latest.get(account) ?? Promise.resolve()).then(() => {
-      const left = (until - performance.now()) / patience;
-      if (left <= 0) throw new AccountsError('store_locked', 'others are changing the account: try again');
-      return change(left);
+    const hasTime = (): boolean => performance.now() < until;
+    const made = (this.#latest.get(line) ?? Promise.resolve()).then(() => {
+      if (!hasTime()) throw new AccountsError('store_locked', 'others are changing the account: try again');
+      return change(hasTime);
     });
     const end = Promise.allSettled([made]);
-    this.#latest.set(account, end);
+    this.#latest.set(line, end);
     try {
       return await made;
     } finally {
-      if (this.#latest.get(account) === end) this.#latest.delete(account);
+      if (this.#latest.get(line) === end) this.#latest.delete(line);
     }
   }
 }

@@ -41,7 +41,7 @@ import {
   type AccountRow,
 } from './rows.ts';
 import { chainOlder, isRecorded, olderLines, record, trailLines } from './trail.ts';
-import { Announcing, lockAttempts, query, transaction, type Query, type Work } from './transaction.ts';
+import { Announcing, query, transaction, type Query, type Work } from './transaction.ts';
 import { removeUnreadKeys, writeAccounts, type Versions } from './write.ts';
 import type { EpochMs } from '../../times.ts';
 
@@ -54,6 +54,8 @@ export class PostgresStore implements Store {
   readonly #announcing = new Announcing();
   readonly #pools: Pools;
   readonly #blocked = new BlockedChanges();
+  /** The events of tokens of accounts, which wait here rather than for the trail's next position. */
+  readonly #accountsTrail = new OneAtATime();
   /** Queries of the trail may take long. They run one at a time, so that they leave connections for other work. */
   readonly #trailTurns = new OneAtATime();
   /** Queries of daily uses may take long, too, so they also run one at a time. */
@@ -145,7 +147,9 @@ export class PostgresStore implements Store {
         finish: async (run, made) => {
           if ('repeated' in made) return { outcome: 'repeated', receipt: made.repeated };
           const { result, events, check } = made;
-          const appended = await record(run, events, this.#trail);
+          const write = (): Promise<readonly AppendedEvent[]> =>
+            record(run, events, this.#trail, hints.ofAccount === true);
+          const appended = await (hints.ofAccount ? this.#accountsTrail.run(ids[0] ?? '', write) : write());
           check?.();
           return { outcome: 'changed', result, appended };
         },
@@ -226,12 +230,12 @@ export class PostgresStore implements Store {
     const blocked = whenBlocked(purpose);
     if (blocked === undefined) return transaction(pool, work, this.#announcing);
     try {
-      return await transaction(pool, work, this.#announcing, { lockTimeout: urgentLockTimeout, lockAttempts: 1 });
+      return await transaction(pool, work, this.#announcing, { lockTimeout: urgentLockTimeout, mayRetry: () => false });
     } catch (error) {
       if (!(error instanceof AccountsError && error.code === 'store_locked')) throw error;
       const other = await this.#pools.of(blocked);
-      return this.#blocked.run(account, (left) =>
-        transaction(other, work, this.#announcing, { lockAttempts: Math.ceil(left * lockAttempts) }),
+      return this.#blocked.run(`${blocked} ${account}`, (mayRetry) =>
+        transaction(other, work, this.#announcing, { mayRetry }),
       );
     }
   }

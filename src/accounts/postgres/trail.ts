@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { beginning } from '../../audit/chain.ts';
 import type { Line } from '../../audit/lines.ts';
 import { wantedTexts } from '../event-filter.ts';
@@ -17,18 +18,28 @@ const olderPage = 50;
 const attempts = 1_000;
 
 /**
+ * For events of an account's token: the maximum number of attempts, and the average pause between them, in milliseconds. There may be any
+ * number of such tokens, in several sidecars. Without pauses, a revocation by an operator would compete with all of them at each position.
+ */
+const patientAttempts = 50;
+const patientPause = 100;
+
+/**
  * Adds events to the trail, all or none. The events are signed beforehand and added by a single statement, the last one of its transaction,
  * so that other writers wait no longer than a commit takes. If another writer takes the next position first, the attempt is repeated.
  *
+ * @param isPatient whether other writers should win
  * @throws AccountsError `audit_key_missing`, `store_locked`
  */
 export async function record(
   run: Query,
   events: readonly AuditEvent[],
   options: TrailOptions,
+  isPatient = false,
 ): Promise<readonly AppendedEvent[]> {
   if (events.length === 0) return [];
-  for (let attempt = 1; attempt <= attempts; attempt += 1) {
+  for (let attempt = 1; attempt <= (isPatient ? patientAttempts : attempts); attempt += 1) {
+    if (isPatient && attempt > 1) await delay(2 * patientPause * Math.random());
     const end = await endOfTrail(run);
     const chained = chainEvents(end, events, options);
     // It is enough to take the first position, because no other writer can take a later position until this one is committed.

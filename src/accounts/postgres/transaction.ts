@@ -15,7 +15,7 @@ const attempts = 5;
  * five seconds. Between attempts, no connection and no other lock is held, so that work that waits for one account does not delay work on
  * other accounts.
  */
-export const lockAttempts = 10;
+const lockAttempts = 10;
 const lockPause = 400;
 
 /**
@@ -76,8 +76,8 @@ export interface Work<Made, Result> {
 interface Patience {
   /** How long one attempt waits for the accounts' locks, in milliseconds. Default: the lock timeout of the pool's connections. */
   readonly lockTimeout?: number;
-  /** Maximum number of attempts. Default: `lockAttempts`. */
-  readonly lockAttempts?: number;
+  /** Whether there may be another attempt. Default: for `lockAttempts` attempts. */
+  readonly mayRetry?: () => boolean;
 }
 
 /**
@@ -90,18 +90,17 @@ export async function transaction<Made, Result>(
   pool: Pool,
   work: Work<Made, Result>,
   announcing: Announcing,
-  patience: Patience = {},
+  { lockTimeout: ownTimeout, mayRetry }: Patience = {},
 ): Promise<Result> {
-  const maxLocked = patience.lockAttempts ?? lockAttempts;
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await once(pool, work, announcing.isOn, patience.lockTimeout);
+      return await once(pool, work, announcing.isOn, ownTimeout);
     } catch (error) {
       if (error instanceof LostRace) {
         if (attempt >= attempts) throw contended(error);
       } else if (!(error instanceof Failure)) throw error;
       else if (isUnannounceable(error) && attempt < attempts) announcing.pause();
-      else if (isLocked(error.cause) && attempt < maxLocked) await delay(lockPause);
+      else if (isLocked(error.cause) && (mayRetry?.() ?? attempt < lockAttempts)) await delay(lockPause);
       else if (attempt >= attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
     }
   }

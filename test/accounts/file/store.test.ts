@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { enableEncryption, requireAccount, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
+import { Operations } from '../../../src/accounts/operations.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent, Decide, Store } from '../../../src/accounts/store.ts';
 import { parseMasterKeys } from '../../../src/accounts/master-key.ts';
@@ -456,3 +457,27 @@ function sealedFile(): string {
   ];
   return `accounts: [{ id: a, name: A, encryption: { test: { enabled: true, key: "${key}", iv: "${iv}" } } }]\n`;
 }
+
+test('tokens of accounts cannot issue keys if the file has 5,000 of them, but can revoke some, and operators can issue more', async () => {
+  const keyOf = (i: number): object => ({
+    id: `k${i}`,
+    prefix: 'sk_test_',
+    sha256: i.toString(16).padStart(64, '0'),
+    createdAt: '2026-11-01',
+  });
+  const keysOf = (account: number): object[] => Array.from({ length: 1_000 }, (_, i) => keyOf(1_000 * account + i));
+  const accounts = ['a', 'b', 'c', 'd', 'e', 'f'].map((id, i) => ({ id, name: id, keys: i < 5 ? keysOf(i) : [] }));
+  const folder = new Folder({ 'accounts.yaml': JSON.stringify({ accounts }) });
+  const store = storeOn(folder);
+  const operations = new Operations({ store, vault: new Vault([]), clock: Date.now, audit: () => {} });
+  const issue = async (ofAccount: boolean): Promise<unknown> =>
+    operations
+      .issueKey('f', { environment: 'test', kind: 'secret', lifetime: undefined }, { actor: 'token:f', ofAccount })
+      .then(
+        () => 'issued',
+        ({ code }: { code: unknown }) => code,
+      );
+  expect(await issue(true)).toBe('too_many_keys');
+  await operations.revokeKey('a', 'k0', { actor: 'token:a', ofAccount: true });
+  expect(await issue(false)).toBe('issued');
+});
