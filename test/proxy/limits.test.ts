@@ -156,6 +156,9 @@ describe('a budget', () => {
       expect(buffered.take(most + 1, anonymous.live)).toBe('anonymous');
       expect(buffered.take(most, anonymous.live)).toBeUndefined();
     }
+    const { buffered, anonymous } = newBudgets({ buffered: 16_000, requestBody: 900 });
+    expect(buffered.take(1_201, anonymous.test)).toBe('anonymous');
+    expect(buffered.take(1_200, anonymous.test)).toBeUndefined();
   });
 });
 

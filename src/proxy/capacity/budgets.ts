@@ -190,11 +190,11 @@ export class Budgets {
       const limit = indexes[name];
       this.#least[limit] = min;
       this.#quotas.total[limit] = size;
-      // Even beside the longest body that is being processed, and so cannot be evicted, there is room for incomplete heads.
-      const ofAnonymous = Math.max(part(anonymous), Math.floor(min / besideHeads));
-      this.#quotas.anonymous[limit] = ofAnonymous;
-      this.#quotas.anonymousWaiting[limit] = Math.floor(ofAnonymous * besideHeads);
-      this.#quotas.anonymousTest[limit] = part(servesBoth ? anonymous / 2 : anonymous);
+      // Even beside the longest body that is being processed, and so cannot be evicted, there is room for heads and other bodies.
+      const ofAnonymous = (fraction: number): number => Math.max(part(fraction), Math.floor(min / besideHeads));
+      this.#quotas.anonymous[limit] = ofAnonymous(anonymous);
+      this.#quotas.anonymousWaiting[limit] = Math.floor(ofAnonymous(anonymous) * besideHeads);
+      this.#quotas.anonymousTest[limit] = ofAnonymous(servesBoth ? anonymous / 2 : anonymous);
       this.#quotas.public[limit] = part(1 / 2);
       this.#quotas.test[limit] = part(servesBoth ? 1 / 2 : 1);
       this.#quotas.testPublic[limit] = part(servesBoth ? 1 / 4 : 1 / 2);
