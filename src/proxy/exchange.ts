@@ -101,7 +101,7 @@ export class ExchangeRunner {
         responder.asked = undefined;
         if (responder.settled) return;
         if (client.isLookedUp) client.letGiveWay(false);
-        client.isLookedUp = false;
+        client.isLookedUp = client.isSuspect = false;
         responder.exchange = exchange;
         if (!this.#charge(responder, exchange)) {
           http.keepAlive = false;

@@ -71,6 +71,20 @@ test('of many connections, those that have held most are closed', () => {
   expect(closed).toEqual(['500', '400', '350', '300']);
 });
 
+test('bodies of clients that have sent too many wrong keys are evicted first', () => {
+  const { add, closed, now, open, take } = setUp();
+  add('guess', 'body', 500);
+  add('merchant', 'body', 6_000);
+  const guesser = open('guesser');
+  expect(take(guesser, 'body', 1_200)).toBe(true);
+  guesser.isSuspect = true;
+  now.mockReturnValue(1_010);
+  expect(take(open('head'), 'head', 1_000)).toBe(true);
+  expect(closed).toEqual(['guesser']);
+  guesser.idle();
+  expect(guesser.isSuspect).toBe(false);
+});
+
 test('for a body for a test endpoint, only unread responses give way', () => {
   const { add, closed, open, take } = setUp();
   add('head', 'head', 3_000);

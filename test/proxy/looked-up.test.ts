@@ -6,11 +6,13 @@ import { startOverDirectory } from '../support/over-directory.ts';
 import { request } from '../support/refused.ts';
 import { keys } from '../support/sidecar.ts';
 
+const never = new Promise<LookupResult>(() => {});
+
 /** A gateway whose look-ups never end. Requests without a valid key get 64 KiB of its memory. */
-async function start() {
-  const never = new Promise<LookupResult>(() => {});
-  const directory = { find: () => never, holds: () => false, serves: () => false };
-  return startOverDirectory(directory, { inFlight: 1_024, buffered: 524_288, requestBody: 16_384 });
+async function start(find = (): Promise<LookupResult> => never) {
+  const limits = { inFlight: 1_024, buffered: 524_288, requestBody: 16_384 };
+  const failedKeys = { attempts: 1, window: 60_000 };
+  return startOverDirectory({ find, holds: () => false, serves: () => false }, { ...limits, failedKeys });
 }
 
 /** Sends a request with a key that is not cached, and a body that arrives with the head. */
@@ -42,4 +44,21 @@ test('while keys are looked up, the bodies that have held most are evicted for n
   await merchant.untilText('missing_api_key');
   expect([...large, last].filter(({ ending }) => ending === 'reset')).toEqual([]);
   expect(isRefused(last)).toBe(false);
+});
+
+test('a body of a client that has sent too many wrong keys is evicted before a longer one that has waited longer', async () => {
+  let lookUps = 0;
+  const { port } = await start(async () => {
+    lookUps += 1;
+    return lookUps === 2 ? undefined : never;
+  });
+  const merchant = await sendBody(port, 45_000);
+  await eventually('its key is looked up', () => lookUps === 1);
+  await (await sendBody(port, 10)).untilText('invalid_api_key');
+  const suspect = await sendBody(port, 15_000);
+  await eventually('its key is looked up', () => lookUps === 3);
+  (await openConnection(port)).send(request('GET /x HTTP/1.1', `X-Long: ${'x'.repeat(9_000)}`).slice(0, 8_000));
+  await suspect.untilText('overloaded');
+  expect(merchant.received).toBe('');
+  expect(merchant.ending).toBe('open');
 });

@@ -131,7 +131,8 @@ export class Admission {
     };
     const guesser = (): Guesser => {
       const { networks, seconds } = find();
-      return { networks, isThrottled: seconds !== undefined };
+      client.isSuspect = seconds !== undefined;
+      return { networks, isThrottled: client.isSuspect };
     };
     return continueWith(this.#lookUps.find(directory, key.hash, guesser, waiter), (found) => {
       const now = this.#clock();

@@ -55,7 +55,6 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   maxHeld = Infinity;
   /** Why the sidecar has closed the connection; undefined if it has not. */
   closedFor: ClosingReason | undefined;
-  /** The list of evictable connections that contains this one, if any. */
   #list: LinkedList<Evictable> | undefined;
   /** The request in progress, and what it has taken of the limits. */
   #request: Request | undefined;
@@ -69,6 +68,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   #counted = false;
   #left = false;
   isLookedUp = false;
+  isSuspect = false;
   readonly turn = new ReadTurn();
   /** Suspends reading from the client of a WebSocket; undefined before the switch. */
   suspendCoupled: (() => void) | undefined;
@@ -187,7 +187,7 @@ export class ClientConnection implements ConnectionHandler, Evictable, Evictor {
   idle(): void {
     this.#request = undefined;
     this.#reservation = undefined;
-    this.isLookedUp = false;
+    this.isLookedUp = this.isSuspect = false;
     if (this.#left) return;
     const { anonymous, publicKeys } = this.#all.eviction;
     const { tier } = this.#claim;

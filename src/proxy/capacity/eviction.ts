@@ -15,6 +15,9 @@ const muchSlow = 1 / 16;
 /** Maximum number of connections closed to make room for one amount. */
 const maxClosed = 32;
 
+/** How many times as long as it is, the time counts for which a client that has sent too many wrong keys has held its bytes. */
+const suspectFactor = 1_000_000;
+
 /** Milliseconds that the first bytes of a body may take to arrive. In most requests, they come with the head. */
 const newBody = 100;
 
@@ -32,6 +35,8 @@ export type AnonymousBytes = 'unread' | 'requests' | 'all';
 export interface Evictable extends Linked<Evictable> {
   readonly claim: Claim;
   readonly isIdle: boolean;
+  /** Whether the request's key is being looked up, and the client has sent too many wrong keys. If so, it is evicted before all others. */
+  readonly isSuspect: boolean;
   /** Whether the connection holds only a complete request without a response. If so, that request is refused, and its client learns why. */
   readonly isWhole: boolean;
   /** Whether the connection's request holds a slot. */
@@ -142,7 +147,7 @@ export class Eviction {
         const bytes = each === exempt ? 0 : each.yields(part, from);
         if (bytes === 0) continue;
         const time = now - each.since;
-        costliest.offer(each, bytes * time);
+        costliest.offer(each, bytes * time * (each.isSuspect ? suspectFactor : 1));
         // A merchant's head that arrives in two pieces is held only for a moment.
         if (time > newBody) largest.offer(each, bytes);
       }
