@@ -241,6 +241,7 @@ export class ExchangeRunner {
       return;
     }
     const { environment, head, sealing } = exchange;
+    const { claim: turnOwner } = responder.reservation;
     const now = performance.now();
     responder.setDeadline('upstream_timeout', now);
     responder.timing.send(now);
@@ -255,7 +256,7 @@ export class ExchangeRunner {
         ? new PlainRelay(responder)
         : new SealingRelay(responder, environment.name, sealing.sealer, this.#metrics);
     responder.call = environment.upstream.send(
-      { method: head.method, target: head.target, headers: fields, body, idIsNew: !head.requestId },
+      { method: head.method, target: head.target, headers: fields, body, idIsNew: !head.requestId, turnOwner },
       relay,
     );
     // 7. When the request ends, it is observed once (see outcome.ts).

@@ -77,6 +77,7 @@ export function forwardUpgrade(responder: Responder, exchange: Admitted): void {
     socket: http.connection.socket,
     target: head.target,
     headers,
+    turnOwner: reservation.claim,
     onSuspend: (resume, reason) => client.onSuspend(resume, reason),
     onCoupled: (suspend) => (client.suspendCoupled = suspend),
   };

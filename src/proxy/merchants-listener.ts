@@ -4,8 +4,59 @@ import type { ConnectionLimits } from '../http1/connection-handler.ts';
 import { Listener, type AcceptConnection } from '../http1/listener.ts';
 import { listenerOptions, renewedTls, secureContext, type ListenerTls, type OnHandshakeFailure } from '../tls.ts';
 import { loggedPeer } from './admit/client-address.ts';
-import { HandshakeQueue, TickQueue } from './capacity/queues.ts';
+import { TickQueue } from './capacity/queues.ts';
 import type { EpochMs } from '../times.ts';
+import { WaitQueue } from '../wait-queue.ts';
+
+/** The fewest and the most TLS handshakes that begin in a turn of the event loop. Each takes two milliseconds. */
+const handshakesInTurn = { min: 2, max: 8 } as const;
+
+/** For each time this many milliseconds that a turn takes, one handshake begins, so that handshakes get a third of the time of a long turn. */
+const timePerHandshake = 4;
+
+/** One handshake in this many is the oldest. */
+const oldestOf = 4;
+
+/** TLS handshakes that wait to begin. */
+export class HandshakeQueue {
+  readonly #waiting = new WaitQueue();
+  /** When the next turn was scheduled, on `performance.now()`'s scale. */
+  #scheduled: number | undefined;
+  #begun = 0;
+
+  /** Begins a handshake in a later turn. @see WaitQueue.add */
+  add(begin: () => void): () => void {
+    this.#schedule();
+    return this.#waiting.add(begin);
+  }
+
+  #schedule(): void {
+    if (this.#scheduled !== undefined) return;
+    this.#scheduled = performance.now();
+    setImmediate(this.#run);
+  }
+
+  readonly #run = (): void => {
+    const { min, max } = handshakesInTurn;
+    // If other work makes turns long, more handshakes begin in each of them. Otherwise, clients that do not complete their handshakes could
+    // keep all others waiting with few connections.
+    const duration = performance.now() - (this.#scheduled ?? 0);
+    this.#scheduled = undefined;
+    const count = Math.min(max, Math.max(min, Math.floor(duration / timePerHandshake)));
+    for (let i = 0; i < count && this.#waiting.length > 0; i += 1) this.#next()?.();
+    if (this.#waiting.length > 0) this.#schedule();
+  };
+
+  /**
+   * The newest handshake goes first. In a flood, the connections that have waited longest are soon closed for new ones, so if their
+   * handshakes went first, few handshakes would complete. Every fourth turn is the oldest one's, so that a client that was overtaken does
+   * not wait until nothing newer arrives.
+   */
+  #next(): (() => void) | undefined {
+    this.#begun += 1;
+    return this.#begun % oldestOf === 0 ? this.#waiting.shift() : this.#waiting.shiftNewest();
+  }
+}
 
 /** How many clients that have sent only part of their first TLS record are read again in a turn of the event loop. */
 const hellosInTurn = 64;

@@ -13,6 +13,8 @@ export interface UpstreamRequest {
   readonly body: Buffer | StreamedBody | undefined;
   /** Whether the `X-Request-Id` was generated at random, so that no earlier request has the same one. Default: false. */
   readonly idIsNew?: boolean;
+  /** Owners take turns if their connections have brought a lot of data and wait to be read again. Default: the request itself. */
+  readonly turnOwner?: object;
 }
 
 /** A request's body that is forwarded as it arrives. */
@@ -76,6 +78,7 @@ export class Call implements UpstreamCall {
   /** Whether a streamed body is sent in chunks. Otherwise, the head states its length. */
   readonly chunked: boolean;
   readonly handler: ResponseHandler;
+  readonly turnOwner: object;
   /** The connection that the request was sent on. */
   connection: UpstreamCall | undefined;
   closed = false;
@@ -83,6 +86,7 @@ export class Call implements UpstreamCall {
   /** @param authority the value of `Host` if the request has none */
   constructor(request: UpstreamRequest, authority: string, handler: ResponseHandler) {
     const { method, target, headers, body, idIsNew = false } = request;
+    this.turnOwner = request.turnOwner ?? this;
     this.method = method;
     this.idIsNew = idIsNew;
     this.body = body;

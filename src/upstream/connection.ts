@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodyWriter, type Call, type UpstreamCall } from './call.ts';
-import { appended, nothing, type Queue } from '../http1/incoming.ts';
+import { appended, nothing, type OwnedQueues } from '../http1/incoming.ts';
 import { ReadPace, type PaceOwner } from '../http1/read-pace.ts';
 import { ResponseReader } from '../http1/parse/response-reader.ts';
 import { maxSingleWrite, WriteRoom } from '../http1/writing.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
-  /** The queue for connections on which a lot of data has arrived. They wait in it before they are read again. */
-  readonly reading: Queue;
+  /** The queues for connections on which a lot of data has arrived. They wait before they are read again; owners take turns. */
+  readonly reading: OwnedQueues;
   /**
    * Called when the response is complete. The connection may carry another request once its last request has been sent completely.
    *
@@ -143,7 +143,7 @@ export class Connection implements UpstreamCall, BodyWriter, PaceOwner {
   }
 
   onSuspend(resume: () => void): void {
-    this.#endRest = this.#owner.reading.add(resume);
+    this.#endRest = this.#owner.reading.of(this.#call?.turnOwner ?? this).add(resume);
   }
 
   onPace(): void {

@@ -18,7 +18,9 @@ export function paceCoupling(
   onSuspend: PaceOwner['onSuspend'],
   reading: Queue,
 ): () => void {
-  paceOneWay(upstream, client, (resume) => void reading.add(resume));
+  let withdraw: (() => void) | undefined;
+  upstream.once('close', () => withdraw?.());
+  paceOneWay(upstream, client, (resume) => (withdraw = reading.add(resume)));
   return paceOneWay(client, upstream, onSuspend);
 }
 

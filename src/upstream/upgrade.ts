@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
-import type { ConnectionOwner } from './connection.ts';
+import type { Queue } from '../http1/incoming.ts';
 import type { PaceOwner } from '../http1/read-pace.ts';
 import { maxHeadSize, ResponseReader } from '../http1/parse/response-reader.ts';
 import { paceCoupling } from './pace-coupling.ts';
@@ -24,6 +24,8 @@ export interface UpgradeRequest {
   readonly target: string;
   /** Flat list of end-to-end headers, except those of the upgrade itself. */
   readonly headers: readonly string[];
+  /** See `UpstreamRequest`. */
+  readonly turnOwner?: object;
   /** Calls back when it is this client's turn among clients that send a lot of data. */
   readonly onSuspend: PaceOwner['onSuspend'];
   /** Called when the connections are coupled. @param suspend stops reading the client until its turn comes */
@@ -45,7 +47,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { socket, target: path, headers, onSuspend, reading, onCoupled }: UpgradeRequest & Pick<ConnectionOwner, 'reading'>,
+  { socket, target: path, headers, onSuspend, reading, onCoupled }: UpgradeRequest & { readonly reading: Queue },
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {

@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Settings, UpstreamTarget } from '../config/config.ts';
-import { nextTurn, type Queue } from '../http1/incoming.ts';
+import { nextTurns, type OwnedQueues } from '../http1/incoming.ts';
 import { readLength } from '../http1/reading.ts';
 import { Call, type ResponseHandler, type UpstreamCall, type UpstreamRequest } from './call.ts';
 import { parseAddress, connect, type UpstreamAddress } from './connect.ts';
@@ -38,7 +38,7 @@ type OnUnasked = (isNew: boolean) => void;
 
 /** The payment core of one environment, reached over HTTP/1.1 keep-alive connections with one request at a time on each. */
 export class Upstream implements ConnectionOwner {
-  readonly reading: Queue;
+  readonly reading: OwnedQueues;
   readonly #address: UpstreamAddress;
   readonly #connectTimeout: number;
   readonly #onUnasked: OnUnasked;
@@ -63,7 +63,7 @@ export class Upstream implements ConnectionOwner {
    * @param connectTimeout milliseconds for TCP and TLS together
    * @param reading see `ConnectionOwner`
    */
-  constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked, reading: Queue = nextTurn) {
+  constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked, reading = nextTurns) {
     this.reading = reading;
     this.#onUnasked = onUnasked;
     this.#address = parseAddress(target);
@@ -80,7 +80,8 @@ export class Upstream implements ConnectionOwner {
 
   /** Sends a WebSocket handshake; see `upgrade`. */
   upgrade(request: UpgradeRequest, handler: ResponseHandler, onSwitch: SwitchHandler): UpstreamCall {
-    return upgrade(this.#address, this.#connectTimeout, { ...request, reading: this.reading }, handler, onSwitch);
+    const reading = this.reading.of(request.turnOwner ?? request);
+    return upgrade(this.#address, this.#connectTimeout, { ...request, reading }, handler, onSwitch);
   }
 
   /** Closes idle connections at once and busy connections after their response. */
@@ -223,19 +224,19 @@ export class Upstream implements ConnectionOwner {
 export class Upstreams {
   readonly #onUnasked: (environment: EnvironmentName, isNew: boolean) => void;
   /**
-   * Creates a `reading` queue for `Upstream`. Each environment has its own, so that the connections of one environment do not keep those of
+   * Creates `reading` queues for `Upstream`. Each environment has its own, so that the connections of one environment do not keep those of
    * the other environment waiting.
    */
-  readonly #createQueue: () => Queue;
-  readonly #reading = new Map<EnvironmentName, Queue>();
+  readonly #createQueues: () => OwnedQueues;
+  readonly #reading = new Map<EnvironmentName, OwnedQueues>();
   #inUse: ReadonlyMap<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }> = new Map();
 
   constructor(
     onUnasked: (environment: EnvironmentName, isNew: boolean) => void,
-    createQueue: () => Queue = () => nextTurn,
+    createQueues: () => OwnedQueues = () => nextTurns,
   ) {
     this.#onUnasked = onUnasked;
-    this.#createQueue = createQueue;
+    this.#createQueues = createQueues;
   }
 
   /** Uses the upstreams of a configuration. The previous upstreams are not closed, because requests in flight may still use them. */
@@ -246,7 +247,7 @@ export class Upstreams {
         const before = this.#inUse.get(name);
         if (before?.settings === settings) return [name, before];
         const onUnasked: OnUnasked = (isNew) => this.#onUnasked(name, isNew);
-        const reading = this.#reading.get(name) ?? this.#createQueue();
+        const reading = this.#reading.get(name) ?? this.#createQueues();
         this.#reading.set(name, reading);
         return [name, { settings, upstream: new Upstream(target, timeouts.connect, onUnasked, reading) }];
       }),

@@ -310,7 +310,7 @@ describe('a command that fails', () => {
     [
       'accounts add a/b --name A',
       2,
-      'error: command-argument value \'a/b\' is invalid for argument \'id\'. Expected 1 to 64 letters, digits, ".", "_" or "-".',
+      'error: command-argument value \'a/b\' is invalid for argument \'id\'. Expected 1 to 64 letters, digits, ".", "_" or "-", but not an API key.',
     ],
     ['accounts add ok', 2, "error: missing: '--name <name>'"],
     ['keys issue', 2, "error: missing: '--environment <environment>', '--kind <kind>', '<account>'"],

@@ -60,7 +60,7 @@ describe('a valid configuration', () => {
 
 const token = 'operators-token-of-a-test-0123456789';
 const tokenForm = '32 to 256 letters, digits or "-._~+/"';
-const identifier = '1 to 64 letters, digits, ".", "_" or "-"';
+const identifier = '1 to 64 letters, digits, ".", "_" or "-", but not an API key';
 const upstreamForms = 'http://host:port, https://host:port or unix:/path.sock, without a path, query or user';
 const date = 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z';
 const durationRange = 'a duration such as 250ms, 30s, 5m, 12h or 7d, from 1ms to 24d';
@@ -353,7 +353,7 @@ documentation: http://docs.example/errors
         'accounts.yaml:9:23  accounts[0].keys[4].key  the same key as accounts[0].keys[1].key',
         'accounts.yaml:9:57  accounts[0].keys[4].prefix  cannot be combined with "key": remove one of them',
         'accounts.yaml:10:9  accounts[0].keys[5].key  missing: expected "key", or "sha256" with "prefix"',
-        'accounts.yaml:10:15  accounts[0].keys[5].id  expected 1 to 64 letters, digits, ".", "_" or "-"',
+        'accounts.yaml:10:15  accounts[0].keys[5].id  expected 1 to 64 letters, digits, ".", "_" or "-", but not an API key',
       ],
     ],
     [
@@ -374,7 +374,7 @@ documentation: http://docs.example/errors
         'accounts.yaml:6:60  accounts[0].encryption.live.format  expected one of text, base64',
         `accounts.yaml:6:66  accounts[0].encryption.live.previous.until  missing: expected ${date}`,
         'accounts.yaml:6:66  accounts[0].encryption.live.previous.iv  missing: expected the IV',
-        'accounts.yaml:7:9  accounts[1].id  expected 1 to 64 letters, digits, ".", "_" or "-": put it in quotes',
+        'accounts.yaml:7:9  accounts[1].id  expected 1 to 64 letters, digits, ".", "_" or "-", but not an API key: put it in quotes',
         'accounts.yaml:8:11  accounts[1].name  expected 1 to 200 characters without control characters',
         'accounts.yaml:9:13  accounts[1].active  expected true or false',
       ],

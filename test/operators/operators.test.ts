@@ -245,7 +245,7 @@ describe('refusals', () => {
       'POST /accounts',
       { id: 'a b', nam: 'A' },
       [
-        ['id', 'expected 1 to 64 letters, digits, ".", "_" or "-"'],
+        ['id', 'expected 1 to 64 letters, digits, ".", "_" or "-", but not an API key'],
         ['name', 'missing: expected 1 to 200 characters without control, format or private-use characters'],
         ['nam', 'unknown member "nam": did you mean "name"?'],
       ],

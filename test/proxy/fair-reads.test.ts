@@ -2,11 +2,14 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { ServerConnection } from '../../src/http1/connection.ts';
 import { maxPerTurn } from '../../src/http1/read-pace.ts';
 import { Connection as UpstreamConnection } from '../../src/upstream/connection.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+import { send } from '../support/client.ts';
 import { ask, upstreamAt } from '../support/ask-upstream.ts';
 import { openConnection } from '../support/connection.ts';
 import { authorization, request } from '../support/refused.ts';
 import { eventually } from '../support/eventually.ts';
-import { configOf, startSidecar } from '../support/sidecar.ts';
+import { startGateway } from '../support/gateway.ts';
+import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const size = 16 * 1_048_576;
@@ -41,6 +44,19 @@ test('a long download leaves most of each turn of the event loop to others', asy
   expect(await ask(upstreamAt(upstream.origin)).outcome).toBe(200);
   expect(sum(perTurn)).toBeGreaterThan(size);
   expect(Math.max(...perTurn)).toBeLessThanOrEqual(maxPerTurn + 65_536);
+});
+
+test('connections to the upstream are read again in turns of the accounts', async () => {
+  const { sidecar } = await startGateway();
+  const sent = vi.spyOn(Upstream.prototype, 'send');
+  onTestFinished(() => sent.mockRestore());
+  for (const key of [keys.acme, keys.globex, keys.globex]) {
+    expect((await send(sidecar, 'GET /api/v1/transactions', { key })).status).toBe(200);
+  }
+  const [acme, globex, again] = sent.mock.calls.map(([{ turnOwner }]) => turnOwner);
+  expect(globex).toBeDefined();
+  expect(again).toBe(globex);
+  expect(acme).not.toBe(globex);
 });
 
 test.each([

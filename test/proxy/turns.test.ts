@@ -3,14 +3,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ServerExchange } from '../../src/http1/exchange.ts';
 import { Budgets } from '../../src/proxy/capacity/budgets.ts';
-import {
-  FairTickQueue,
-  HandshakeQueue,
-  HeldUp,
-  oneInATurn,
-  TickQueue,
-  Turns,
-} from '../../src/proxy/capacity/queues.ts';
+import { HandshakeQueue } from '../../src/proxy/merchants-listener.ts';
+import { FairTickQueue, HeldUp, oneInATurn, QueuesOfAll, TickQueue, Turns } from '../../src/proxy/capacity/queues.ts';
 import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { eventually } from '../support/eventually.ts';
@@ -433,6 +427,18 @@ test('requests with public keys of one account, however many, take turns with th
   one?.add(() => started.push('one'));
   await vi.waitFor(() => expect(started).toHaveLength(21));
   expect(started.indexOf('one')).toBe(1);
+});
+
+test('clients with public keys that have sent many small pieces, or a lot of data, wait for one client of each other account at a time', async () => {
+  const all = new QueuesOfAll();
+  const [noisy, quiet] = [new Turns(false, all), new Turns(false, all)];
+  for (const queue of ['smallPieces', 'bytes'] as const) {
+    const order: string[] = [];
+    for (let i = 0; i < 20; i += 1) noisy[queue].add(() => order.push('noisy'));
+    quiet[queue].add(() => order.push('quiet'));
+    await eventually('all have had their turn', () => order.length === 21);
+    expect(order.indexOf('quiet')).toBeLessThan(2);
+  }
 });
 
 test('groups of owners take turns, however many owners one of them has', async () => {

@@ -50,6 +50,15 @@ async function start(from: (typeof directions)[number], queue: Queue = soon) {
 
 const one = Buffer.from('x');
 
+test('if the core closes its connection while it waits for its turn, it waits no more', async () => {
+  const { queue, waiting } = manualQueue();
+  const { to, source } = await start('core', queue);
+  for (let i = 0; i < 100; i += 1) to.write(one);
+  expect(waiting).toHaveLength(1);
+  source.destroy();
+  await eventually('the connection is withdrawn', () => waiting.length === 0);
+});
+
 describe.each(directions)('from the %s', (from) => {
   test('small pieces of one turn are combined into one write; after a hundred of them, nothing is read until the sender’s turn comes', async () => {
     const { queue, waiting: resting } = manualQueue();

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import type { Queue } from '../../src/http1/incoming.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
-import { ask } from '../support/ask-upstream.ts';
+import { ask, ignored } from '../support/ask-upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { eventually } from '../support/eventually.ts';
 import { manualQueue } from '../support/manual-queue.ts';
@@ -14,8 +15,8 @@ const tinyChunk = '1\r\na\r\n';
 /** Starts an upstream that responds with `body`, which is in chunks. `waiting` has the reads that wait for their turn. */
 async function start(body: string) {
   const core = await startByteUpstream(({ socket }) => void socket.write(`${head}${body}`));
-  const { queue: reading, waiting } = manualQueue();
-  const upstream = new Upstream(targetOf(core.origin), 1_000, () => {}, reading);
+  const { queue, waiting } = manualQueue();
+  const upstream = new Upstream(targetOf(core.origin), 1_000, () => {}, { of: () => queue });
   onTestFinished(() => upstream.close());
   return { core, upstream, waiting };
 }
@@ -53,4 +54,25 @@ test('a connection that is closed while it waits does not take a turn from other
   call.abort();
   await eventually('the connection no longer waits', () => waiting.length === 0);
   await eventually('the connection is closed', () => core.connections[0]?.closed === true);
+});
+
+test('connections wait for the turns of the owners of their requests', async () => {
+  const core = await startByteUpstream(({ socket }) => void socket.write(`${head}${tinyChunk.repeat(20_000)}`));
+  const owners: object[] = [];
+  const { queue, waiting } = manualQueue();
+  const of = (owner: object): Queue => {
+    owners.push(owner);
+    return queue;
+  };
+  const upstream = new Upstream(targetOf(core.origin), 1_000, () => {}, { of });
+  onTestFinished(() => upstream.close());
+  const turnOwner = { account: 'acme' };
+  const call = upstream.send(
+    { method: 'GET', target: '/', headers: [], body: undefined, turnOwner },
+    { ...ignored, onError: expect.fail },
+  );
+  await eventually('the connection waits', () => waiting.length === 1);
+  expect(owners).toEqual([turnOwner]);
+  call.abort();
+  await eventually('the connection waits no more', () => waiting.length === 0);
 });

@@ -13,10 +13,10 @@ async function start(length: number) {
   const socket = connect(port, '127.0.0.1');
   await once(socket, 'connect');
   onTestFinished(() => void socket.destroy());
-  const { queue: reading, waiting } = manualQueue();
+  const { queue, waiting } = manualQueue();
   const heard: string[] = [];
   const connection = new Connection(socket, {
-    reading,
+    reading: { of: () => queue },
     onIdle: () => heard.push('idle'),
     onUnasked: () => heard.push('unasked'),
     onClosed: () => heard.push('closed'),

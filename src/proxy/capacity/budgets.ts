@@ -12,7 +12,7 @@ import {
   type LimitName,
   type Shortage,
 } from './parts.ts';
-import { queuesByCrowd, Turns, type Crowd } from './queues.ts';
+import { QueuesOfAll, Turns, type Crowd } from './queues.ts';
 
 /** The kind of key that a request has proven to have. Quotas keep public keys and requests without a key from starving secret keys. */
 export type Tier = 'anonymous' | 'public' | 'secret';
@@ -165,15 +165,15 @@ export class Budgets {
       shift: () => (this.#mayStart(name) ? this.waiting[name].shift() : undefined),
     })),
   );
-  readonly #turns = queuesByCrowd((crowd) => new Turns(crowd === 'anonymous'));
+  readonly #publicTurns = { live: new QueuesOfAll(), test: new QueuesOfAll() } as const;
   #isStarting = false;
   readonly #sweep: NodeJS.Timeout;
 
   /** @param servesBoth whether there is a live environment to protect from the test environment */
   constructor(limits: Limits, servesBoth: boolean) {
+    const [tier, turns] = ['anonymous', new Turns(true)] as const;
     const anonymous = (...more: readonly Part[]): Claim => {
-      const tier = 'anonymous';
-      const claim = { tier, crowd: tier, turns: this.#turns.anonymous } as const;
+      const claim = { tier, crowd: tier, turns } as const;
       const waiting = { ...claim, parts: [this.#anonymousWaiting] };
       return { ...claim, parts: [this.#total, this.#anonymous, ...more], waiting };
     };
@@ -270,7 +270,7 @@ export class Budgets {
           crowd: `${environment}Public`,
           // Anyone can have the public keys of many shops. Therefore, requests wait together with those of other accounts, in turns, and so do
           // clients that have sent a lot of data or many small pieces. Clients that are held up wait only for clients of the same account.
-          turns: new Turns(false, this.#turns[`${environment}Public`]),
+          turns: new Turns(false, this.#publicTurns[environment]),
           parts: [this.#total, this.#keys, ...publicParts, account, accountPublic, ...shares],
           shares,
         },

@@ -93,56 +93,6 @@ export class TickQueue {
   };
 }
 
-/** The fewest and the most TLS handshakes that begin in a turn of the event loop. Each takes two milliseconds. */
-const handshakesInTurn = { min: 2, max: 8 } as const;
-
-/** For each time this many milliseconds that a turn takes, one handshake begins, so that handshakes get a third of the time of a long turn. */
-const timePerHandshake = 4;
-
-/** One handshake in this many is the oldest. */
-const oldestOf = 4;
-
-/** TLS handshakes that wait to begin. */
-export class HandshakeQueue {
-  readonly #waiting = new WaitQueue();
-  /** When the next turn was scheduled, on `performance.now()`'s scale. */
-  #scheduled: number | undefined;
-  #begun = 0;
-
-  /** Begins a handshake in a later turn. @see WaitQueue.add */
-  add(begin: () => void): () => void {
-    this.#schedule();
-    return this.#waiting.add(begin);
-  }
-
-  #schedule(): void {
-    if (this.#scheduled !== undefined) return;
-    this.#scheduled = performance.now();
-    setImmediate(this.#run);
-  }
-
-  readonly #run = (): void => {
-    const { min, max } = handshakesInTurn;
-    // If other work makes turns long, more handshakes begin in each of them. Otherwise, clients that do not complete their handshakes could
-    // keep all others waiting with few connections.
-    const duration = performance.now() - (this.#scheduled ?? 0);
-    this.#scheduled = undefined;
-    const count = Math.min(max, Math.max(min, Math.floor(duration / timePerHandshake)));
-    for (let i = 0; i < count && this.#waiting.length > 0; i += 1) this.#next()?.();
-    if (this.#waiting.length > 0) this.#schedule();
-  };
-
-  /**
-   * The newest handshake goes first. In a flood, the connections that have waited longest are soon closed for new ones, so if their
-   * handshakes went first, few handshakes would complete. Every fourth turn is the oldest one's, so that a client that was overtaken does
-   * not wait until nothing newer arrives.
-   */
-  #next(): (() => void) | undefined {
-    this.#begun += 1;
-    return this.#begun % oldestOf === 0 ? this.#waiting.shift() : this.#waiting.shiftNewest();
-  }
-}
-
 /** The part of a queue that belongs to one owner. */
 export type OwnTickQueue = Pick<TickQueue, 'add' | 'restAfter' | 'tryStart'>;
 
@@ -181,6 +131,9 @@ export const startedInTurn = 8;
  * Once a turn has taken this many milliseconds, no further waiting request starts in it, because a single request's body may take as long.
  */
 const requestsTime = 5;
+
+/** How many clients that have sent a lot of data are read again in a turn. In each turn, a megabyte is read. */
+const readAgainInTurn = 4;
 
 /** How many connections to an upstream are read again in a turn, after they have sent a lot of data, or many small pieces or chunks. */
 export const readOnInTurn = 1;
@@ -228,18 +181,23 @@ interface Reader {
   holdUp(broken: HeldUp | undefined): void;
 }
 
+/** Queues for several accounts, which take turns: for requests, and for clients that have sent a lot of data or many small pieces. */
+export class QueuesOfAll {
+  readonly requests = new FairTickQueue<Turns>(startedInTurn, requestsTime);
+  readonly smallPieces = new FairTickQueue<Turns>(1);
+  readonly bytes = new FairTickQueue<Turns>(readAgainInTurn);
+}
+
 /** The queues in which requests and clients that belong together wait for a turn of the event loop. */
 export class Turns {
   /** Requests that wait to start. */
   readonly requests: OwnTickQueue;
-  /** The requests of all accounts that share these turns. The accounts take turns. */
-  #requestsOfAll: FairTickQueue<Turns> | undefined;
   /** The clients that are read in these turns. */
   readonly readers = new Set<Reader>();
   /** Clients that wait to be read again because they have sent many small pieces. */
-  readonly smallPieces: TickQueue;
-  /** Clients that wait to be read again because they have sent a lot of data. In each turn, a megabyte is read. */
-  readonly bytes: TickQueue;
+  readonly smallPieces: Pick<TickQueue, 'add'>;
+  /** Clients that wait to be read again because they have sent a lot of data. */
+  readonly bytes: Pick<TickQueue, 'add'>;
   /** Bodies that were sent to the test endpoints with a secret key. */
   readonly cipherTests = new TickQueue(1);
   readonly heldUp: HeldUp;
@@ -248,19 +206,15 @@ export class Turns {
 
   /**
    * @param areAnonymous whether the clients have no key, so that there may be any number of them
-   * @param shared       the turns whose queues are shared for requests, and for clients that have sent a lot of data or many small pieces
+   * @param shared       the queues of several accounts, if these are the turns of one of them. The accounts take turns
    */
-  constructor(areAnonymous = false, shared?: Turns) {
+  constructor(areAnonymous = false, shared?: QueuesOfAll) {
     const breaking = areAnonymous ? floodsInTurn : 1;
-    this.requests = shared?.requestsOf(this) ?? new TickQueue(startedInTurn, false, requestsTime);
-    this.smallPieces = shared?.smallPieces ?? new TickQueue(1, areAnonymous);
-    this.bytes = shared?.bytes ?? new TickQueue(4);
+    this.requests = shared?.requests.of(this) ?? new TickQueue(startedInTurn, false, requestsTime);
+    this.smallPieces = shared?.smallPieces.of(this) ?? new TickQueue(1, areAnonymous);
+    this.bytes = shared?.bytes.of(this) ?? new TickQueue(readAgainInTurn);
     this.heldUp = new HeldUp(breaking);
     this.heldUpNew = new HeldUp(breaking);
-  }
-
-  requestsOf(account: Turns): OwnTickQueue {
-    return (this.#requestsOfAll ??= new FairTickQueue(startedInTurn, requestsTime)).of(account);
   }
 
   /**

@@ -66,7 +66,7 @@ describe('NDJSON', () => {
       [
         2,
         [
-          'id  expected 1 to 64 letters, digits, ".", "_" or "-"',
+          'id  expected 1 to 64 letters, digits, ".", "_" or "-", but not an API key',
           'name  missing: expected 1 to 200 characters without control characters',
           'keys[0].sha256  expected 64 hex digits in lower case',
           'keys[0].createdAt  expected a date such as 2026-11-01 or 2026-11-01T09:30:00Z',
