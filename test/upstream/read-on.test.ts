@@ -69,7 +69,7 @@ test('connections wait for the turns of the owners of their requests', async () 
   const turnOwner = { account: 'acme' };
   const call = upstream.send(
     { method: 'GET', target: '/', headers: [], body: undefined, turnOwner },
-    { ...ignored, onError: expect.fail },
+    { ...ignored, onError: (error) => expect.fail(String(error)) },
   );
   await eventually('the connection waits', () => waiting.length === 1);
   expect(owners).toEqual([turnOwner]);
